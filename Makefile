@@ -1,0 +1,43 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+# One thread per test process: two processes on two cores beat two processes of two threads.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint types unit check-oldest clean
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/indian_pines.py
+
+test: lint types unit
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+unit: $(VENV)/.ready
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# The lowest versions that pyproject.toml allows (this fetches an old torch: several GB).
+check-oldest: .venv-oldest/.ready
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -q -n $(JOBS) --dist worksteal
+
+.venv-oldest/.ready: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv .venv-oldest
+	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c .venv-oldest/constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .venv-oldest .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""polyad: Rank-R networks for tensors of any order."""

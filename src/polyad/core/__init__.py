@@ -1,0 +1,1 @@
+"""The mathematics: plans, contractions, the layer and the network, for tensors of any order."""

@@ -1,0 +1,29 @@
+"""What polyad raises: one sentence that says what, wanted, got and remedy."""
+
+
+class PolyadError(Exception):
+    """Base of every error that polyad raises on purpose."""
+
+
+class InputError(PolyadError, ValueError):
+    """A value the caller passed cannot be used: wrong shape, range or type."""
+
+
+class Diverged(PolyadError, ArithmeticError):
+    """The training loss became NaN or infinite."""
+
+
+class ModelFileError(PolyadError):
+    """A model file is damaged, dishonest, too new, or not a model file."""
+
+
+class SceneError(PolyadError):
+    """A scene, label or map file cannot be read or written."""
+
+
+class SceneMismatch(SceneError, ValueError):
+    """Two things that must fit do not: scene and labels, or scene and model."""
+
+
+class BudgetExceeded(SceneError):
+    """A file declares more bytes than the memory budget allows to be read."""

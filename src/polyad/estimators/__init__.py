@@ -1,0 +1,1 @@
+"""scikit-learn estimators around the Rank-R network."""

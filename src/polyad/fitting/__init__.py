@@ -1,0 +1,1 @@
+"""Networks in, fitted networks out: pure functions, one per solver."""

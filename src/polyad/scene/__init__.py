@@ -1,0 +1,1 @@
+"""Hyperspectral scenes as ``xarray.DataArray`` with dims ``(y, x, band)``."""

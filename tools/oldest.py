@@ -1,0 +1,11 @@
+"""Print the lowest versions that pyproject.toml allows, as pip constraints."""
+
+import re
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"].values()
+for requirement in [*project["dependencies"], *(r for extra in extras for r in extra)]:
+    if match := re.match(r"([\w.-]+)>=([\w.]+)$", requirement):
+        print(f"{match[1]}=={match[2]}")
