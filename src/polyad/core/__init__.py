@@ -1,1 +1,19 @@
 """The mathematics: plans, contractions, the layer and the network, for tensors of any order."""
+
+from polyad.core.contract import contract_except, cp_inner, dense_inner, dense_weight, khatri_rao
+from polyad.core.layer import RankRLinear
+from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.core.plan import Plan, plan_inner
+
+__all__ = [
+    "ACTIVATIONS",
+    "Plan",
+    "RankRLinear",
+    "RankRNet",
+    "contract_except",
+    "cp_inner",
+    "dense_inner",
+    "dense_weight",
+    "khatri_rao",
+    "plan_inner",
+]

@@ -1,0 +1,256 @@
+"""`RankRLinear`: a linear layer on tensors whose weights are CP decompositions of rank R."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import tensorly as tl
+import torch
+from tensorly.decomposition import parafac
+from torch import Tensor, nn
+
+from polyad.core.contract import cp_inner, dense_weight
+from polyad.core.plan import check_shape, plan_inner
+from polyad.errors import InputError
+
+Start = Literal["unit-variance", "xavier"]
+
+
+class RankRLinear(nn.Module):
+    r"""Linear map of a tensor to ``out_features`` numbers, each weight a CP decomposition.
+
+    Unit q computes :math:`y_q = \langle W^{(q)}, X \rangle + b_q`. Each :math:`W^{(q)}` is held as a rank-R CP decomposition, so the layer has
+    ``rank * out_features * sum(in_shape)`` weights instead of ``out_features * prod(in_shape)``.
+
+    Parameters
+    ----------
+    in_shape : sequence of int
+        Shape ``(I_1, ..., I_D)`` of one sample, order 1 to 8.
+    out_features : int
+        Number of units Q.
+    rank : int
+        Number of rank-one terms R in each unit's weight.
+    bias : bool, default=True
+    device, dtype : optional
+        As for every torch module.
+    start : {"unit-variance", "xavier"}, default="unit-variance"
+        How factors are drawn. ``"unit-variance"`` gives pre-activations of variance one for
+        standardised input, whatever the order, rank and size. ``"xavier"`` draws each factor
+        as the paper does; products of many such factors vanish.
+
+    Attributes
+    ----------
+    factors : nn.ParameterList
+        One parameter of shape ``(out_features, rank, I_d)`` for each mode.
+    bias : Parameter of shape ``(out_features,)`` or None
+
+    Examples
+    --------
+    >>> layer = RankRLinear((5, 5, 200), 75, rank=1)
+    >>> layer(torch.zeros(8, 5, 5, 200)).shape
+    torch.Size([8, 75])
+    >>> sum(f.numel() for f in layer.factors)
+    15750
+    """
+
+    def __init__(
+        self,
+        in_shape: Sequence[int],
+        out_features: int,
+        rank: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        start: Start = "unit-variance",
+    ) -> None:
+        super().__init__()
+        self.in_shape = tuple(int(i) for i in in_shape)
+        check_shape(self.in_shape, out_features, rank)
+        if start not in ("unit-variance", "xavier"):
+            raise InputError(f"start must be 'unit-variance' or 'xavier', got {start!r}")
+        self.out_features = out_features
+        self.rank = rank
+        self.start = start
+        empty = [
+            torch.empty(out_features, rank, size, device=device, dtype=dtype)
+            for size in self.in_shape
+        ]
+        self.factors = nn.ParameterList(nn.Parameter(e) for e in empty)
+        self.bias: nn.Parameter | None
+        if bias:
+            self.bias = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw new factors and set the bias to zero.
+
+        Parameters
+        ----------
+        generator : torch.Generator, optional
+            Where the numbers come from; torch's own by default.
+        """
+        draw = _unit_variance_ if self.start == "unit-variance" else _xavier_
+        with torch.no_grad():
+            for factor in self.factors:
+                draw(factor, order=len(self.in_shape), generator=generator)
+            if self.bias is not None:
+                self.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``(..., I_1, ..., I_D)`` to ``(..., out_features)``."""
+        order = len(self.in_shape)
+        if x.shape[-order:] != self.in_shape or x.ndim < order:
+            raise InputError(
+                f"layer wants input of shape (..., {', '.join(map(str, self.in_shape))}), "
+                f"got {tuple(x.shape)}"
+            )
+        batch = x.shape[: x.ndim - order]
+        samples = x.reshape(-1, *self.in_shape)
+        plan = plan_inner(self.in_shape, self.out_features, self.rank, len(samples))
+        y = cp_inner(samples, list(self.factors), plan)
+        if self.bias is not None:
+            y = y + self.bias
+        return y.reshape(*batch, self.out_features)
+
+    def to_dense(self) -> nn.Linear:
+        """Return the `torch.nn.Linear` on the flattened sample that computes the same."""
+        first = self.factors[0]
+        dense = nn.Linear(
+            math.prod(self.in_shape),
+            self.out_features,
+            bias=self.bias is not None,
+            device="meta",
+            dtype=first.dtype,
+        )
+        with torch.no_grad():
+            dense.weight = nn.Parameter(dense_weight(list(self.factors)))
+            if self.bias is not None:
+                dense.bias = nn.Parameter(self.bias.clone())
+        return dense
+
+    @classmethod
+    def from_dense(
+        cls,
+        weight: Tensor,
+        in_shape: Sequence[int],
+        rank: int | None = None,
+        *,
+        bias: Tensor | None = None,
+        random_state: int | None = 0,
+        max_iter: int = 200,
+    ) -> tuple[RankRLinear, float]:
+        """Turn a dense weight into a Rank-R layer: Theorem 1 of the paper made code.
+
+        Parameters
+        ----------
+        weight : Tensor, ``(out_features, prod(in_shape))``
+            Of the dense layer on the flattened sample.
+        in_shape : sequence of int
+        rank : int, optional
+            By default ``min_i prod_{d != i} I_d``, with which the result is exact. Below that,
+            each unit's weight is decomposed by alternating least squares (TensorLy).
+        bias : Tensor, ``(out_features,)``, optional
+        random_state : int, optional
+            Start of the decomposition; not used when the result is exact.
+        max_iter : int, default=200
+            Iterations of the decomposition at most.
+
+        Returns
+        -------
+        layer : RankRLinear
+        error : float
+            ``||rebuilt - weight|| / ||weight||``; 0.0 when exact.
+
+        Examples
+        --------
+        >>> weight = torch.randn(10, 3 * 4)
+        >>> layer, error = RankRLinear.from_dense(weight, (3, 4))
+        >>> layer.rank, error
+        (3, 0.0)
+        >>> torch.equal(layer.to_dense().weight, weight)
+        True
+        """
+        in_shape = tuple(int(i) for i in in_shape)
+        if weight.ndim != 2 or weight.shape[1] != math.prod(in_shape):
+            raise InputError(
+                f"weight must be (out_features, {math.prod(in_shape)}) for samples of {in_shape}, "
+                f"got {tuple(weight.shape)}"
+            )
+        exact_rank = math.prod(in_shape) // max(in_shape)
+        rank = exact_rank if rank is None else rank
+        layer = cls(in_shape, len(weight), rank, bias is not None, weight.device, weight.dtype)
+        if rank >= exact_rank:
+            factors = _exact_factors(weight, in_shape, rank)
+        else:
+            factors = _als_factors(weight, in_shape, rank, random_state, max_iter)
+        with torch.no_grad():
+            for parameter, factor in zip(layer.factors, factors, strict=True):
+                parameter.copy_(factor)
+            if layer.bias is not None and bias is not None:
+                layer.bias.copy_(bias)
+            if rank >= exact_rank:
+                return layer, 0.0
+            miss = torch.linalg.vector_norm(dense_weight(list(layer.factors)) - weight)
+            return layer, float(miss / torch.linalg.vector_norm(weight).clamp_min(1e-30))
+
+    def extra_repr(self) -> str:
+        """Return what ``print(layer)`` shows."""
+        return (
+            f"in_shape={self.in_shape}, out_features={self.out_features}, rank={self.rank}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+def _unit_variance_(factor: Tensor, order: int, generator: torch.Generator | None) -> None:
+    # Columns of length R^(-1/2D): each of the R terms then has norm R^(-1/2), and W^(q) has
+    # E ||W||^2 = 1, which is the pre-activation's variance for white input of variance one.
+    rank = factor.shape[1]
+    factor.normal_(generator=generator)
+    norms = torch.linalg.vector_norm(factor, dim=-1, keepdim=True).clamp_min(1e-12)
+    factor.mul_(rank ** (-0.5 / order) / norms)
+
+
+def _xavier_(factor: Tensor, order: int, generator: torch.Generator | None) -> None:  # noqa: ARG001
+    # The paper's factor W_d is an I_d x R matrix for each unit; torch's fans are its two sides.
+    _, rank, size = factor.shape
+    bound = math.sqrt(6.0 / (rank + size))
+    factor.uniform_(-bound, bound, generator=generator)
+
+
+def _exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Tensor]:
+    """Theorem 1: one term for each fibre along the longest mode, unit vectors elsewhere."""
+    longest = max(range(len(shape)), key=lambda d: shape[d])
+    others = [d for d in range(len(shape)) if d != longest]
+    tensor = weight.reshape(-1, *shape).movedim(1 + longest, -1)  # (Q, *others, I_longest)
+    fibres = tensor.reshape(len(weight), -1, shape[longest])  # (Q, exact rank, I_longest)
+    terms = fibres.shape[1]
+    factors = [weight.new_zeros(len(weight), rank, size) for size in shape]
+    factors[longest][:, :terms] = fibres
+    index = np.indices([shape[d] for d in others]).reshape(len(others), -1)  # entry of each term
+    for d, entries in zip(others, index, strict=True):
+        factors[d][:, torch.arange(terms), torch.from_numpy(entries)] = 1.0
+    return factors
+
+
+def _als_factors(
+    weight: Tensor, shape: tuple[int, ...], rank: int, random_state: int | None, max_iter: int
+) -> list[Tensor]:
+    """CP-ALS of each unit's weight."""
+    units: list[list[Any]] = []
+    with tl.backend_context("numpy", local_threadsafe=True):
+        for w in weight.detach().cpu().double().numpy():
+            _, factors = parafac(
+                w.reshape(shape),
+                rank,
+                init="random",
+                n_iter_max=max_iter,
+                random_state=random_state,
+            )
+            units.append([f.T for f in factors])  # each (R, I_d)
+    return [torch.as_tensor(np.stack([u[d] for u in units])).to(weight) for d in range(len(shape))]

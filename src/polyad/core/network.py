@@ -1,0 +1,101 @@
+"""`RankRNet`: Rank-R layer, activation, dense output layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from polyad.core.layer import RankRLinear, Start
+from polyad.errors import InputError
+
+
+class Activation(NamedTuple):
+    """An activation ``g`` and its derivative, written in terms of ``u = g(a)``."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "tanh": Activation(torch.tanh, lambda u: 1 - u * u),
+    "sigmoid": Activation(torch.sigmoid, lambda u: u * (1 - u)),
+    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype)),
+    "identity": Activation(lambda a: a, torch.ones_like),
+}
+
+
+class RankRNet(nn.Module):
+    r"""Two-layer network on tensors, :math:`V\, g(\langle W^{(q)}, X \rangle + b) + c`.
+
+    The activation is applied after the sum over the R terms (Eq. rank_r_weights of the paper).
+    The output is left linear: logits for a classifier, values for a regressor.
+
+    Parameters
+    ----------
+    in_shape : sequence of int
+    hidden : int
+        Number of hidden units Q.
+    n_outputs : int
+        Number of classes or targets C.
+    rank : int
+    activation : {"tanh", "sigmoid", "relu", "identity"}, default="tanh"
+    hidden_bias, output_bias : bool, default=True
+        The paper's code has the second only.
+    start : {"unit-variance", "xavier"}, default="unit-variance"
+    device, dtype : optional
+
+    Examples
+    --------
+    >>> net = RankRNet((5, 5, 200), hidden=75, n_outputs=16, rank=1)
+    >>> net.n_weights  # R * Q * sum(I_d) + Q * C, Table 2 of the paper
+    16950
+    """
+
+    def __init__(
+        self,
+        in_shape: Sequence[int],
+        hidden: int,
+        n_outputs: int,
+        rank: int,
+        activation: str = "tanh",
+        *,
+        hidden_bias: bool = True,
+        output_bias: bool = True,
+        start: Start = "unit-variance",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise InputError(
+                f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}"
+            )
+        if n_outputs < 1:
+            raise InputError(f"n_outputs must be at least 1, got {n_outputs}")
+        self.activation = activation
+        self.hidden = RankRLinear(in_shape, hidden, rank, hidden_bias, device, dtype, start=start)
+        self.output = nn.Linear(hidden, n_outputs, bias=output_bias, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw new weights for both layers; biases become zero."""
+        self.hidden.reset_parameters(generator)
+        with torch.no_grad():
+            n_outputs, hidden = self.output.weight.shape
+            bound = math.sqrt(6.0 / (n_outputs + hidden))
+            self.output.weight.uniform_(-bound, bound, generator=generator)
+            if self.output.bias is not None:
+                self.output.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``(..., I_1, ..., I_D)`` to ``(..., n_outputs)``."""
+        return self.output(ACTIVATIONS[self.activation].value(self.hidden(x)))
+
+    @property
+    def n_weights(self) -> int:
+        """Parameters without biases, as the paper counts them."""
+        return self.output.weight.numel() + sum(f.numel() for f in self.hidden.factors)
