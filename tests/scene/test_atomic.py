@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from polyad.errors import SceneError
+from polyad.scene.atomic import replacing, replacing_all
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def write_half_then(target: Path, error: Exception) -> None:
+    with replacing(target) as part:
+        part.write_bytes(b"half")
+        raise error
+
+
+def write_nothing(target: Path) -> None:
+    with replacing(target):
+        pass
+
+
+def test_file_appears_only_when_the_block_has_ended(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    with replacing(target) as part:
+        part.write_bytes(b"new")
+        assert part.parent == tmp_path
+        assert part.name.startswith(f".map.tif.part-{os.getpid()}")
+        assert not target.exists()
+    assert target.read_bytes() == b"new"
+    assert names(tmp_path) == ["map.tif"]
+
+
+def test_old_file_is_untouched_when_the_block_raises(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    target.write_bytes(b"old")
+    with pytest.raises(KeyError):
+        write_half_then(target, KeyError())
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["map.tif"]
+
+
+def test_two_writers_of_one_file_do_not_share_a_temporary_name(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a") as one, replacing(tmp_path / "a") as two:
+        assert one != two
+
+
+def test_full_disk_is_told_in_one_sentence_and_the_old_file_stays(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    target.write_bytes(b"old")
+    with pytest.raises(SceneError, match=r"full disk.*bytes free.*free some space"):
+        write_half_then(target, OSError(errno.ENOSPC, "No space left on device"))
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["map.tif"]
+
+
+def test_disk_that_fills_at_the_last_moment_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = tmp_path / "map.tif"
+    target.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SceneError, match="full disk"), replacing(target) as part:
+        part.write_bytes(b"new")
+    assert target.read_bytes() == b"old"
+
+
+def test_an_error_of_reading_inside_the_block_is_not_reworded(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "out"):
+        (tmp_path / "missing").read_bytes()
+
+
+def test_missing_folder_says_which(tmp_path: Path) -> None:
+    with pytest.raises(SceneError, match=r"nowhere.*no such folder.*create it"):
+        write_nothing(tmp_path / "nowhere" / "map.tif")
+
+
+def test_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "map.tif").mkdir()
+    with pytest.raises(SceneError, match="existing folder"):
+        write_nothing(tmp_path / "map.tif")
+
+
+def test_device_is_never_replaced() -> None:
+    with pytest.raises(SceneError, match="device or pipe"):
+        write_nothing(Path(os.devnull))
+    assert not Path(os.devnull).is_file()
+
+
+def test_unwritable_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Permissions do not bind the superuser, under whom tests often run: simulate the refusal.
+    def refused(self: Path, mode: int = 0o666, exist_ok: bool = True) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refused)
+    with pytest.raises(SceneError, match=r"Permission denied.*choose another folder"):
+        write_nothing(tmp_path / "map.tif")
+
+
+def test_symbolic_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "map.tif"
+    link.symlink_to(tmp_path / "disk" / "real.tif")
+    with replacing(link) as part:
+        part.write_bytes(b"new")
+    assert link.is_symlink()
+    assert (tmp_path / "disk" / "real.tif").read_bytes() == b"new"
+
+
+def test_companions_are_withdrawn_first_and_put_back_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, companion = tmp_path / "map.img", tmp_path / "map.hdr"
+    main.write_text("old")
+    companion.write_text("old")
+    seen: list[tuple[bool, str]] = []
+    rename = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append((companion.exists(), main.read_text()))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    with replacing_all([main, companion]) as parts:
+        for part in parts:
+            part.write_text("new")
+    assert seen == [(False, "old"), (False, "new")]
+    assert (main.read_text(), companion.read_text()) == ("new", "new")
+
+
+def test_left_overs_of_killed_writers_are_swept_when_old(tmp_path: Path) -> None:
+    old, fresh = tmp_path / ".map.tif.part-1-aaaaaa", tmp_path / ".map.tif.part-2-bbbbbb"
+    for part in (old, fresh):
+        part.touch()
+    two_days_ago = time.time() - 2 * 86400
+    os.utime(old, (two_days_ago, two_days_ago))
+    with replacing(tmp_path / "map.tif"):
+        pass
+    assert names(tmp_path) == [fresh.name, "map.tif"]
+
+
+def test_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    target.write_bytes(b"old")
+    code = (
+        "import sys, time\n"
+        "from polyad.scene.atomic import replacing\n"
+        "with replacing(sys.argv[1]) as part:\n"
+        "    part.write_bytes(b'half'); print('ready', flush=True); time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path)[0].startswith(".map.tif.part-")
