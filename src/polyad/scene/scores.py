@@ -1,0 +1,276 @@
+"""How good a class map is: the figures that papers of this field report, and two they should.
+
+Beside overall and average accuracy and kappa stand the accuracy on test pixels that share no pixel
+with a training window, and the expected calibration error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyad.errors import InputError
+from polyad.scene.classes import ClassInfo, palette
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of one set of predictions; build it with `score`.
+
+    Attributes
+    ----------
+    overall_accuracy : float
+        Share of test pixels that are right.
+    average_accuracy : float
+        Mean recall over the classes that have test pixels.
+    kappa : float
+        Cohen's kappa; NaN where chance alone would be right always.
+    overall_accuracy_no_overlap : float or None
+        Overall accuracy on test pixels whose window shares no pixel with a training window;
+        None if it was not asked for or there are no such pixels.
+    expected_calibration_error : float or None
+        None without probabilities.
+    n_test, n_test_no_overlap : int
+    classes : tuple of ClassInfo, length C
+    precision, recall, f1 : ndarray, shape (C,)
+        NaN where undefined: no pixel predicted as the class, or none of it in the test set.
+    support : ndarray of int, shape (C,)
+        Test pixels of each class.
+    confusion : ndarray of int, shape (C, C)
+        Rows are true classes, columns are predicted ones.
+    """
+
+    overall_accuracy: float
+    average_accuracy: float
+    kappa: float
+    overall_accuracy_no_overlap: float | None
+    expected_calibration_error: float | None
+    n_test: int
+    n_test_no_overlap: int | None
+    classes: tuple[ClassInfo, ...]
+    precision: Floats
+    recall: Floats
+    f1: Floats
+    support: NDArray[np.int64]
+    confusion: NDArray[np.int64]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings; NaN becomes None, as JSON has no NaN."""
+        per_class = [
+            {
+                "id": info.value,
+                "name": info.name,
+                "color": info.color,
+                "precision": _plain(self.precision[k]),
+                "recall": _plain(self.recall[k]),
+                "f1": _plain(self.f1[k]),
+                "support": int(self.support[k]),
+            }
+            for k, info in enumerate(self.classes)
+        ]
+        return {
+            "overall_accuracy": _plain(self.overall_accuracy),
+            "average_accuracy": _plain(self.average_accuracy),
+            "kappa": _plain(self.kappa),
+            "overall_accuracy_no_overlap": _plain(self.overall_accuracy_no_overlap),
+            "expected_calibration_error": _plain(self.expected_calibration_error),
+            "n_test": self.n_test,
+            "n_test_no_overlap": self.n_test_no_overlap,
+            "classes": per_class,
+            "confusion_matrix": self.confusion.tolist(),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        lines = [
+            f"overall accuracy     {_percent(self.overall_accuracy)}  ({self.n_test} test pixels)",
+        ]
+        if self.n_test_no_overlap is not None:
+            lines.append(
+                f"  without overlap    {_percent(self.overall_accuracy_no_overlap)}"
+                f"  ({self.n_test_no_overlap} pixels whose window shares none with training)"
+            )
+        lines.append(f"average accuracy     {_percent(self.average_accuracy)}")
+        lines.append(f"kappa                  {self.kappa:.4f}")
+        if self.expected_calibration_error is not None:
+            lines.append(f"calibration error    {_percent(self.expected_calibration_error)}")
+        width = max([len(info.name) for info in self.classes] + [5])
+        lines += ["", f"  id  {'class':<{width}}  precision   recall       F1  pixels"]
+        lines += [
+            f"{info.value:>4}  {info.name:<{width}}    {_percent(p)}  {_percent(r)}  {_percent(f)}"
+            f"  {n:>6}"
+            for info, p, r, f, n in zip(
+                self.classes, self.precision, self.recall, self.f1, self.support, strict=True
+            )
+        ]
+        return "\n".join(lines)
+
+
+def score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    proba: ArrayLike | None = None,
+    classes: Sequence[ClassInfo] | None = None,
+    no_overlap: ArrayLike | None = None,
+) -> Scores:
+    """Compare predicted with true class ids.
+
+    Parameters
+    ----------
+    y_true, y_pred : array_like of int, shape (n,)
+        Class ids of the test pixels.
+    proba : array_like, shape (n, C), optional
+        Class probabilities, columns in the order of ``classes``; for the calibration error.
+    classes : sequence of ClassInfo, optional
+        The classes, as `polyad.scene.classes.class_table` gives them. By default those that occur.
+    no_overlap : array_like of bool, shape (n,), optional
+        Which test pixels share nothing with training: `polyad.scene.sampling.no_overlap`.
+
+    Returns
+    -------
+    Scores
+
+    Examples
+    --------
+    >>> scores = score([1, 1, 2, 2], [1, 2, 2, 2])
+    >>> scores.overall_accuracy, scores.average_accuracy, scores.kappa
+    (0.75, 0.75, 0.5)
+    >>> scores.confusion.tolist()
+    [[1, 1], [0, 2]]
+    """
+    true, pred = np.asarray(y_true), np.asarray(y_pred)
+    if true.ndim != 1 or true.shape != pred.shape:
+        raise InputError(
+            f"y_true and y_pred must be vectors of one length, got {true.shape} and {pred.shape}"
+        )
+    if not len(true):
+        raise InputError("there is no test pixel to score; give at least one")
+    table = _complete(classes, true, pred)
+    confusion = _confusion(true, pred, table)
+    right = true == pred
+    support, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
+    hits = np.diag(confusion)
+    precision, recall = _divide(hits, predicted), _divide(hits, support)
+    chance = float(support @ predicted) / len(true) ** 2
+    overall = float(right.mean())
+    apart = None if no_overlap is None else _mask(no_overlap, len(true))
+    return Scores(
+        overall_accuracy=overall,
+        average_accuracy=float(np.mean(recall[support > 0])),
+        kappa=(overall - chance) / (1 - chance) if chance < 1 else float("nan"),
+        overall_accuracy_no_overlap=(
+            float(right[apart].mean()) if apart is not None and apart.any() else None
+        ),
+        expected_calibration_error=(
+            None if proba is None else calibration_error(right, _top(proba, len(true), table))
+        ),
+        n_test=len(true),
+        n_test_no_overlap=None if apart is None else int(apart.sum()),
+        classes=table,
+        precision=precision,
+        recall=recall,
+        f1=_divide(2 * hits, predicted + support),
+        support=support,
+        confusion=confusion,
+    )
+
+
+def calibration_error(right: NDArray[np.bool_], confidence: Floats, bins: int = 15) -> float:
+    r"""Return the expected calibration error over equally wide bins of confidence.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n}\, |\mathrm{acc}_b - \mathrm{conf}_b|
+
+    Parameters
+    ----------
+    right : ndarray of bool, shape (n,)
+        Whether the prediction is right.
+    confidence : ndarray, shape (n,)
+        Probability given to the predicted class.
+    bins : int
+
+    Examples
+    --------
+    >>> calibration_error(np.array([True, False]), np.array([0.75, 0.75]))
+    0.25
+    """
+    which = np.minimum((confidence * bins).astype(np.intp), bins - 1)
+    gap = np.bincount(which, weights=right - confidence, minlength=bins)  # n_b (acc_b - conf_b)
+    return float(np.abs(gap).sum() / len(confidence))
+
+
+def _complete(
+    classes: Sequence[ClassInfo] | None, true: NDArray[Any], pred: NDArray[Any]
+) -> tuple[ClassInfo, ...]:
+    """Return the class table; without one, make it of the ids that occur."""
+    found = np.union1d(true, pred)
+    if classes is None:
+        colors = palette(len(found))
+        return tuple(ClassInfo(int(v), f"class {v}", c) for v, c in zip(found, colors, strict=True))
+    unknown = np.setdiff1d(found, [info.value for info in classes])
+    if len(unknown):
+        raise InputError(
+            f"class id {unknown[0]} is scored but not in classes (ids "
+            f"{[info.value for info in classes]}); leave unlabelled pixels (0) out, and pass the "
+            f"classes the model was fitted on"
+        )
+    return tuple(classes)
+
+
+def _confusion(
+    true: NDArray[Any], pred: NDArray[Any], table: Sequence[ClassInfo]
+) -> NDArray[np.int64]:
+    """Count (true, predicted) pairs, shape (C, C)."""
+    ids = np.array([info.value for info in table])
+    order = np.argsort(ids)
+    row = order[np.searchsorted(ids, true, sorter=order)]
+    col = order[np.searchsorted(ids, pred, sorter=order)]
+    counts = np.bincount(row * len(ids) + col, minlength=len(ids) ** 2)
+    return counts.reshape(len(ids), len(ids)).astype(np.int64)
+
+
+def _top(proba: ArrayLike, n: int, table: Sequence[ClassInfo]) -> Floats:
+    """Return the largest probability of each row, shape (n,)."""
+    p = np.asarray(proba, dtype=np.float64)
+    if p.shape != (n, len(table)):
+        raise InputError(
+            f"proba must have shape {(n, len(table))} (pixels, classes), got {p.shape}; pass "
+            f"classes in the order of its columns"
+        )
+    if not np.isfinite(p).all() or p.min() < 0 or p.max() > 1 + 1e-5:
+        raise InputError("proba must hold probabilities between 0 and 1; pass predict_proba's")
+    return p.max(axis=1)
+
+
+def _mask(no_overlap: ArrayLike, n: int) -> NDArray[np.bool_]:
+    mask = np.asarray(no_overlap)
+    if mask.shape != (n,) or mask.dtype != np.bool_:
+        raise InputError(
+            f"no_overlap must be {n} booleans, one per test pixel, got {mask.dtype} of shape "
+            f"{mask.shape}"
+        )
+    return mask
+
+
+def _divide(a: NDArray[Any], b: NDArray[Any]) -> Floats:
+    """Return a / b, NaN where b is 0."""
+    return np.divide(a, b, out=np.full(len(a), np.nan), where=b != 0)
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _percent(value: float | None) -> str:
+    missing = value is None or not np.isfinite(value)
+    return "      -" if missing else f"{100 * float(value or 0):6.2f}%"
