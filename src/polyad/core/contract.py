@@ -23,6 +23,7 @@ from math import prod
 from torch import Tensor
 
 from polyad.core.plan import Plan, plan_inner
+from polyad.errors import InputError
 
 
 def khatri_rao(factors: Sequence[Tensor]) -> Tensor:
@@ -51,7 +52,8 @@ def khatri_rao(factors: Sequence[Tensor]) -> Tensor:
 
 def dense_weight(factors: Sequence[Tensor]) -> Tensor:
     """Rebuild the dense weight ``(Q, prod I_d)``, Eq. (7) of the paper."""
-    return khatri_rao(factors).sum(dim=-2)
+    terms = khatri_rao(factors)  # (Q, R, prod I_d)
+    return terms.squeeze(-2) if terms.shape[-2] == 1 else terms.sum(dim=-2)
 
 
 def dense_inner(x: Tensor, factors: Sequence[Tensor]) -> Tensor:
@@ -92,9 +94,15 @@ def cp_inner(x: Tensor, factors: Sequence[Tensor], plan: Plan | None = None) -> 
     tensor([[30., 30., 30., 30.]])
     """
     hidden, rank, _ = factors[0].shape
-    n, shape = x.shape[0], x.shape[1:]
+    n, shape = x.shape[0], tuple(x.shape[1:])
+    _check_sizes(shape, factors)
     if plan is None:
         plan = plan_inner(shape, hidden, rank, n)
+    elif (plan.sample_shape, plan.hidden, plan.rank) != (shape, hidden, rank):
+        raise InputError(
+            f"plan is for samples of {plan.sample_shape}, {plan.hidden} units of rank {plan.rank}; "
+            f"got samples of {shape}, {hidden} units of rank {rank}; make one with plan_inner"
+        )
     if plan.chosen.dense:
         return dense_inner(x, factors)
     first, *rest = plan.groups
@@ -114,18 +122,28 @@ def contract_except(x: Tensor, factors: Sequence[Tensor], mode: int) -> Tensor:
     x : Tensor, ``(n, I_1, ..., I_D)``
     factors : sequence of Tensor, each ``(Q, R, I_d)``
     mode : int
+        Negative values count from the last mode.
 
     Returns
     -------
     Tensor, ``(n, Q, R, I_mode)``
         So that ``(z * factors[mode]).sum((-2, -1))`` is ``cp_inner(x, factors)``.
     """
+    _check_sizes(tuple(x.shape[1:]), factors)
     hidden, rank, size = factors[mode].shape
-    others = tuple(d for d in range(x.ndim - 1) if d != mode)
+    modes = range(len(factors))
+    others = tuple(d for d in modes if d != modes[mode])
     if not others:
         return x[:, None, None, :].expand(len(x), hidden, rank, size)
     z = _contract_group(x, factors, others)  # (n, I_mode, Q * R)
     return z.reshape(len(x), size, hidden, rank).permute(0, 2, 3, 1)
+
+
+def _check_sizes(shape: tuple[int, ...], factors: Sequence[Tensor]) -> None:
+    """Refuse a transposed sample: the rebuilt weight would take it for one that fits."""
+    wanted = tuple(f.shape[-1] for f in factors)
+    if shape != wanted:
+        raise InputError(f"factors fit samples of {wanted}, got samples of {shape}")
 
 
 def _contract_group(x: Tensor, factors: Sequence[Tensor], group: tuple[int, ...]) -> Tensor:
@@ -155,4 +173,4 @@ def _weighted_sum(
     order = [*kept, *group]
     z = z.permute(0, *(1 + open_modes.index(d) for d in order), z.ndim - 1)
     z = z.reshape(len(z), *(shape[d] for d in kept), *weight.shape)
-    return (z * weight).sum(dim=-2)
+    return (z * weight.to(z.dtype)).sum(dim=-2)  # autocast leaves z in the lower precision

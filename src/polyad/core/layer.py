@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from operator import index
+from typing import Literal
 
 import numpy as np
 import tensorly as tl
@@ -22,8 +23,9 @@ Start = Literal["unit-variance", "xavier"]
 class RankRLinear(nn.Module):
     r"""Linear map of a tensor to ``out_features`` numbers, each weight a CP decomposition.
 
-    Unit q computes :math:`y_q = \langle W^{(q)}, X \rangle + b_q`. Each :math:`W^{(q)}` is held as a rank-R CP decomposition, so the layer has
-    ``rank * out_features * sum(in_shape)`` weights instead of ``out_features * prod(in_shape)``.
+    Unit q computes :math:`y_q = \langle W^{(q)}, X \rangle + b_q`. Each :math:`W^{(q)}` is held
+    as a rank-R CP decomposition, so the layer has ``rank * out_features * sum(in_shape)`` weights
+    instead of ``out_features * prod(in_shape)``.
 
     Parameters
     ----------
@@ -38,8 +40,11 @@ class RankRLinear(nn.Module):
         As for every torch module.
     start : {"unit-variance", "xavier"}, default="unit-variance"
         How factors are drawn. ``"unit-variance"`` gives pre-activations of variance one for
-        standardised input, whatever the order, rank and size. ``"xavier"`` draws each factor
-        as the paper does; products of many such factors vanish.
+        white input of variance one, whatever the order, rank and size. ``"xavier"`` draws each
+        factor with `torch.nn.init.xavier_uniform_`, as the paper's code does: the variance is
+        then ``R * (2 / (Q + R)) ** D``, which vanishes as the order D grows.
+    generator : torch.Generator, optional
+        Where the first numbers come from; torch's own by default.
 
     Attributes
     ----------
@@ -66,9 +71,10 @@ class RankRLinear(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         start: Start = "unit-variance",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.in_shape = tuple(int(i) for i in in_shape)
+        self.in_shape = tuple(map(index, in_shape))
         check_shape(self.in_shape, out_features, rank)
         if start not in ("unit-variance", "xavier"):
             raise InputError(f"start must be 'unit-variance' or 'xavier', got {start!r}")
@@ -85,7 +91,7 @@ class RankRLinear(nn.Module):
             self.bias = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
-        self.reset_parameters()
+        self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw new factors and set the bias to zero.
@@ -115,7 +121,7 @@ class RankRLinear(nn.Module):
         plan = plan_inner(self.in_shape, self.out_features, self.rank, len(samples))
         y = cp_inner(samples, list(self.factors), plan)
         if self.bias is not None:
-            y = y + self.bias
+            y = y + self.bias.to(y.dtype)  # as nn.Linear: autocast gives the lower precision
         return y.reshape(*batch, self.out_features)
 
     def to_dense(self) -> nn.Linear:
@@ -129,7 +135,7 @@ class RankRLinear(nn.Module):
             dtype=first.dtype,
         )
         with torch.no_grad():
-            dense.weight = nn.Parameter(dense_weight(list(self.factors)))
+            dense.weight = nn.Parameter(dense_weight(list(self.factors)).clone())
             if self.bias is not None:
                 dense.bias = nn.Parameter(self.bias.clone())
         return dense
@@ -153,7 +159,7 @@ class RankRLinear(nn.Module):
             Of the dense layer on the flattened sample.
         in_shape : sequence of int
         rank : int, optional
-            By default ``min_i prod_{d != i} I_d``, with which the result is exact. Below that,
+            By default ``min_i prod_{d != i} I_d``: with that or more the result is exact. Below,
             each unit's weight is decomposed by alternating least squares (TensorLy).
         bias : Tensor, ``(out_features,)``, optional
         random_state : int, optional
@@ -176,15 +182,23 @@ class RankRLinear(nn.Module):
         >>> torch.equal(layer.to_dense().weight, weight)
         True
         """
-        in_shape = tuple(int(i) for i in in_shape)
+        in_shape = tuple(map(index, in_shape))
         if weight.ndim != 2 or weight.shape[1] != math.prod(in_shape):
             raise InputError(
                 f"weight must be (out_features, {math.prod(in_shape)}) for samples of {in_shape}, "
                 f"got {tuple(weight.shape)}"
             )
+        check_shape(in_shape, len(weight), 1 if rank is None else rank)
+        if bias is not None and bias.shape != weight.shape[:1]:
+            raise InputError(f"bias must be ({len(weight)},), got {tuple(bias.shape)}")
+        if not torch.isfinite(weight).all():
+            raise InputError("weight holds NaN or infinite numbers; they have no decomposition")
+        weight = weight.detach()
         exact_rank = math.prod(in_shape) // max(in_shape)
         rank = exact_rank if rank is None else rank
-        layer = cls(in_shape, len(weight), rank, bias is not None, weight.device, weight.dtype)
+        # made without numbers: the factors are copied in below
+        layer = cls(in_shape, len(weight), rank, bias is not None, "meta", weight.dtype)
+        layer.to_empty(device=weight.device)
         if rank >= exact_rank:
             factors = _exact_factors(weight, in_shape, rank)
         else:
@@ -212,19 +226,22 @@ def _unit_variance_(factor: Tensor, order: int, generator: torch.Generator | Non
     # E ||W||^2 = 1, which is the pre-activation's variance for white input of variance one.
     rank = factor.shape[1]
     factor.normal_(generator=generator)
-    norms = torch.linalg.vector_norm(factor, dim=-1, keepdim=True).clamp_min(1e-12)
+    norms = torch.linalg.vector_norm(factor, dim=-1, keepdim=True)
+    norms.clamp_min_(torch.finfo(factor.dtype).tiny)
     factor.mul_(rank ** (-0.5 / order) / norms)
 
 
 def _xavier_(factor: Tensor, order: int, generator: torch.Generator | None) -> None:  # noqa: ARG001
-    # The paper's factor W_d is an I_d x R matrix for each unit; torch's fans are its two sides.
-    _, rank, size = factor.shape
-    bound = math.sqrt(6.0 / (rank + size))
-    factor.uniform_(-bound, bound, generator=generator)
+    # The paper's code draws the whole (Q, R, I_d) array at once, for which torch's fans are
+    # R * I_d and Q * I_d: a variance of 2 / ((Q + R) I_d) for each entry.
+    nn.init.xavier_uniform_(factor, generator=generator)
 
 
 def _exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Tensor]:
-    """Theorem 1: one term for each fibre along the longest mode, unit vectors elsewhere."""
+    """Theorem 1: one term for each fibre along the longest mode, unit vectors elsewhere.
+
+    Terms beyond those stay zero.
+    """
     longest = max(range(len(shape)), key=lambda d: shape[d])
     others = [d for d in range(len(shape)) if d != longest]
     tensor = weight.reshape(-1, *shape).movedim(1 + longest, -1)  # (Q, *others, I_longest)
@@ -232,9 +249,9 @@ def _exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Te
     terms = fibres.shape[1]
     factors = [weight.new_zeros(len(weight), rank, size) for size in shape]
     factors[longest][:, :terms] = fibres
-    index = np.indices([shape[d] for d in others]).reshape(len(others), -1)  # entry of each term
-    for d, entries in zip(others, index, strict=True):
-        factors[d][:, torch.arange(terms), torch.from_numpy(entries)] = 1.0
+    entries = np.unravel_index(np.arange(terms), [shape[d] for d in others]) if others else ()
+    for d, entry in zip(others, entries, strict=True):  # entry (terms,) of mode d for each term
+        factors[d][:, torch.arange(terms), torch.from_numpy(entry)] = 1.0
     return factors
 
 
@@ -242,15 +259,21 @@ def _als_factors(
     weight: Tensor, shape: tuple[int, ...], rank: int, random_state: int | None, max_iter: int
 ) -> list[Tensor]:
     """CP-ALS of each unit's weight."""
-    units: list[list[Any]] = []
+    units: list[list[np.ndarray]] = []
     with tl.backend_context("numpy", local_threadsafe=True):
-        for w in weight.detach().cpu().double().numpy():
+        for w in weight.cpu().double().numpy():
+            norm = np.linalg.norm(w)
+            if norm == 0:
+                units.append([np.zeros((rank, size)) for size in shape])
+                continue
             _, factors = parafac(
-                w.reshape(shape),
+                w.reshape(shape) / norm,
                 rank,
                 init="random",
                 n_iter_max=max_iter,
                 random_state=random_state,
+                l2_reg=1e-12,  # a weight of rank below R would make the normal equations singular
             )
+            factors[0] = factors[0] * norm
             units.append([f.T for f in factors])  # each (R, I_d)
     return [torch.as_tensor(np.stack([u[d] for u in units])).to(weight) for d in range(len(shape))]

@@ -47,6 +47,8 @@ class RankRNet(nn.Module):
         The paper's code has the second only.
     start : {"unit-variance", "xavier"}, default="unit-variance"
     device, dtype : optional
+    generator : torch.Generator, optional
+        Where the first numbers come from; torch's own by default.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class RankRNet(nn.Module):
         start: Start = "unit-variance",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
@@ -77,13 +80,20 @@ class RankRNet(nn.Module):
         if n_outputs < 1:
             raise InputError(f"n_outputs must be at least 1, got {n_outputs}")
         self.activation = activation
-        self.hidden = RankRLinear(in_shape, hidden, rank, hidden_bias, device, dtype, start=start)
-        self.output = nn.Linear(hidden, n_outputs, bias=output_bias, device=device, dtype=dtype)
-        self.reset_parameters()
+        self.hidden = RankRLinear(
+            in_shape, hidden, rank, hidden_bias, device, dtype, start=start, generator=generator
+        )
+        # made without numbers: nn.Linear would draw them from torch's own generator
+        output = nn.Linear(hidden, n_outputs, bias=output_bias, device="meta", dtype=dtype)
+        self.output = output.to_empty(device=self.hidden.factors[0].device)
+        self._reset_output(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw new weights for both layers; biases become zero."""
         self.hidden.reset_parameters(generator)
+        self._reset_output(generator)
+
+    def _reset_output(self, generator: torch.Generator | None) -> None:
         with torch.no_grad():
             n_outputs, hidden = self.output.weight.shape
             bound = math.sqrt(6.0 / (n_outputs + hidden))

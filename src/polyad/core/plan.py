@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from math import prod
+from operator import index, mul
 
 from polyad.errors import InputError
 
@@ -37,7 +39,7 @@ class Candidate:
     groups : tuple of tuple of int
         Modes contracted together, in the order of contraction.
     flops : int
-        Multiplications and additions.
+        Multiplications and additions; a matrix product of m x k by k x n counts 2 m k n.
     largest : int
         Elements of the largest intermediate (input and output not counted).
     traffic : int
@@ -105,15 +107,16 @@ class Plan:
 
     def __str__(self) -> str:
         shape = " x ".join(map(str, self.sample_shape))
+        width = max(len("modes contracted"), *(len(c.label) for c in self.candidates))
         lines = [
             f"{self.n} samples of {shape}, {self.hidden} units of rank {self.rank}",
-            f"  {'modes contracted':<24}{'MFLOP':>12}{'largest':>14}{'est. cost':>12}",
+            f"   {'modes contracted':<{width}}{'MFLOP':>12}{'largest':>14}{'est. cost':>12}",
         ]
         least = self.chosen.cost
         for i, c in enumerate(self.candidates):
             mark = "->" if i == 0 else "  "
             numbers = f"{c.flops / 1e6:>12,.3f}{c.largest:>14,}{c.cost / least:>11.2f}x"
-            lines.append(f"{mark}{c.label:<24}{numbers}")
+            lines.append(f"{mark} {c.label:<{width}}{numbers}")
         return "\n".join(lines)
 
 
@@ -140,7 +143,7 @@ def plan_inner(sample_shape: Sequence[int], hidden: int, rank: int, n: int) -> P
     >>> plan_inner((5, 5, 200), hidden=75, rank=1, n=1).groups
     ((2,), (0, 1))
     """
-    return _plan(tuple(int(i) for i in sample_shape), int(hidden), int(rank), int(n))
+    return _plan(tuple(map(index, sample_shape)), index(hidden), index(rank), index(n))
 
 
 @lru_cache(maxsize=4096)
@@ -181,16 +184,17 @@ def _cost(groups: Groups, shape: tuple[int, ...], hidden: int, rank: int, n: int
     terms = hidden * rank
     sizes = [prod(shape[d] for d in group) for group in groups]
     volume = prod(shape)
-    # Khatri-Rao product of each group: one multiplication per element and factor beyond the first
-    build = sum(terms * s * (len(g) - 1) for g, s in zip(groups, sizes, strict=True))
+    # Khatri-Rao product of each group, factor by factor: one multiplication per element made
+    build = sum(terms * s for g in groups for s in _partial_sizes(shape, g)[1:])
     traffic = 2 * build
     launches = sum(len(g) for g in groups)
     built = max((terms * s for g, s in zip(groups, sizes, strict=True) if len(g) > 1), default=0)
     if len(groups) == 1:
         summed = hidden * volume * (rank - 1)
         traffic += (terms + hidden) * volume if rank > 1 else 0
+        largest = max(built, hidden * volume if rank > 1 else 0)
         return Candidate(
-            groups, build + summed + 2 * n * volume * hidden, built, traffic, launches + 1
+            groups, build + summed + 2 * n * volume * hidden, largest, traffic, launches + 1
         )
     flops = build + 2 * n * volume * terms
     left = volume // sizes[0]  # entries of a sample not yet contracted
@@ -198,13 +202,17 @@ def _cost(groups: Groups, shape: tuple[int, ...], hidden: int, rank: int, n: int
     for size in sizes[1:]:
         # read the intermediate, write and read the products, write their sum
         traffic += n * terms * (3 * left + left // size)
-        flops += 2 * n * terms * left
+        flops += n * terms * (2 * left - left // size)
         left //= size
         launches += 2
     if groups[0] not in (_suffix(shape, groups[0]), _prefix(groups[0])):
         traffic += 2 * n * volume  # a transposed copy of the input
         largest = max(largest, n * volume)
     return Candidate(groups, flops + n * hidden * (rank - 1), largest, traffic, launches + 1)
+
+
+def _partial_sizes(shape: tuple[int, ...], group: tuple[int, ...]) -> list[int]:
+    return list(accumulate((shape[d] for d in group), mul))
 
 
 def _suffix(shape: tuple[int, ...], group: tuple[int, ...]) -> tuple[int, ...]:
