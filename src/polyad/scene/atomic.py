@@ -106,11 +106,18 @@ def replacing_all(
             part.unlink(missing_ok=True)
 
 
-def disk_full(path: Path) -> SceneError:
+def check_room(path: Path, nbytes: int) -> None:
+    """Refuse to begin a file of ``nbytes`` bytes that the disk has no room for."""
+    _check_target(path)
+    if shutil.disk_usage(path.parent).free < nbytes:
+        raise disk_full(path)
+
+
+def disk_full(path: Path, got: str = "a full disk or quota") -> SceneError:
     """Return the error that says that ``path`` could not be written whole."""
     free = shutil.disk_usage(path.parent).free
     return SceneError(
-        f"cannot write {path}: wanted room for the whole file, got a full disk or quota "
+        f"cannot write {path}: wanted room for the whole file, got {got} "
         f"({free:,} bytes free in {path.parent}); free some space or choose another folder. "
         "What was there before is untouched"
     )

@@ -1,0 +1,263 @@
+"""Class maps, probabilities and scores to files; the file's ending chooses the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import rioxarray  # noqa: F401 - gives every DataArray its ``rio``
+import xarray as xr
+from affine import Affine
+from rasterio.crs import CRS
+
+from polyad.errors import InputError, SceneError
+from polyad.scene.atomic import check_room, replacing
+from polyad.scene.classes import ClassInfo, class_table, with_classes
+from polyad.scene.envi_map import write_envi_map
+from polyad.scene.geotiff_map import (
+    BLOCK,
+    MapWriter,
+    checked_ids,
+    encode_probabilities,
+    open_probabilities,
+)
+
+__all__ = ["MapWriter", "georeference", "write_map", "write_probabilities", "write_scores"]
+
+
+def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
+    """Write a class map; nothing of an existing file is lost if that fails.
+
+    ======== ==========================================================================
+    ending   format
+    ======== ==========================================================================
+    .tif     GeoTIFF: palette, nodata 0, georeference; class names in ``.tif.aux.xml``
+    .hdr     ENVI classification, ``.hdr`` and ``.img`` (either ending may be given)
+    .png     picture with a legend
+    .nc      NetCDF with CF's ``flag_values`` and ``flag_meanings``
+    .npy     the ids alone
+    ======== ==========================================================================
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    class_map : xarray.DataArray of int, dims (y, x)
+        Class ids, 0 where there is no class, with the attributes of `polyad.scene.classes` and, if
+        it has one, a georeference in rioxarray's convention.
+    """
+    write = _by_ending(path, _MAP_FORMATS, "map")
+    if set(class_map.dims) != {"y", "x"}:
+        raise InputError(f"a class map has dims ('y', 'x'), got {class_map.dims}")
+    write(Path(path), class_map.transpose("y", "x"))
+
+
+def write_probabilities(
+    path: str | os.PathLike[str], proba: xr.DataArray, dtype: str = "float32"
+) -> None:
+    """Write class probabilities as a GeoTIFF with one band for each class, named after it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write, ending in ``.tif``.
+    proba : xarray.DataArray of float, dims (y, x, class)
+        Probabilities; NaN where the scene was not mapped. The names are those of its ``class``
+        coordinate, or else of the attribute ``class_names``.
+    dtype : {"float32", "uint8"}
+        ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
+        round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
+    """
+    _by_ending(path, {".tif": None, ".tiff": None}, "file of probabilities")
+    if set(proba.dims) != {"y", "x", "class"}:
+        raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
+    proba = proba.transpose("y", "x", "class")
+    crs, transform = georeference(proba)
+    height, width = proba.sizes["y"], proba.sizes["x"]
+    with open_probabilities(
+        path, (height, width), _class_names(proba), dtype=dtype, crs=crs, transform=transform
+    ) as out:
+        for rows, strip in _strips(proba):
+            out.write((rows, slice(None)), np.moveaxis(encode_probabilities(strip, dtype), -1, 0))
+
+
+def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> None:
+    """Write scores as JSON (``.json``) or as a table ``measure, class, value`` (``.csv``).
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    scores : mapping
+        Numbers, strings, lists and mappings, as `polyad.scene.scores.Scores.to_dict` gives them.
+    """
+    write = _by_ending(path, {".json": _scores_json, ".csv": _scores_csv}, "file of scores")
+    with replacing(path) as part:
+        write(part, _plain(scores))
+
+
+def georeference(raster: xr.DataArray) -> tuple[CRS | None, Affine | None]:
+    """Return the CRS of ``raster`` and its transform from (column, row), None each if unknown.
+
+    The transform that the raster carries is used unless its coordinates contradict it: after
+    ``isel`` they are those of the part, the transform still that of the whole.
+    """
+    crs, carried = raster.rio.crs, _carried_transform(raster)
+    if any(raster[d].ndim != 1 or d not in raster.coords for d in ("x", "y")):
+        return crs, carried
+    x, y = (raster[d].values.astype(float) for d in ("x", "y"))
+    if carried is None and crs is None and x[0] == y[0] == 0:  # they count pixels
+        return None, None
+    pixel = (0.0, 0.0) if carried is None else (carried.a, carried.e)
+    dx, dy = (float(v[-1] - v[0]) / (len(v) - 1) if len(v) > 1 else p
+              for v, p in zip((x, y), pixel, strict=True))  # fmt: skip
+    found = Affine(dx, 0.0, x[0] - dx / 2, 0.0, dy, y[0] - dy / 2)
+    tolerance = 1e-3 * max(abs(dx), abs(dy))
+    if carried is not None and np.allclose(carried[:6], found[:6], rtol=0, atol=tolerance):
+        return crs, carried  # free of the rounding of the coordinates
+    return crs, found if dx and dy else None
+
+
+def _carried_transform(raster: xr.DataArray) -> Affine | None:
+    # Read here because ``rio.transform`` works it out again from the coordinates.
+    name = raster.rio.grid_mapping
+    text = raster.coords[name].attrs.get("GeoTransform") if name in raster.coords else None
+    return None if text is None else Affine.from_gdal(*map(float, str(text).split()))
+
+
+def _write_geotiff(path: Path, class_map: xr.DataArray) -> None:
+    crs, transform = georeference(class_map)
+    shape, classes = _shape(class_map), class_table(class_map)
+    with MapWriter(path, shape, classes, crs=crs, transform=transform) as out:
+        for rows, ids in _strips(class_map):
+            out.write((rows, slice(None)), ids)
+
+
+def _write_envi(path: Path, class_map: xr.DataArray) -> None:
+    crs, transform = georeference(class_map)
+    strips = (ids for _, ids in _strips(class_map))
+    write_envi_map(path, _shape(class_map), class_table(class_map), strips, crs, transform)
+
+
+def _write_png(path: Path, class_map: xr.DataArray) -> None:
+    from polyad.scene.figures import map_figure, to_png  # matplotlib is slow to import
+
+    picture = to_png(map_figure(class_map))
+    with replacing(path) as part:
+        part.write_bytes(picture)
+
+
+def _write_netcdf(path: Path, class_map: xr.DataArray) -> None:
+    classes = class_table(class_map)
+    ids = checked_ids(class_map.values, classes)
+    out = with_classes(class_map.copy(data=ids), classes).rename("class_map")
+    out.attrs["flag_values"] = np.array([c.value for c in classes], dtype=ids.dtype)
+    # CF separates the meanings by blanks, so that a name must not hold one.
+    out.attrs["flag_meanings"] = " ".join("_".join(c.name.split()) for c in classes)
+    out.attrs["long_name"] = "class"
+    out.attrs.pop("_FillValue", None)
+    crs, transform = georeference(class_map)
+    if crs is not None:
+        out = out.rio.write_crs(crs)
+    if transform is not None:
+        out = out.rio.write_transform(transform)
+    out.encoding["zlib"] = True  # beside the name of the grid mapping, which rioxarray keeps here
+    # HDF5 brings the whole process down when the disk fills up: look before, not after.
+    check_room(path, out.nbytes + sum(c.nbytes for c in out.coords.values()) + 2**20)
+    with replacing(path) as part:
+        out.to_netcdf(part, engine="h5netcdf")
+
+
+def _write_npy(path: Path, class_map: xr.DataArray) -> None:
+    ids = checked_ids(class_map.values, class_table(class_map))
+    buffer = io.BytesIO()  # numpy tells of a full disk without saying that it is full
+    np.save(buffer, ids, allow_pickle=False)
+    with replacing(path) as part:
+        part.write_bytes(buffer.getbuffer())
+
+
+_MAP_FORMATS: dict[str, Callable[[Path, xr.DataArray], None]] = {
+    ".tif": _write_geotiff,
+    ".tiff": _write_geotiff,
+    ".hdr": _write_envi,
+    ".img": _write_envi,
+    ".png": _write_png,
+    ".nc": _write_netcdf,
+    ".npy": _write_npy,
+}
+
+
+def _by_ending(path: str | os.PathLike[str], table: Mapping[str, Any], what: str) -> Any:
+    ending = Path(path).suffix.lower()
+    if ending not in table:
+        raise SceneError(
+            f"cannot write the {what} {os.fspath(path)}: wanted a name ending in "
+            f"{', '.join(table)}, got {ending or 'no ending'!r}; rename the output"
+        )
+    return table[ending]
+
+
+def _shape(raster: xr.DataArray) -> tuple[int, int]:
+    return raster.sizes["y"], raster.sizes["x"]
+
+
+def _strips(raster: xr.DataArray) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+    """Yield rows and values of ``raster``, one row of GeoTIFF blocks at a time."""
+    for top in range(0, raster.sizes["y"], BLOCK):
+        rows = slice(top, min(top + BLOCK, raster.sizes["y"]))
+        yield rows, raster.isel(y=rows).values
+
+
+def _class_names(proba: xr.DataArray) -> list[str]:
+    given = proba["class"].values if "class" in proba.coords else proba.attrs.get("class_names")
+    if given is None:
+        given = [f"class {k + 1}" for k in range(proba.sizes["class"])]
+    names = [str(name) for name in np.atleast_1d(given)]
+    if len(names) != proba.sizes["class"]:
+        raise InputError(
+            f"probabilities of {proba.sizes['class']} classes carry {len(names)} class names; "
+            "name each class once"
+        )
+    return names
+
+
+def _plain(value: Any) -> Any:
+    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, ClassInfo):
+        return _plain(value._asdict())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _scores_json(part: Path, scores: dict[str, Any]) -> None:
+    text = json.dumps(scores, indent=2, ensure_ascii=False, allow_nan=False)
+    part.write_text(text + "\n", encoding="utf-8")
+
+
+def _scores_csv(part: Path, scores: dict[str, Any]) -> None:
+    with part.open("w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["measure", "class", "value"])
+        for measure, value in scores.items():
+            if not isinstance(value, dict | list):
+                table.writerow([measure, "", value])
+        for row in scores.get("classes", []):
+            for measure in ("precision", "recall", "f1", "support"):
+                table.writerow([measure, row["name"], row[measure]])
