@@ -1,0 +1,64 @@
+"""NumPy ``.npy`` files, mapped into memory window by window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.formats import guards
+from polyad.scene.formats.lazy import Array, lazy_scene
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+@dataclass(frozen=True)
+class NpySource:
+    """Pixels of a .npy file, axes (rows, columns, bands)."""
+
+    path: Path
+    shape: tuple[int, int, int]
+    dtype: np.dtype
+    offset: int
+    order: str
+
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
+        """Return one window, shape ``(rows, cols, bands)``."""
+        order = "F" if self.order == "F" else "C"
+        # Mapped for this window alone: a map kept open would count every page ever touched.
+        pixels = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
+        window = pixels[rows, cols]
+        if len(bands) != self.shape[2] or np.any(np.diff(bands) != 1):
+            window = window[..., bands]
+        return np.array(window, dtype=self.dtype.newbyteorder("="))
+
+
+def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
+    """Open a .npy array (rows, columns, bands); pickled objects are never loaded."""
+    size = guards.existing_file(path)
+    if key is not None:
+        raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
+    with path.open("rb") as file:
+        try:
+            shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
+        except (ValueError, KeyError, EOFError, SyntaxError) as error:
+            raise SceneError(
+                f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read "
+                f"({error}); it is truncated or damaged, save it again with numpy.save"
+            ) from error
+        offset = file.tell()
+    if dtype.hasobject:
+        raise SceneError(
+            f"{path}: holds pickled Python objects, which can run code when loaded, wanted plain "
+            "numbers; refused, save the scene as a numeric array"
+        )
+    guards.check_numeric(path, dtype)
+    guards.check_shape(path, shape)
+    guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
+    source = NpySource(path, shape, dtype, offset, "F" if fortran else "C")
+    return lazy_scene(source)

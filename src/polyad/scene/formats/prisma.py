@@ -1,0 +1,171 @@
+"""PRISMA L2D: two cubes of scaled integers joined into one scene ordered by wavelength.
+
+Layout (HDF-EOS5): ``VNIR_Cube`` and ``SWIR_Cube`` (rows, bands, columns) of uint16 that stand for
+``Min + stored * (Max - Min) / 65535``; the root attributes list the centre of each band, in falling
+order and with 0 for slots without a band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import xarray as xr
+from affine import Affine
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.formats import guards, hdf
+from polyad.scene.formats.lazy import Array, hull, lazy_scene
+from polyad.scene.formats.spectral import to_nm
+
+_FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
+_DETECTORS = ("Vnir", "Swir")
+_FULL_SCALE = 65535
+_PIXEL = 30.0  # metres, the grid of every hyperspectral L2D product
+
+
+def is_prisma(file: h5py.File) -> bool:
+    """Tell whether an open HDF5 file has the layout of PRISMA L2D."""
+    return all(f"{_FIELDS}/{d.upper()}_Cube" in file for d in _DETECTORS)
+
+
+@dataclass(frozen=True)
+class Band:
+    """One band of the joined scene: its detector, its place there, and its scale."""
+
+    wavelength: float
+    fwhm: float
+    detector: str
+    slot: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PrismaSource:
+    """Reflectance of PRISMA, float32; NaN outside the acquired strip."""
+
+    path: Path
+    grid: tuple[int, int]
+    bands: tuple[Band, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and bands."""
+        return (*self.grid, len(self.bands))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Reflectance is float32."""
+        return np.dtype(np.float32)
+
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
+        """Return one window, shape ``(rows, cols, bands)``."""
+        chosen = [self.bands[b] for b in bands]
+        with hdf.open_hdf5(self.path) as file:
+            stored = self._stored(file, rows, cols, chosen)
+            outside = ~stored.any(axis=2)  # (rows, cols)
+            # A dark pixel may be 0 in the bands asked for; outside the strip all bands are 0.
+            if outside.any() and len(bands) < len(self.bands):
+                outside = ~self._stored(file, rows, cols, list(self.bands)).any(axis=2)
+        low = np.array([b.low for b in chosen], np.float32)
+        step = np.array([(b.high - b.low) / _FULL_SCALE for b in chosen], np.float32)
+        values = low + stored * step
+        values[outside] = np.nan
+        return values
+
+    def _stored(self, file: h5py.File, rows: slice, cols: slice, chosen: list[Band]) -> Array:
+        out = np.empty((rows.stop - rows.start, cols.stop - cols.start, len(chosen)), np.uint16)
+        for detector in _DETECTORS:
+            places = [i for i, b in enumerate(chosen) if b.detector == detector]
+            if places:
+                span, inside = hull(np.array([chosen[i].slot for i in places]))
+                cube = hdf.dataset(self.path, file, f"{_FIELDS}/{detector.upper()}_Cube")
+                block = cube[rows, span, cols]  # (rows, bands, cols)
+                out[..., places] = block.transpose(0, 2, 1)[..., inside]
+        return out
+
+
+def open_prisma(path: Path, key: str | None, budget: int) -> xr.DataArray:
+    """Open a PRISMA L2D scene as reflectance."""
+    guards.existing_file(path)
+    if key is not None:
+        raise SceneError(
+            f"{path}: a PRISMA scene joins its two cubes and takes no key, got ':{key}'; drop it"
+        )
+    with hdf.open_checked(path) as file:
+        grids = set()
+        bands: list[Band] = []
+        for detector in _DETECTORS:
+            cube = hdf.dataset(path, file, f"{_FIELDS}/{detector.upper()}_Cube")
+            guards.check_shape(path, cube.shape)
+            if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
+                raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
+            hdf.check_dataset(path, cube, budget)
+            grids.add((cube.shape[0], cube.shape[2]))
+            bands += _detector_bands(path, file, detector, cube.shape[1])
+        if len(grids) > 1 or not bands:
+            raise SceneError(
+                f"{path}: wanted two cubes of one size with named bands, got {sorted(grids)} and "
+                f"{len(bands)} bands; the file is damaged, download it again"
+            )
+        bands.sort(key=lambda b: b.wavelength)
+        source = PrismaSource(path, grids.pop(), tuple(bands))
+        return lazy_scene(
+            source,
+            wavelength=to_nm([b.wavelength for b in bands], "nm"),
+            fwhm=to_nm([b.fwhm for b in bands], "nm"),
+            nodata=np.nan,
+            crs=f"EPSG:{int(_attr(path, file, 'Epsg_Code')[0])}",
+            transform=_transform(path, file, source.grid),
+        )
+
+
+def _attr(path: Path, file: h5py.File, name: str) -> NDArray[np.float64]:
+    if name not in file.attrs:
+        raise SceneError(f"{path}: wanted the attribute '{name}' of PRISMA L2D, it is missing")
+    return np.ravel(file.attrs[name]).astype(np.float64)
+
+
+def _detector_bands(path: Path, file: h5py.File, detector: str, count: int) -> list[Band]:
+    centres = _attr(path, file, f"List_Cw_{detector}")
+    has_widths = f"List_Fwhm_{detector}" in file.attrs
+    widths = _attr(path, file, f"List_Fwhm_{detector}") if has_widths else np.full(count, np.nan)
+    if centres.size != count or widths.size != count:
+        raise SceneError(
+            f"{path}: wanted {count} {detector} wavelengths, one per band, got {centres.size}; the "
+            "file is damaged, download it again"
+        )
+    low, high = (_attr(path, file, f"L2Scale{detector}{end}")[0] for end in ("Min", "Max"))
+    return [
+        Band(float(centres[i]), float(widths[i]), detector, i, float(low), float(high))
+        for i in range(count)
+        if centres[i] > 0
+    ]
+
+
+def _transform(path: Path, file: h5py.File, grid: tuple[int, int]) -> Affine:
+    """Return the map transform from the corner coordinates.
+
+    The product calls them corners, yet they are the centres of the corner pixels: n pixels span
+    n - 1 intervals. Reading them as outer corners shifts the scene by 15 m and shrinks its pixels.
+    Should a file span n intervals after all, its corners are outer ones: the pixel size nearer to
+    30 m decides.
+    """
+    west, east = (_attr(path, file, f"Product_{c}corner_easting")[0] for c in ("UL", "LR"))
+    north, south = (_attr(path, file, f"Product_{c}corner_northing")[0] for c in ("UL", "LR"))
+    (dx, left), (dy, top) = (
+        _edge(span, count) for span, count in ((east - west, grid[1]), (north - south, grid[0]))
+    )
+    return Affine(dx, 0.0, west - left, 0.0, -dy, north + top)
+
+
+def _edge(span: float, count: int) -> tuple[float, float]:
+    """Return pixel size and the distance from the first corner coordinate to the outer edge."""
+    centres, edges = span / max(count - 1, 1), span / count
+    if abs(centres - _PIXEL) <= abs(edges - _PIXEL):
+        return centres, centres / 2
+    return edges, 0.0
