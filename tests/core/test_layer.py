@@ -1,0 +1,443 @@
+"""`RankRLinear` behaves as torch users expect, starts well, and is Theorem 1 made code."""
+
+import copy
+import math
+import pickle
+from math import prod
+
+import numpy as np
+import pytest
+import tensorly as tl
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from polyad.core import RankRLinear, dense_inner
+from polyad.errors import InputError
+
+properties = settings(deadline=None, max_examples=50, derandomize=True)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def doubles(*size, seed=0):
+    return torch.randn(*size, dtype=torch.float64, generator=seeded(seed))
+
+
+@pytest.fixture
+def layer():
+    made = RankRLinear((3, 4, 2), 5, rank=2, dtype=torch.float64, generator=seeded())
+    with torch.no_grad():
+        made.bias.copy_(torch.arange(5.0))
+    return made
+
+
+# A module like any other
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3, 4), (0,), (2, 0, 3)])
+def test_leading_batch_dimensions_of_any_number(layer, batch):
+    x = doubles(*batch, 3, 4, 2)
+    y = layer(x)
+    assert y.shape == (*batch, 5)
+    wanted = dense_inner(x.reshape(-1, 3, 4, 2), list(layer.factors)) + layer.bias
+    torch.testing.assert_close(y.reshape(-1, 5), wanted)
+
+
+def test_without_bias_zero_gives_zero():
+    layer = RankRLinear((3, 4), 5, rank=2, bias=False)
+    assert layer.bias is None
+    assert "bias" not in layer.state_dict()
+    assert torch.equal(layer(torch.zeros(2, 3, 4)), torch.zeros(2, 5))
+
+
+def test_bias_starts_at_zero():
+    assert torch.equal(RankRLinear((3, 4), 5, rank=2).bias, torch.zeros(5))
+
+
+def test_parameters_are_the_factors_then_the_bias(layer):
+    shapes = {name: tuple(p.shape) for name, p in layer.named_parameters()}
+    wanted = {"factors.0": (5, 2, 3), "factors.1": (5, 2, 4), "factors.2": (5, 2, 2)}
+    assert shapes == {"bias": (5,), **wanted}
+
+
+def test_state_dict_round_trip(layer):
+    other = RankRLinear((3, 4, 2), 5, rank=2, dtype=torch.float64, generator=seeded(1))
+    x = doubles(6, 3, 4, 2)
+    assert not torch.equal(other(x), layer(x))
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(x), layer(x))
+
+
+def test_deepcopy_computes_the_same_and_shares_nothing(layer):
+    twin = copy.deepcopy(layer)
+    x = doubles(6, 3, 4, 2)
+    before = layer(x)
+    assert torch.equal(twin(x), before)
+    with torch.no_grad():
+        twin.factors[0].zero_()
+    assert torch.equal(layer(x), before)
+
+
+def test_pickle_round_trip(layer):
+    x = doubles(6, 3, 4, 2)
+    assert torch.equal(pickle.loads(pickle.dumps(layer))(x), layer(x))
+
+
+def test_vmap_over_samples_equals_the_batch(layer):
+    x = doubles(6, 3, 4, 2)
+    torch.testing.assert_close(vmap(layer)(x), layer(x))
+
+
+def test_vmap_of_the_gradient_gives_per_sample_gradients(layer):
+    x = doubles(4, 3, 4, 2)
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(parameters, sample):
+        return functional_call(layer, parameters, (sample,)).square().sum()
+
+    gradients = vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+    layer(x).square().sum().backward()
+    for name, parameter in layer.named_parameters():
+        torch.testing.assert_close(gradients[name].sum(0), parameter.grad)
+
+
+def test_vmap_over_an_ensemble_equals_each_member():
+    members = [RankRLinear((3, 4), 5, rank=2, generator=seeded(s)) for s in range(3)]
+    parameters, buffers = stack_module_state(members)
+    skeleton = RankRLinear((3, 4), 5, rank=2, device="meta")
+
+    def call(parameters, buffers, x):
+        return functional_call(skeleton, (parameters, buffers), (x,))
+
+    x = torch.randn(6, 3, 4, generator=seeded())
+    got = vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
+    torch.testing.assert_close(got, torch.stack([member(x) for member in members]))
+
+
+# Small: beyond some thousand multiplications torch hands bfloat16 products to oneDNN, whose
+# instructions a virtual machine may announce and then refuse.
+@pytest.mark.parametrize("bias", [True, False])
+def test_autocast_gives_bfloat16_as_nn_linear_does(bias):
+    layer = RankRLinear((2, 3, 2), 3, rank=2, bias=bias, generator=seeded())
+    x = torch.randn(4, 2, 3, 2, generator=seeded())
+    with torch.autocast("cpu", torch.bfloat16):
+        low, dense = layer(x), layer.to_dense()(x.flatten(1))
+    assert low.dtype == dense.dtype == torch.bfloat16
+    # 8 bits of mantissa: a few roundings of 2**-8 each on values of unit variance
+    torch.testing.assert_close(low.float(), layer(x), rtol=0.05, atol=0.05)
+
+
+def test_meta_device_makes_shapes_and_no_numbers():
+    layer = RankRLinear((100, 100, 100), 1000, rank=50, device="meta")
+    assert all(p.is_meta for p in layer.parameters())
+    assert layer(torch.empty(8, 100, 100, 100, device="meta")).shape == (8, 1000)
+
+
+def test_meta_layer_can_be_filled():
+    layer = RankRLinear((3, 4), 5, rank=2, device="meta").to_empty(device="cpu")
+    layer.reset_parameters(seeded())
+    assert torch.equal(layer.factors[1], RankRLinear((3, 4), 5, 2, generator=seeded()).factors[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_dtype_is_kept_from_parameters_to_output(dtype):
+    layer = RankRLinear((3, 4), 5, rank=2, dtype=dtype)
+    assert {p.dtype for p in layer.parameters()} == {dtype}
+    y = layer(torch.ones(2, 3, 4, dtype=dtype))
+    assert y.dtype == dtype
+    assert torch.isfinite(y).all()
+
+
+def test_to_changes_the_dtype_of_every_parameter(layer):
+    assert {p.dtype for p in layer.to(torch.float32).parameters()} == {torch.float32}
+
+
+def test_repr_says_what_the_layer_is(layer):
+    wanted = "in_shape=(3, 4, 2), out_features=5, rank=2, bias=True"
+    assert layer.extra_repr() == wanted
+    assert f"RankRLinear(\n  {wanted}" in repr(layer)
+
+
+def test_layer_learns_inside_a_torch_model():
+    x = torch.randn(64, 3, 4, generator=seeded())
+    y = (x[:, 1] @ torch.tensor([1.0, -1.0, 0.5, 2.0]))[:, None]
+    torch.manual_seed(0)
+    model = nn.Sequential(RankRLinear((3, 4), 8, 1), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    losses = []
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.1 * losses[0]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (4, 3), (12,), ()])
+def test_input_of_another_shape_is_refused(shape):
+    layer = RankRLinear((3, 4), 5, rank=1)
+    with pytest.raises(InputError) as error:
+        layer(torch.zeros(shape))
+    assert str(error.value) == f"layer wants input of shape (..., 3, 4), got {shape}"
+
+
+def test_unknown_start_is_refused():
+    with pytest.raises(InputError, match="start must be 'unit-variance' or 'xavier', got 'ones'"):
+        RankRLinear((3,), 1, 1, start="ones")
+
+
+@pytest.mark.parametrize(("out_features", "rank"), [(0, 1), (1, 0)])
+def test_layer_without_units_or_terms_is_refused(out_features, rank):
+    with pytest.raises(InputError, match="must be at least 1, got 0"):
+        RankRLinear((3,), out_features, rank)
+
+
+# The start
+
+STARTS = [
+    *[((4,) * order, rank) for order in range(1, 6) for rank in (1, 2, 5)],
+    *[((2,) * order, rank) for order in (6, 7, 8) for rank in (1, 5)],
+    ((1, 1, 1), 4),
+    ((200,), 3),
+    ((5, 5, 200), 1),
+    ((5, 5, 200), 5),
+    ((1, 64), 3),
+]
+
+
+@pytest.mark.parametrize(("shape", "rank"), STARTS)
+def test_unit_variance_start_has_weights_of_unit_mean_square_norm(shape, rank):
+    units = 2000
+    layer = RankRLinear(shape, units, rank, generator=seeded(), dtype=torch.float64)
+    norms = layer.to_dense().weight.square().sum(1)
+    # ||W||^2 = 1 + (1/R) sum_{r != s} prod_d cos(w_dr, w_ds); a cosine of random directions in
+    # I_d dimensions has mean 0 and variance 1 / I_d, so that its deviation over units is known.
+    deviation = math.sqrt(2 * (1 - 1 / rank) / prod(shape) / units)
+    assert abs(norms.mean() - 1) <= 5 * deviation + 1e-9
+
+
+@pytest.mark.parametrize(("shape", "rank"), STARTS)
+def test_unit_variance_start_gives_preactivations_of_unit_variance(shape, rank):
+    units, n = 500, 2000
+    layer = RankRLinear(shape, units, rank, generator=seeded())
+    x = torch.randn(n, *shape, generator=seeded(1))  # white
+    with torch.no_grad():
+        variance = layer(x).square().mean()
+    # x^T M x averaged over n samples, M of trace 1: deviation at most sqrt(2 / n); and the trace
+    # itself deviates as above.
+    deviation = math.sqrt(2 / n) + math.sqrt(2 * (1 - 1 / rank) / prod(shape) / units)
+    assert abs(variance - 1) <= 5 * deviation
+
+
+@pytest.mark.parametrize("order", [1, 3, 6])
+@pytest.mark.parametrize("rank", [1, 5])
+def test_xavier_start_has_the_documented_variance(order, rank):
+    units = 1000
+    layer = RankRLinear((4,) * order, units, rank, start="xavier", generator=seeded())
+    norms = layer.double().to_dense().weight.detach().square().sum(1)
+    wanted = rank * (2 / (units + rank)) ** order
+    torch.testing.assert_close(float(norms.mean()), wanted, rtol=0.15, atol=0)
+
+
+def test_xavier_start_vanishes_at_order_six_where_the_default_does_not():
+    x = torch.randn(500, *(4,) * 6, generator=seeded(1))
+    with torch.no_grad():
+        xavier = RankRLinear((4,) * 6, 75, 1, start="xavier", generator=seeded())(x).std()
+        default = RankRLinear((4,) * 6, 75, 1, generator=seeded())(x).std()
+    assert xavier < 1e-4
+    assert 0.8 < default < 1.2
+
+
+def test_xavier_start_is_the_one_torch_makes():
+    layer = RankRLinear((3, 4), 5, 2, start="xavier", generator=seeded())
+    wanted = seeded()
+    for factor in layer.factors:
+        drawn = nn.init.xavier_uniform_(torch.empty_like(factor), generator=wanted)
+        assert torch.equal(factor, drawn)
+
+
+@pytest.mark.parametrize("start", ["unit-variance", "xavier"])
+def test_same_generator_state_gives_the_same_numbers(start):
+    one = RankRLinear((3, 4), 5, 2, start=start, generator=seeded(7))
+    two = RankRLinear((3, 4), 5, 2, start=start)
+    two.reset_parameters(seeded(7))
+    assert all(map(torch.equal, one.parameters(), two.parameters()))
+
+
+@pytest.mark.parametrize("start", ["unit-variance", "xavier"])
+def test_global_random_state_is_not_touched_when_a_generator_is_passed(start):
+    before = torch.get_rng_state()
+    layer = RankRLinear((3, 4), 5, 2, start=start, generator=seeded())
+    layer.reset_parameters(seeded())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_a_generator_torch_manual_seed_decides():
+    torch.manual_seed(3)
+    one = RankRLinear((3, 4), 5, 2)
+    torch.manual_seed(3)
+    two = RankRLinear((3, 4), 5, 2)
+    assert torch.equal(one.factors[0], two.factors[0])
+
+
+# To dense and back: Theorem 1
+
+dense_shapes = st.integers(1, 5).flatmap(
+    lambda order: st.lists(st.integers(1, 4), min_size=order, max_size=order)
+)
+
+
+@properties
+@given(dense_shapes, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32))
+def test_theorem_1_every_dense_two_layer_network_is_a_rank_r_network(shape, hidden, outputs, seed):
+    first = nn.Linear(prod(shape), hidden, dtype=torch.float64)
+    second = nn.Linear(hidden, outputs, dtype=torch.float64)
+    for number, parameter in enumerate([*first.parameters(), *second.parameters()]):
+        parameter.data.copy_(doubles(*parameter.shape, seed=seed + number))
+    layer, error = RankRLinear.from_dense(first.weight, shape, bias=first.bias)
+    assert error == 0.0
+    assert layer.rank == min(prod(shape) // size for size in shape)
+    assert torch.equal(layer.to_dense().weight, first.weight)
+    x = doubles(7, *shape, seed=seed + 9)
+    wanted = second(torch.tanh(first(x.flatten(1))))
+    got = second(torch.tanh(layer(x)))
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+@properties
+@given(dense_shapes, st.integers(1, 3), st.integers(1, 5))
+def test_theorem_1_holds_for_every_rank_above_the_exact_one(shape, hidden, extra):
+    weight = doubles(hidden, prod(shape))
+    rank = prod(shape) // max(shape) + extra
+    layer, error = RankRLinear.from_dense(weight, shape, rank)
+    assert (layer.rank, error) == (rank, 0.0)
+    assert torch.equal(layer.to_dense().weight, weight)
+
+
+@settings(properties, max_examples=20)
+@given(dense_shapes.filter(lambda s: prod(s) // max(s) > 1), st.data())
+def test_relative_error_below_the_exact_rank_is_the_norm_computed_apart(shape, data):
+    rank = data.draw(st.integers(1, prod(shape) // max(shape) - 1))
+    weight = doubles(2, prod(shape), seed=1)
+    layer, error = RankRLinear.from_dense(weight, shape, rank, max_iter=20)
+    rebuilt = np.zeros((2, *shape))
+    for q in range(2):
+        for r in range(rank):
+            term = np.ones(())
+            for factor in layer.factors:
+                term = np.multiply.outer(term, factor[q, r].detach().numpy())
+            rebuilt[q] += term
+    wanted = np.linalg.norm(rebuilt - weight.numpy().reshape(2, *shape)) / weight.norm().item()
+    assert error == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+
+
+def test_error_of_an_order_two_weight_falls_with_the_rank_and_is_the_svd_optimum():
+    weight = doubles(3, 6 * 8)
+    singular = torch.linalg.svdvals(weight.reshape(3, 6, 8))
+    errors = []
+    for rank in range(1, 7):
+        _, error = RankRLinear.from_dense(weight, (6, 8), rank, max_iter=1000)
+        # Eckart-Young: the squared error left over is the sum of the dropped squared values
+        optimum = float(singular[:, rank:].square().sum().sqrt() / weight.norm())
+        assert optimum - 1e-12 <= error <= optimum + 1e-4
+        errors.append(error)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == 0.0
+
+
+def test_weight_that_has_the_rank_is_found_again():
+    made = RankRLinear((4, 5, 6), 3, rank=2, dtype=torch.float64, generator=seeded())
+    _, error = RankRLinear.from_dense(made.to_dense().weight, (4, 5, 6), 2, max_iter=2000)
+    assert error < 1e-3
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2)])
+def test_weight_of_lower_rank_than_asked_for_is_found_again(shape):
+    _, error = RankRLinear.from_dense(torch.ones(2, prod(shape)), shape, rank=2)
+    assert error < 1e-5
+
+
+def test_unit_with_zero_weight_stays_zero():
+    weight = torch.stack([torch.zeros(12), torch.ones(12)])
+    layer, error = RankRLinear.from_dense(weight, (3, 4), rank=1)
+    assert error < 1e-5
+    assert torch.equal(layer.to_dense().weight[0], weight[0])
+
+
+def test_weight_of_zeros_has_error_zero():
+    assert RankRLinear.from_dense(torch.zeros(2, 12), (3, 4), rank=1)[1] == 0.0
+
+
+def test_same_random_state_gives_the_same_decomposition():
+    weight = doubles(2, 3 * 4 * 5)
+    one, _ = RankRLinear.from_dense(weight, (3, 4, 5), 2, random_state=5)
+    two, _ = RankRLinear.from_dense(weight, (3, 4, 5), 2, random_state=5)
+    assert all(map(torch.equal, one.parameters(), two.parameters()))
+
+
+@pytest.mark.parametrize("rank", [1, None])
+def test_from_dense_touches_no_global_random_state(rank):
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    RankRLinear.from_dense(doubles(2, 12), (3, 4), rank)
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+
+
+def test_from_dense_leaves_the_callers_tensorly_backend():
+    before = tl.get_backend()
+    try:
+        tl.set_backend("pytorch")
+        RankRLinear.from_dense(doubles(2, 12), (3, 4), rank=1)
+        assert tl.get_backend() == "pytorch"
+    finally:
+        tl.set_backend(before)
+
+
+def test_from_dense_gives_trainable_parameters_apart_from_the_weight():
+    weight = nn.Parameter(doubles(2, 12))
+    layer, _ = RankRLinear.from_dense(weight, (3, 4))
+    assert all(p.requires_grad and p.is_leaf for p in layer.parameters())
+    layer(doubles(1, 3, 4)).sum().backward()
+    assert weight.grad is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(4,), (3, 4, 2)])
+def test_to_dense_computes_the_same_on_the_flattened_sample(shape, bias):
+    layer = RankRLinear(shape, 5, 1, bias=bias, dtype=torch.float64, generator=seeded())
+    dense = layer.to_dense()
+    x = doubles(6, *shape)
+    assert isinstance(dense, nn.Linear)
+    assert (dense.in_features, dense.out_features) == (prod(shape), 5)
+    assert (dense.bias is None) == (not bias)
+    torch.testing.assert_close(dense(x.flatten(1)), layer(x))
+
+
+def test_to_dense_shares_no_memory_with_the_layer():
+    layer = RankRLinear((4,), 5, 1, generator=seeded())
+    before = layer.factors[0].clone()
+    with torch.no_grad():
+        layer.to_dense().weight.zero_()
+    assert torch.equal(layer.factors[0], before)
+
+
+@pytest.mark.parametrize(
+    ("weight", "shape", "options", "message"),
+    [
+        (torch.ones(2, 11), (3, 4), {}, r"must be \(out_features, 12\) .* got \(2, 11\)"),
+        (torch.ones(12), (3, 4), {}, r"must be \(out_features, 12\) .* got \(12,\)"),
+        (torch.ones(2, 12), (3, 4), {"rank": 0}, "rank must be at least 1, got 0"),
+        (torch.ones(2, 1), (), {}, "order 1 to 8, got order 0"),
+        (torch.full((2, 12), torch.nan), (3, 4), {}, "weight holds NaN or infinite numbers"),
+        (torch.ones(2, 12), (3, 4), {"bias": torch.ones(1)}, r"bias must be \(2,\), got \(1,\)"),
+    ],
+)
+def test_from_dense_refuses_what_has_no_decomposition(weight, shape, options, message):
+    with pytest.raises(InputError, match=message):
+        RankRLinear.from_dense(weight, shape, **options)

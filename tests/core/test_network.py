@@ -1,0 +1,164 @@
+"""`RankRNet` is the paper's network: its equation, its parameter counts, its activations."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from polyad.core import ACTIVATIONS, RankRLinear, RankRNet, dense_inner
+from polyad.errors import InputError
+
+# sample shape, classes, and the cells of Table 2 in thousands for ranks 1 to 5
+TABLE_2 = {
+    "Indian Pines": ((5, 5, 200), 16, (17, 33, 49, 64, 80)),
+    "Botswana": ((5, 5, 145), 14, (13, 24, 36, 48, 59)),
+    "Pavia University": ((5, 5, 103), 9, (10, 18, 26, 35, 43)),
+}
+EXACT = {
+    "Indian Pines": (16_950, 32_700, 48_450, 64_200, 79_950),
+    "Botswana": (12_675, 24_300, 35_925, 47_550, 59_175),
+    "Pavia University": (9_150, 17_625, 26_100, 34_575, 43_050),
+}
+# The paper rounds these two up: 48.45K to 49K and 9.15K to 10K.
+ROUNDED_UP = {("Indian Pines", 3), ("Pavia University", 1)}
+
+CELLS = [(scene, rank) for scene in TABLE_2 for rank in range(1, 6)]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("scene", "rank"), CELLS)
+def test_parameter_counts_of_table_2(scene, rank):
+    shape, classes, printed = TABLE_2[scene]
+    net = RankRNet(shape, hidden=75, n_outputs=classes, rank=rank, device="meta")
+    assert net.n_weights == rank * 75 * sum(shape) + 75 * classes == EXACT[scene][rank - 1]
+    thousands = net.n_weights / 1000
+    if (scene, rank) in ROUNDED_UP:
+        assert printed[rank - 1] - 1 < thousands < printed[rank - 1]
+    else:
+        assert printed[rank - 1] == round(thousands)
+
+
+def test_biases_are_the_only_parameters_beyond_the_papers_count():
+    net = RankRNet((5, 5, 200), 75, 16, rank=2, device="meta")
+    assert sum(p.numel() for p in net.parameters()) == net.n_weights + 75 + 16
+    bare = RankRNet((5, 5, 200), 75, 16, 2, hidden_bias=False, output_bias=False, device="meta")
+    assert sum(p.numel() for p in bare.parameters()) == bare.n_weights == net.n_weights
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_network_computes_its_equation(activation):
+    net = RankRNet((3, 4, 2), 6, 5, 2, activation, dtype=torch.float64, generator=seeded())
+    with torch.no_grad():
+        net.hidden.bias.normal_(generator=seeded(1))
+        net.output.bias.normal_(generator=seeded(2))
+    x = torch.randn(7, 3, 4, 2, dtype=torch.float64, generator=seeded(3))
+    g = {
+        "tanh": torch.tanh,
+        "sigmoid": torch.sigmoid,
+        "relu": torch.relu,
+        "identity": nn.Identity(),
+    }
+    u = g[activation](dense_inner(x, list(net.hidden.factors)) + net.hidden.bias)
+    torch.testing.assert_close(net(x), u @ net.output.weight.T + net.output.bias)
+
+
+def test_activation_comes_after_the_sum_over_terms():
+    net = RankRNet((2,), 1, 1, rank=2, hidden_bias=False, output_bias=False)
+    with torch.no_grad():
+        net.hidden.factors[0].copy_(torch.tensor([[[3.0, 0.0], [-3.0, 0.5]]]))
+        net.output.weight.fill_(1.0)
+    # g(3 - 3 + 0.5), not g(3) + g(-2.5)
+    wanted = torch.tanh(torch.tensor([[0.5]]))
+    torch.testing.assert_close(net(torch.tensor([[1.0, 1.0]])), wanted)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_slope_written_in_the_output_is_the_derivative(name):
+    g = ACTIVATIONS[name]
+    a = torch.linspace(-4, 4, 41, dtype=torch.float64).requires_grad_()  # zero is among them
+    u = g.value(a)
+    (derivative,) = torch.autograd.grad(u.sum(), a)
+    slope = g.slope(u.detach())
+    assert slope.dtype == derivative.dtype
+    torch.testing.assert_close(slope, derivative)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_leading_batch_dimensions_of_any_number(batch):
+    assert RankRNet((3, 4), 6, 5, 2)(torch.zeros(*batch, 3, 4)).shape == (*batch, 5)
+
+
+def test_dense_two_layer_network_fits_in_whole():
+    first = nn.Linear(12, 6, dtype=torch.float64)
+    second = nn.Linear(6, 2, dtype=torch.float64)
+    layer, _ = RankRLinear.from_dense(first.weight, (3, 4), bias=first.bias)
+    net = RankRNet((3, 4), 6, 2, layer.rank, dtype=torch.float64)
+    net.hidden.load_state_dict(layer.state_dict())
+    net.output.load_state_dict(second.state_dict())
+    x = torch.randn(9, 3, 4, dtype=torch.float64, generator=seeded())
+    wanted = second(torch.tanh(first(x.flatten(1))))
+    torch.testing.assert_close(net(x), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_state_dict_and_deepcopy_round_trip():
+    net = RankRNet((3, 4), 6, 5, 2, generator=seeded())
+    twin = copy.deepcopy(net)
+    other = RankRNet((3, 4), 6, 5, 2, generator=seeded(1))
+    other.load_state_dict(net.state_dict())
+    x = torch.randn(4, 3, 4, generator=seeded())
+    assert torch.equal(twin(x), net(x))
+    assert torch.equal(other(x), net(x))
+
+
+@pytest.mark.parametrize("start", ["unit-variance", "xavier"])
+def test_start_is_handed_to_the_hidden_layer(start):
+    net = RankRNet((3, 4), 6, 5, 2, start=start, generator=seeded())
+    wanted = RankRLinear((3, 4), 6, 2, start=start, generator=seeded())
+    assert all(map(torch.equal, net.hidden.factors, wanted.factors))
+
+
+def test_output_weights_start_within_xavier_bounds_and_biases_at_zero():
+    net = RankRNet((3, 4), 60, 20, 2, generator=seeded())
+    bound = (6 / 80) ** 0.5
+    assert 0.95 * bound < net.output.weight.abs().max() <= bound
+    assert not net.output.bias.any()
+    assert not net.hidden.bias.any()
+
+
+def test_same_generator_state_gives_the_same_network_made_or_reset():
+    made = RankRNet((3, 4), 6, 5, 2, generator=seeded(4))
+    reset = RankRNet((3, 4), 6, 5, 2)
+    reset.reset_parameters(seeded(4))
+    assert all(map(torch.equal, made.parameters(), reset.parameters()))
+
+
+def test_global_random_state_is_not_touched_when_a_generator_is_passed():
+    before = torch.get_rng_state()
+    RankRNet((3, 4), 6, 5, 2, generator=seeded()).reset_parameters(seeded())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_float64_and_meta_reach_both_layers():
+    net = RankRNet((3, 4), 6, 5, 2, dtype=torch.float64, device="meta")
+    assert {(p.dtype, p.device.type) for p in net.parameters()} == {(torch.float64, "meta")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"activation": "swish"}, "one of tanh, sigmoid, relu, identity, got 'swish'"),
+        ({"n_outputs": 0}, "n_outputs must be at least 1, got 0"),
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"rank": -1}, "rank must be at least 1, got -1"),
+        ({"in_shape": (3, 0)}, r"at least one entry, got \(3, 0\)"),
+        ({"start": "ones"}, "start must be 'unit-variance' or 'xavier', got 'ones'"),
+    ],
+)
+def test_impossible_networks_are_refused_with_a_sentence(change, message):
+    options = {"in_shape": (3, 4), "hidden": 6, "n_outputs": 5, "rank": 2, **change}
+    with pytest.raises(InputError, match=message):
+        RankRNet(**options)
