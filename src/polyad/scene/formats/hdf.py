@@ -36,11 +36,11 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
 def open_checked(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file that is not trusted yet: no name in it may lead to another file."""
     with open_hdf5(path) as file:
-        _refuse_links_outside(path, file)
+        refuse_links_outside(path, file)
         yield file
 
 
-def _refuse_links_outside(path: Path, file: h5py.File) -> None:
+def refuse_links_outside(path: Path, file: h5py.File) -> None:
     outside: list[str] = []
 
     def look(name: str, link: object) -> bool | None:
