@@ -1,0 +1,152 @@
+"""Names and colours of classes as the file formats keep them, read back.
+
+Each reader returns two dictionaries, id -> name and id -> ``#rrggbb``, holding only what the file
+says; `complete` fills in the rest for the ids that occur.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.classes import UNLABELLED, ClassInfo, palette
+
+Names = dict[int, str]
+Colors = dict[int, str]
+
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_PAM_BYTES = 4 * 2**20  # a table of 65535 classes needs less
+# GDAL's numbers for what a column of an attribute table means.
+_NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
+
+
+def complete(values: NDArray[np.uint16], names: Names, colors: Colors) -> tuple[ClassInfo, ...]:
+    """Return a table of every named class and every class that occurs in ``values``.
+
+    Examples
+    --------
+    >>> complete(np.array([[0, 3]], dtype=np.uint16), {1: "Corn"}, {1: "#FFDD00"})
+    (ClassInfo(value=1, name='Corn', color='#FFDD00'),
+     ClassInfo(value=3, name='class 3', color='#EE7733'))
+    """
+    ids = sorted({int(v) for v in np.unique(values)} | set(names) - {UNLABELLED})
+    ids = [v for v in ids if v != UNLABELLED]
+    spare = dict(zip(ids, palette(len(ids)), strict=True))
+    return tuple(
+        ClassInfo(v, names.get(v, f"class {v}"), colors.get(v, spare[v]).upper()) for v in ids
+    )
+
+
+def from_attributes(attrs: Mapping[str, Any]) -> tuple[Names, Colors]:
+    """Read ``class_values``/``class_names``/``class_colors``, or CF's flags.
+
+    Examples
+    --------
+    >>> from_attributes({"flag_values": [1, 2], "flag_meanings": "corn oats"})
+    ({1: 'corn', 2: 'oats'}, {})
+    """
+    values = _items(attrs.get("class_values", attrs.get("flag_values")))
+    names = _items(attrs.get("class_names"))
+    if not names and "flag_meanings" in attrs:
+        names = _text(attrs["flag_meanings"]).split()  # CF: words separated by blanks
+    colors = _items(attrs.get("class_colors"))
+    try:
+        ids = [int(v) for v in values]
+    except (TypeError, ValueError):
+        return {}, {}
+    # Lists of unequal length cannot be told apart: better no name than a wrong one.
+    named = dict(zip(ids, map(_text, names), strict=True)) if len(names) == len(ids) else {}
+    hues = dict(zip(ids, map(_text, colors), strict=True)) if len(colors) == len(ids) else {}
+    return _keep(named), {v: c for v, c in hues.items() if _COLOR.fullmatch(c)}
+
+
+def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> Colors:
+    """Read a palette, id -> (red, green, blue, ...)."""
+    return {v: "#{:02X}{:02X}{:02X}".format(*rgb[:3]) for v, rgb in colormap.items()}
+
+
+def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
+    """Read ``class names`` and ``class lookup`` of an ENVI header.
+
+    Examples
+    --------
+    >>> from_envi({"class names": "{Unclassified, Corn}", "class lookup": "{0, 0, 0, 255, 221, 0}"})
+    ({1: 'Corn'}, {0: '#000000', 1: '#FFDD00'})
+    """
+    names = [" ".join(n.split()) for n in _braced(fields.get("class names"))]
+    lookup = [int(v) for v in _braced(fields.get("class lookup")) if v.strip().isdigit()]
+    triples = [tuple(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
+    colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if max(rgb) <= 255})
+    return _keep(dict(enumerate(names))), colors
+
+
+def from_pam(path: Path) -> tuple[Names, Colors]:
+    """Read the category names and attribute table of ``<path>.aux.xml``, if it is there."""
+    side = path.with_name(path.name + ".aux.xml")
+    if not side.is_file():
+        return {}, {}
+    if side.stat().st_size > _PAM_BYTES:
+        raise SceneError(f"{side}: wanted at most {_PAM_BYTES} bytes of class names; remove it")
+    text = side.read_text(encoding="utf-8", errors="replace")
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:  # GDAL writes neither; entities can explode
+        raise SceneError(f"{side}: wanted GDAL's plain XML, got a DOCTYPE; remove the file")
+    try:
+        band = ET.fromstring(text).find("PAMRasterBand")
+    except ET.ParseError as error:
+        raise SceneError(f"{side}: not well-formed XML ({error}); remove the file") from error
+    if band is None:
+        return {}, {}
+    names, colors = _attribute_table(band)
+    categories = [c.text or "" for c in band.iterfind("CategoryNames/Category")]
+    return names | _keep(dict(enumerate(categories))), colors
+
+
+def _attribute_table(band: ET.Element) -> tuple[Names, Colors]:
+    table = band.find("GDALRasterAttributeTable")
+    if table is None:
+        return {}, {}
+    usage = [field.findtext("Usage", "") for field in table.iterfind("FieldDefn")]
+    names, rgb = {}, {}
+    for row in table.iterfind("Row"):
+        cells = dict(zip(usage, (f.text or "" for f in row.iterfind("F")), strict=False))
+        try:
+            value = int(float(cells.get(_MINMAX, cells.get(_MIN, ""))))
+        except (ValueError, OverflowError):
+            continue
+        names[value] = cells.get(_NAME, "")
+        channels = [cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]
+        if all(c.isdigit() and int(c) <= 255 for c in channels):
+            rgb[value] = tuple(int(c) for c in channels)
+    return _keep(names), from_colormap(rgb)
+
+
+def _keep(names: Names) -> Names:
+    """Drop empty names and the name of "no class"."""
+    return {v: n.strip() for v, n in names.items() if n.strip() and v != UNLABELLED}
+
+
+def _items(value: Any) -> list[Any]:
+    """Return a list attribute as a list; GeoTIFF tags keep it as JSON text."""
+    if isinstance(value, bytes | str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    return [] if value is None else list(np.atleast_1d(value))
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _braced(text: str | None) -> list[str]:
+    inside = (text or "").strip().strip("{}").strip()
+    return inside.split(",") if inside else []

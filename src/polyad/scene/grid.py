@@ -1,0 +1,70 @@
+"""Size and place of a raster: what must agree before two of them are laid over each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import rioxarray  # noqa: F401  (the .rio accessor)
+import xarray as xr
+from affine import Affine
+from rasterio.crs import CRS
+
+from polyad.errors import SceneError
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows and columns, and where they lie on the map if that is known.
+
+    Attributes
+    ----------
+    shape : (height, width)
+    crs : rasterio CRS or None
+    transform : Affine or None
+        From (column, row) to the map; (0, 0) is the outer corner of the first pixel.
+    """
+
+    shape: tuple[int, int]
+    crs: CRS | None
+    transform: Affine | None
+
+    def shift(self, other: Grid) -> float:
+        """Return how far the corners of two grids lie apart, in pixels of this one.
+
+        Examples
+        --------
+        >>> here = Grid((2, 3), None, Affine.translation(100.0, 50.0))
+        >>> here.shift(Grid((2, 3), None, Affine.translation(100.5, 50.0)))
+        0.5
+        """
+        if self.transform is None or other.transform is None:
+            return 0.0
+        height, width = self.shape
+        corners = [(0, 0), (width, 0), (0, height), (width, height)]
+        moved = [move(~self.transform, *move(other.transform, *corner)) for corner in corners]
+        return float(np.abs(np.subtract(moved, corners)).max())
+
+
+def move(transform: Affine, x: float, y: float) -> tuple[float, float]:
+    """Return the image of a point; written out because affine 2 and 3 differ in its operator.
+
+    Examples
+    --------
+    >>> move(Affine.translation(100.0, 50.0), 2, 1)
+    (102.0, 51.0)
+    """
+    t = transform
+    return t.a * x + t.b * y + t.c, t.d * x + t.e * y + t.f
+
+
+def grid_of(raster: xr.DataArray) -> Grid:
+    """Return size and georeference of a scene or label raster."""
+    if not {"y", "x"} <= set(raster.dims):
+        raise SceneError(f"wanted a raster with dims y and x, got {raster.dims}; rename them")
+    # rioxarray makes up a transform out of plain indices; only a written one is meant.
+    placed = "spatial_ref" in raster.coords or {"x", "y"} <= set(raster.coords)
+    transform = raster.rio.transform() if placed else None
+    if transform == Affine.identity() and raster.rio.crs is None:
+        transform = None
+    return Grid((raster.sizes["y"], raster.sizes["x"]), raster.rio.crs, transform)

@@ -1,0 +1,305 @@
+"""Rasters of class ids, read whole from any of the file kinds a scene comes in, and PNG.
+
+A label raster must be held in memory, so its declared size is checked against the budget before it
+is read. Other than a scene it may well be nearly empty and compress a thousandfold: how far it
+inflates is no sign of a hostile file here.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import scipy.io
+from numpy.typing import NDArray
+from rasterio.errors import RasterioError
+
+from polyad.errors import SceneError, SceneMismatch
+from polyad.scene import class_tables
+from polyad.scene.class_tables import Colors, Names
+from polyad.scene.formats import guards, hdf
+from polyad.scene.formats.envi import find_envi, read_header
+from polyad.scene.formats.geotiff import georeference, open_raster
+from polyad.scene.grid import grid_of
+from polyad.scene.readers import open_scene
+
+Shape = tuple[int, int]
+
+_MAT_NUMBERS = {
+    "double": "f8", "single": "f4", "logical": "u1",
+    **{f"{s}int{8 * n}": f"{s or 'i'}{n}" for s in ("", "u") for n in (1, 2, 4, 8)},
+}  # fmt: skip
+# What scipy raises on damaged MAT files.
+_MAT_ERRORS = (
+    OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError,
+    OverflowError, MemoryError, zlib.error,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LabelRaster:
+    """What a label file holds.
+
+    Attributes
+    ----------
+    values : ndarray of uint16, shape (height, width)
+    names, colors : dict
+        By class id, as far as the file tells.
+    crs, transform
+        Georeference, None where the file has none.
+    """
+
+    values: NDArray[np.uint16]
+    names: Names = field(default_factory=dict)
+    colors: Colors = field(default_factory=dict)
+    crs: Any = None
+    transform: Any = None
+
+
+def read_label_raster(
+    path: Path, key: str | None = None, shape: Shape | None = None, budget: int | None = None
+) -> LabelRaster:
+    """Read a raster of class ids.
+
+    Parameters
+    ----------
+    path : Path
+        ``.tif``, ENVI (either file of the pair), ``.png``, ``.mat``, ``.npy``, NetCDF-4, HDF5, or a
+        Zarr store of one band.
+    key : str, optional
+        Which array of a MAT, NetCDF or HDF5 file; by default the only 2-D one.
+    shape : (height, width), optional
+        Of the scene; chooses among several 2-D arrays, and another size is refused unread.
+    budget : int, optional
+        Bytes that may be read; half the machine's memory by default.
+    """
+    if not path.is_dir():  # a Zarr store is a folder
+        guards.existing_file(path)
+    budget = guards.memory_budget(budget)
+    suffix = path.suffix.lower()
+    with_key = {".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf,
+                ".hdf5": _read_hdf, ".he5": _read_hdf, ".hdf": _read_hdf}  # fmt: skip
+    if suffix in with_key:
+        return with_key[suffix](path, key, shape, budget)
+    if path.is_dir():
+        return _read_one_band(path, key, shape, budget)
+    if key is not None:
+        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
+    readers: dict[str, Callable[[Path, Shape | None, int], LabelRaster]] = {
+        ".tif": _read_tiff, ".tiff": _read_tiff, ".png": _read_png, ".npy": _read_npy,
+    }  # fmt: skip
+    if suffix in readers:
+        return readers[suffix](path, shape, budget)
+    if find_envi(path) is not None:
+        return _read_one_band(path, None, shape, budget)
+    raise SceneError(
+        f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; wanted GeoTIFF, ENVI, "
+        f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
+    )
+
+
+def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
+    """Return ``values`` (height, width) as uint16 class ids; ``nodata`` and NaN become 0."""
+    empty = np.zeros(values.shape, dtype=bool)
+    if nodata is not None and not np.isnan(nodata):
+        empty |= values == nodata
+    if values.dtype.kind == "f":
+        empty |= np.isnan(values)
+    bad = ~empty & ((values < 0) | (values > 65535))
+    if values.dtype.kind == "f":
+        bad |= ~empty & (values != np.floor(values))  # MATLAB keeps whole numbers as doubles
+    if bad.any():
+        row, col = np.argwhere(bad)[0]
+        raise SceneError(
+            f"{path}: class ids must be whole numbers from 0 (unlabelled) to 65535, got "
+            f"{values[row, col]} at row {row}, col {col}; is this the image, not its labels?"
+        )
+    return np.where(empty, 0, values).astype(np.uint16)
+
+
+def _admit(
+    path: Path, got: tuple[int, ...], dtype: np.dtype, shape: Shape | None, budget: int
+) -> None:
+    """Refuse, before a pixel is read, what is no label raster, does not fit or is too large."""
+    if len(got) != 2 or dtype.kind not in "biuf":
+        raise SceneError(
+            f"{path}: labels are a 2-D raster of class ids, got shape {tuple(got)} of {dtype}; "
+            f"choose another array"
+        )
+    if shape is not None and tuple(got) != tuple(shape):
+        raise SceneMismatch(
+            f"{path}: labels must cover the scene's {shape[0]} rows and {shape[1]} columns, got "
+            f"{got[0]} rows and {got[1]} columns; cut or resample them to the scene's grid"
+        )
+    guards.check_budget(path, guards.declared_bytes(got, dtype), budget, "a label raster")
+
+
+def _read_tiff(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    with open_raster(path, "GTiff") as dataset:
+        values = _single_band(path, dataset, shape, budget)
+        names, colors = class_tables.from_attributes(dataset.tags())
+        side_names, side_colors = class_tables.from_pam(path)
+        colors = _colormap(dataset) | side_colors | colors
+        return LabelRaster(values, side_names | names, colors, **georeference(dataset))
+
+
+def _read_png(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    with open_raster(path, "PNG") as dataset:
+        values = _single_band(path, dataset, shape, budget)
+        names, side_colors = class_tables.from_pam(path)
+        colors = _colormap(dataset) | side_colors
+        return LabelRaster(values, names, colors, **georeference(dataset))
+
+
+def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> NDArray[np.uint16]:
+    """Read the only band of an open raster."""
+    if dataset.count != 1:
+        raise SceneError(
+            f"{path}: labels are one band of class ids (grey or palette), got {dataset.count} "
+            f"bands; if they are colours, save the ids instead"
+        )
+    _admit(path, dataset.shape, np.dtype(dataset.dtypes[0]), shape, budget)
+    try:
+        values = dataset.read(1)
+    except RasterioError as error:
+        raise SceneError(
+            f"{path}: its pixels cannot be read ({error}); the file is truncated or damaged, "
+            f"copy it again"
+        ) from error
+    return as_ids(path, values, dataset.nodata)
+
+
+def _colormap(dataset: Any) -> Colors:
+    try:
+        return class_tables.from_colormap(dataset.colormap(1))
+    except ValueError:  # rasterio's way to say that there is none
+        return {}
+
+
+def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    """Read an ENVI file or Zarr store as a scene of one band: lazily opened, checks and all."""
+    scene = open_scene(path if key is None else f"{path}:{key}", max_bytes=budget)
+    if scene.sizes["band"] != 1:
+        raise SceneError(
+            f"{path}: labels are one band of class ids, got {scene.sizes['band']} bands; is this "
+            f"the image, not its labels?"
+        )
+    _admit(path, scene.shape[:2], scene.dtype, shape, budget)
+    values = as_ids(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
+    header = None if path.is_dir() else find_envi(path)
+    names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
+    grid = grid_of(scene)
+    return LabelRaster(values, names, colors, grid.crs, grid.transform)
+
+
+def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    try:
+        # Mapped, not read: the header's claim is checked against the file before anything is.
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError, OverflowError, MemoryError) as error:
+        raise SceneError(
+            f"{path}: wanted a plain NumPy array, got none ({_first_line(error)}); it is "
+            f"truncated or holds Python objects, save it again as a plain integer array"
+        ) from error
+    if not isinstance(values, np.ndarray):
+        raise SceneError(f"{path}: wanted one array (.npy), got an archive; save the array alone")
+    _admit(path, values.shape, values.dtype, shape, budget)
+    return LabelRaster(as_ids(path, np.asarray(values)))
+
+
+def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    if h5py.is_hdf5(path):  # MATLAB 7.3
+        found = _read_hdf(path, key, None if shape is None else shape[::-1], budget)
+        # MATLAB writes its first axis fastest: HDF5 readers see (column, row).
+        return LabelRaster(np.ascontiguousarray(found.values.T), found.names, found.colors)
+    with _damaged_mat(path):
+        listed = {name: (tuple(dims), kind) for name, dims, kind in scipy.io.whosmat(path)}
+    numeric = {n: dims for n, (dims, kind) in listed.items() if kind in _MAT_NUMBERS}
+    name = _choose(path, key, numeric, shape)
+    element = np.dtype(_MAT_NUMBERS[listed[name][1]])
+    _admit(path, numeric[name], element, shape, budget)
+    with _damaged_mat(path):
+        values = scipy.io.loadmat(path, variable_names=[name])[name]
+    return LabelRaster(as_ids(path, values))
+
+
+@contextmanager
+def _damaged_mat(path: Path) -> Iterator[None]:
+    """Turn whatever scipy raises on a damaged MAT file into one sentence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about variables that are not asked for
+        try:
+            yield
+        except _MAT_ERRORS as error:
+            raise SceneError(
+                f"{path}: wanted a MATLAB file, it cannot be read as one ({_first_line(error)}); "
+                f"it is truncated or damaged, copy it again"
+            ) from error
+
+
+def _read_hdf(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    with hdf.open_checked(path) as file:
+        arrays: dict[str, tuple[int, ...]] = {}
+
+        def look(name: str, item: object) -> None:
+            # "#refs#" and "#subsystem#" hold the insides of MATLAB's cells and objects.
+            if name.startswith("#") or not isinstance(item, h5py.Dataset):
+                return
+            if item.dtype.kind in "biuf":
+                arrays[name] = item.shape
+
+        file.visititems(look)
+        found = hdf.dataset(path, file, _choose(path, key, arrays, shape))
+        _admit(path, found.shape, found.dtype, shape, budget)
+        attrs = dict(found.attrs)
+        try:
+            values = np.asarray(found[()])
+        except (OSError, RuntimeError, ValueError) as error:
+            raise SceneError(f"{path}: '{found.name}' cannot be read ({error})") from error
+    nodata = attrs.get("_FillValue")
+    fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+    return LabelRaster(as_ids(path, values, fill), *class_tables.from_attributes(attrs))
+
+
+def _choose(
+    path: Path, key: str | None, arrays: Mapping[str, tuple[int, ...]], shape: Shape | None
+) -> str:
+    """Return the array that is asked for, or the only one that can be a label raster."""
+    if key is not None:
+        name = key.strip("/")
+        if name not in arrays:
+            raise SceneError(
+                f"{path}: no numeric array '{key}'; it holds {_listing(arrays) or 'none'}"
+            )
+        return name
+    flat = {n: s for n, s in arrays.items() if len(s) == 2 and min(s) > 1}
+    fitting = {n: s for n, s in flat.items() if s == shape}
+    candidates = fitting if len(flat) > 1 and fitting else flat
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    if not candidates:
+        raise SceneError(
+            f"{path}: wanted one 2-D array of class ids, found none among {_listing(arrays)}"
+            if arrays
+            else f"{path}: wanted one 2-D array of class ids, the file holds no numeric array"
+        )
+    first = next(iter(candidates))
+    raise SceneError(
+        f"{path}: wanted one 2-D array of class ids, found {len(candidates)}: "
+        f"{_listing(candidates)}; name one of them, as in '{path.name}:{first}'"
+    )
+
+
+def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in arrays.items())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,354 @@
+"""Labels given as points and polygons, CSV or GeoJSON, drawn onto the scene's grid.
+
+Both become a list of `Mark`: a class and a geometry in the scene's own coordinates. Marks are drawn
+in the order of the file, so that a later one overrules an earlier one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from affine import Affine
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.errors import RasterioError
+from rasterio.features import bounds, rasterize
+from rasterio.warp import transform as transform_points
+from rasterio.warp import transform_geom
+
+from polyad.errors import SceneError, SceneMismatch
+from polyad.scene.class_tables import Colors, Names
+from polyad.scene.classes import ClassInfo
+from polyad.scene.formats import guards
+from polyad.scene.grid import Grid, move
+
+_WGS84 = CRS.from_epsg(4326)
+_TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
+_CLASS_FIELDS = ("class", "label", "name", "id")
+# Which columns of a CSV place a label: (across, down) and what they are.
+_PLACES = (("col", "row"), ("x", "y"), ("lon", "lat"))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One label: where it stands in the file, what it says, and where it lies.
+
+    ``geometry`` is a GeoJSON geometry in pixel coordinates, (column, row) from the outer corner of
+    the first pixel.
+    """
+
+    where: str
+    label: str
+    name: str
+    color: str
+    geometry: Mapping[str, Any]
+
+
+def read_csv_marks(path: Path, grid: Grid) -> list[Mark]:
+    """Read ``row,col,class`` (0-based), ``x,y,class`` (map) or ``lon,lat,class`` (WGS 84)."""
+    text = _read_text(path)
+    first = text.splitlines()[0] if text else ""
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    columns = [(name or "").strip().lower() for name in rows.fieldnames or ()]
+    rows.fieldnames = columns
+    place = next((p for p in _PLACES if set(p) <= set(columns)), None)
+    if place is None or not set(_CLASS_FIELDS) & set(columns):
+        raise SceneError(
+            f"{path}: the first line must name the columns, wanted 'row,col,class' or 'x,y,class', "
+            f"got {first[:80]!r}"
+        )
+    try:
+        records = [(f"line {rows.line_num}", r) for r in rows if any(_texts(r))]
+    except csv.Error as error:
+        raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({error})") from error
+    points = [_csv_point(path, where, record, place) for where, record in records]
+    to_pixel = _to_pixel(path, grid, _WGS84 if place == ("lon", "lat") else grid.crs)
+    if place == ("col", "row"):
+        pixels = [(col + 0.5, row + 0.5) for col, row in points]  # indices name pixel centres
+    else:
+        pixels = [to_pixel({"type": "Point", "coordinates": p})["coordinates"] for p in points]
+    return [
+        _mark(path, where, record, {"type": "Point", "coordinates": xy})
+        for (where, record), xy in zip(records, pixels, strict=True)
+    ]
+
+
+def read_geojson_marks(path: Path, grid: Grid) -> list[Mark]:
+    """Read the points and polygons of a GeoJSON file; WGS 84 unless it has a ``crs`` member."""
+    try:
+        document = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise SceneError(f"{path}: not a JSON file ({error}); save it again") from error
+    if not isinstance(document, dict) or document.get("type") not in (
+        "FeatureCollection",
+        "Feature",
+    ):
+        raise SceneError(f"{path}: wanted a GeoJSON FeatureCollection, got another JSON document")
+    features = document.get("features") if document["type"] == "FeatureCollection" else [document]
+    if grid.transform is None:
+        raise SceneMismatch(
+            f"{path}: GeoJSON labels lie on the map, but the scene has no georeference; give "
+            f"labels as a CSV of row,col,class"
+        )
+    to_pixel = _to_pixel(path, grid, _geojson_crs(path, document))
+    marks = []
+    for number, feature in enumerate(features if isinstance(features, list) else [], start=1):
+        where = f"feature {number}"
+        shape = feature.get("geometry") if isinstance(feature, dict) else None
+        properties = feature.get("properties") if isinstance(feature, dict) else None
+        for part in _parts(path, where, shape):
+            record = properties if isinstance(properties, dict) else {}
+            marks.append(_mark(path, where, record, to_pixel(part)))
+    return marks
+
+
+def draw(
+    path: Path, marks: Sequence[Mark], grid: Grid, classes: Sequence[ClassInfo] | None
+) -> tuple[NDArray[np.uint16], Names, Colors]:
+    """Draw marks onto the grid.
+
+    A polygon labels the pixels whose centres it holds; one too small to hold any labels the pixels
+    it touches. A mark outside the scene is an error.
+
+    Returns
+    -------
+    values : ndarray of uint16, shape (height, width)
+    names, colors : dict
+        By class id, as far as the file or ``classes`` tells.
+    """
+    ids, names, colors = _number(path, marks, classes)
+    values = np.zeros(grid.shape, dtype=np.uint16)
+    clashes = []
+    for mark in marks:
+        rows, cols = _covered(mark, grid.shape)
+        if not len(rows):
+            raise SceneMismatch(
+                f"{path}, {mark.where}: label {mark.label!r} lies outside the scene of "
+                f"{grid.shape[0]} rows and {grid.shape[1]} columns, at {_position(mark)}; remove "
+                f"it, or check the coordinates and their reference system"
+            )
+        value = ids[mark.label]
+        before = values[rows, cols]
+        if ((before != 0) & (before != value)).any():
+            clashes.append(mark.where)
+        values[rows, cols] = value
+    if clashes:
+        warnings.warn(
+            f"{path}: {len(clashes)} labels fall on pixels that another class has, the first in "
+            f"{clashes[0]}; the later label wins",
+            stacklevel=4,
+        )
+    return values, names, colors
+
+
+def _covered(mark: Mark, shape: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the pixels that a mark labels; none if it lies outside."""
+    nothing = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+    left, top, right, bottom = bounds(mark.geometry)
+    if not all(math.isfinite(v) for v in (left, top, right, bottom)):
+        return nothing
+    if mark.geometry["type"] == "Point":
+        row, col = math.floor(top), math.floor(left)
+        inside = 0 <= row < shape[0] and 0 <= col < shape[1]
+        return (np.array([row]), np.array([col])) if inside else nothing
+    # Only the polygon's own box is rasterized, not the scene for each polygon.
+    rows = slice(max(math.floor(top), 0), min(math.floor(bottom) + 1, shape[0]))
+    cols = slice(max(math.floor(left), 0), min(math.floor(right) + 1, shape[1]))
+    if rows.start >= rows.stop or cols.start >= cols.stop:
+        return nothing
+    box = (rows.stop - rows.start, cols.stop - cols.start)
+    to_box = Affine.translation(cols.start, rows.start)
+    for all_touched in (False, True):
+        drawn = rasterize(
+            [(mark.geometry, 1)], box, transform=to_box, all_touched=all_touched, dtype=np.uint8
+        )
+        if drawn.any():
+            row, col = np.nonzero(drawn)
+            return row + rows.start, col + cols.start
+    return nothing
+
+
+def _number(
+    path: Path, marks: Sequence[Mark], classes: Sequence[ClassInfo] | None
+) -> tuple[dict[str, int], Names, Colors]:
+    """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
+    known = {info.name: info.value for info in classes or ()}
+    names = {info.value: info.name for info in classes or ()}
+    colors = {info.value: info.color for info in classes or ()}
+    labels = sorted({mark.label for mark in marks})
+    if all(label.isdigit() for label in labels):
+        ids = {label: int(label) for label in labels}
+    elif classes is None:
+        ids = {label: k for k, label in enumerate(labels, start=1)}
+        names = {k: label for label, k in ids.items()}
+    else:
+        ids = {label: known[label] for label in labels if label in known}
+    for mark in marks:
+        value = ids.get(mark.label)
+        if value is None or value > 65535 or (classes is not None and value not in {0, *names}):
+            wanted = ", ".join(known) if known else "whole numbers from 1 to 65535"
+            raise SceneError(
+                f"{path}, {mark.where}: unknown class {mark.label!r}; wanted one of {wanted}"
+            )
+        if classes is None and mark.name:
+            names.setdefault(value, mark.name)
+        if mark.color:
+            colors.setdefault(value, mark.color)
+    return ids, names, colors
+
+
+def _mark(path: Path, where: str, record: Mapping[str, Any], geometry: Any) -> Mark:
+    """Make a mark of a CSV line or of a feature's properties."""
+    lower = {str(k).strip().lower(): v for k, v in record.items() if v not in (None, "")}
+    field = next((f for f in _CLASS_FIELDS if f in lower), None)
+    if field is None:
+        raise SceneError(
+            f"{path}, {where}: no class, wanted a value for one of {', '.join(_CLASS_FIELDS)}"
+        )
+    label = _label(lower[field])
+    # Beside a number, a name says what the number means.
+    name = str(lower.get("name", "")).strip() if field != "name" and label.isdigit() else ""
+    color = str(lower.get("color", "")).strip()
+    hex_color = len(color) == 7 and color[0] == "#" and all(c in _HEX for c in color[1:])
+    return Mark(where, label, name, color if hex_color else "", geometry)
+
+
+_HEX = "0123456789abcdefABCDEF"
+
+
+def _label(value: Any) -> str:
+    """Return a class as text; 3, 3.0, "3" and "03" are one class."""
+    text = str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    whole = number == number and abs(number) < 2**31 and number == int(number) and number >= 0
+    return str(int(number)) if whole else text
+
+
+def _csv_point(
+    path: Path, where: str, record: Mapping[str, Any], place: tuple[str, str]
+) -> tuple[float, float]:
+    try:
+        across, down = (float(record[name]) for name in place)
+    except (TypeError, ValueError) as error:
+        raise SceneError(
+            f"{path}, {where}: wanted numbers for {place[1]} and {place[0]}, got "
+            f"{record.get(place[1])!r} and {record.get(place[0])!r}"
+        ) from error
+    if place == ("col", "row") and not (across.is_integer() and down.is_integer()):
+        raise SceneError(
+            f"{path}, {where}: row and col are whole numbers counted from 0, got "
+            f"{record['row']} and {record['col']}; name map coordinates x and y"
+        )
+    return across, down
+
+
+def _texts(record: Mapping[str, Any]) -> list[str]:
+    return [value for value in record.values() if isinstance(value, str) and value.strip()]
+
+
+def _parts(path: Path, where: str, geometry: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the single points and polygons of a geometry, checked."""
+    kind = geometry.get("type") if isinstance(geometry, dict) else None
+    if kind == "GeometryCollection":
+        for part in geometry.get("geometries", ()):
+            yield from _parts(path, where, part)
+        return
+    if kind not in ("Point", "MultiPoint", "Polygon", "MultiPolygon"):
+        raise SceneError(
+            f"{path}, {where}: wanted points or polygons, got {kind or 'no geometry'}; buffer "
+            f"lines to polygons"
+        )
+    depth = {"Point": 0, "MultiPoint": 1, "Polygon": 2, "MultiPolygon": 3}[kind]
+    try:
+        coordinates = _plain(geometry.get("coordinates"), depth)
+    except (TypeError, ValueError, IndexError, OverflowError) as error:
+        raise SceneError(f"{path}, {where}: damaged coordinates of its {kind}") from error
+    single = kind.removeprefix("Multi")
+    for part in coordinates if kind.startswith("Multi") else [coordinates]:
+        yield {"type": single, "coordinates": part}
+
+
+def _plain(coordinates: Any, depth: int) -> Any:
+    """Return nested coordinates as lists of (x, y), heights dropped; raise if they are not that."""
+    if depth == 0:
+        x, y = float(coordinates[0]), float(coordinates[1])
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise ValueError("not finite")
+        return (x, y)
+    return [_plain(part, depth - 1) for part in coordinates]
+
+
+def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
+    """Return the reference system: RFC 7946 says WGS 84; older files have a ``crs`` member."""
+    member = document.get("crs")
+    if member is None:
+        return _WGS84
+    properties = member.get("properties") if isinstance(member, dict) else None
+    name = properties.get("name") if isinstance(properties, dict) else None
+    try:
+        return CRS.from_user_input(str(name))
+    except RasterioError as error:
+        raise SceneError(
+            f"{path}: reference system {name!r} is not known; wanted a name such as 'EPSG:32632', "
+            f"or no crs member for WGS 84"
+        ) from error
+
+
+def _to_pixel(path: Path, grid: Grid, crs: CRS | None) -> Any:
+    """Return the function that takes a geometry in ``crs`` to pixel coordinates of the grid."""
+    inverse = ~(grid.transform or Affine.identity())  # without georeference, x and y are pixels
+    moves = crs is not None and grid.transform is not None and crs != grid.crs
+    if moves and grid.crs is None:
+        raise SceneMismatch(
+            f"{path}: labels are in {crs}, but the scene does not say its reference system; write "
+            f"it into the scene, or give labels as a CSV of row,col,class"
+        )
+
+    def convert(geometry: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            if moves and geometry["type"] == "Point":
+                x, y = geometry["coordinates"]
+                (x,), (y,) = transform_points(crs, grid.crs, [x], [y])
+                geometry = {"type": "Point", "coordinates": (x, y)}
+            elif moves:
+                geometry = transform_geom(crs, grid.crs, geometry)
+        except RasterioError:  # so far from the scene that its projection has no value there
+            return {"type": "Point", "coordinates": (math.inf, math.inf)}
+        return {"type": geometry["type"], "coordinates": _apply(inverse, geometry["coordinates"])}
+
+    return convert
+
+
+def _apply(transform: Affine, coordinates: Any) -> Any:
+    if isinstance(coordinates[0], int | float):
+        return move(transform, coordinates[0], coordinates[1])
+    return [_apply(transform, part) for part in coordinates]
+
+
+def _position(mark: Mark) -> str:
+    left, top, _, _ = bounds(mark.geometry)
+    if not (math.isfinite(left) and math.isfinite(top)):
+        return "a place the scene's map projection does not reach"
+    return f"row {math.floor(top)}, col {math.floor(left)}"
+
+
+def _read_text(path: Path) -> str:
+    size = guards.existing_file(path)
+    guards.check_budget(path, size * _TEXT_INFLATION, guards.memory_budget(), "a text file")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SceneError(f"{path}: wanted text in UTF-8 ({error}); save it as UTF-8") from error

@@ -1,0 +1,178 @@
+"""Labels of a scene behind one `open_labels`, and the check that they fit.
+
+A label raster is a ``uint16`` DataArray with dims ``(y, x)``; 0 means unlabelled. Names and colours
+of its classes are kept in attributes, see `polyad.scene.classes`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from polyad.errors import SceneError, SceneMismatch
+from polyad.scene.class_tables import complete
+from polyad.scene.classes import UNLABELLED, ClassInfo, with_classes
+from polyad.scene.formats.lazy import describe
+from polyad.scene.grid import Grid, grid_of, move
+from polyad.scene.known import KNOWN_SCENES
+from polyad.scene.label_rasters import LabelRaster, read_label_raster
+from polyad.scene.label_vectors import draw, read_csv_marks, read_geojson_marks
+from polyad.scene.patches import extract_patches
+from polyad.scene.readers import split_key, valid_pixels
+from polyad.scene.sources import open_known_labels
+
+_VECTORS = {
+    ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
+    ".geojson": read_geojson_marks, ".json": read_geojson_marks,
+}  # fmt: skip
+# Grids are one if their corners agree to this share of a pixel; half a pixel is a usual mistake.
+_GRID_TOLERANCE = 0.1
+
+
+def open_labels(
+    source: str | os.PathLike[str],
+    scene: xr.DataArray | None = None,
+    classes: Sequence[ClassInfo] | None = None,
+) -> xr.DataArray:
+    """Open labels of any kind as a raster of class ids.
+
+    Parameters
+    ----------
+    source : str or path
+        A raster of class ids (GeoTIFF, ENVI, PNG, ``.npy``, ``file.mat:key``, ``file.nc:var``), a
+        CSV with columns ``row,col,class``, ``x,y,class`` or ``lon,lat,class``, a GeoJSON of points
+        and polygons, or the name of a known scene.
+    scene : DataArray with dims y, x, ..., optional
+        The scene the labels belong to; CSV and GeoJSON need it. If given, labels are checked
+        against it and take over its georeference where they have none.
+    classes : sequence of ClassInfo, optional
+        The classes that labels by name refer to, such as a model's. By default names are numbered
+        in their alphabetical order.
+
+    Returns
+    -------
+    DataArray of uint16, dims (y, x)
+        0 is unlabelled.
+
+    Raises
+    ------
+    SceneError, SceneMismatch
+
+    Examples
+    --------
+    >>> labels = open_labels("indian-pines")
+    >>> labels.shape, labels.attrs["class_names"][8]
+    ((145, 145), 'Oats')
+    """
+    path, key = _located(os.fspath(source))
+    grid = None if scene is None else grid_of(scene)
+    if str(path) in KNOWN_SCENES and not path.exists():
+        labels = open_known_labels(str(path))
+    elif path.suffix.lower() in _VECTORS:
+        labels = _drawn(path, grid, classes)
+    else:
+        shape = None if grid is None else grid.shape
+        labels = _as_array(read_label_raster(path, key, shape), classes)
+    if scene is None or grid is None:
+        return labels
+    check_labels(scene, labels)
+    if "spatial_ref" not in labels.coords and grid.transform is not None:
+        labels = describe(labels, crs=grid.crs, transform=grid.transform)
+    return labels
+
+
+def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
+    """Raise an error unless ``labels`` lie on the grid of ``scene`` and hold at least one label.
+
+    Parameters
+    ----------
+    scene : DataArray with dims y, x, ...
+    labels : DataArray of int, dims (y, x)
+
+    Raises
+    ------
+    SceneMismatch
+        If sizes, reference systems or positions differ.
+    SceneError
+        If no pixel is labelled.
+    """
+    ours, theirs = grid_of(scene), grid_of(labels)
+    if ours.shape != theirs.shape:
+        raise SceneMismatch(
+            f"labels must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
+            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
+            f"scene's grid"
+        )
+    if ours.crs is not None and theirs.crs is not None and ours.crs != theirs.crs:
+        raise SceneMismatch(
+            f"labels must be in the scene's reference system {ours.crs}, got {theirs.crs}; "
+            f"reproject them onto the scene's grid, as with gdalwarp -t_srs"
+        )
+    if (shift := ours.shift(theirs)) > _GRID_TOLERANCE:
+        raise SceneMismatch(
+            f"labels must lie on the scene's grid, whose first corner is at {_corner(ours)}, got "
+            f"one at {_corner(theirs)}, up to {shift:.3g} pixels off; resample them to the "
+            f"scene's grid"
+        )
+    if not (labels != UNLABELLED).any():
+        raise SceneError(
+            "no pixel is labelled: all labels are 0 (unlabelled); label some pixels of each class"
+        )
+
+
+def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
+    """Return ``labels`` with 0 where the scene has no data in any band.
+
+    Only the labelled pixels are read.
+
+    Examples
+    --------
+    >>> scene = xr.DataArray(np.array([[[1.0], [np.nan]]]), dims=("y", "x", "band"))
+    >>> drop_nodata(scene, xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))).values
+    array([[1, 0]])
+    """
+    rows, cols = np.nonzero(labels.to_numpy())
+    spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
+    lost = ~valid_pixels(spectra, scene.rio.nodata)
+    values = labels.to_numpy().copy()
+    values[rows[lost], cols[lost]] = UNLABELLED
+    return labels.copy(data=values)
+
+
+def _located(source: str) -> tuple[Path, str | None]:
+    """Split ``file:key``; a colon may also be part of the file's own name."""
+    if Path(source).exists():
+        return Path(source), None
+    name, key = split_key(source)
+    return Path(name), key
+
+
+def _drawn(path: Path, grid: Grid | None, classes: Sequence[ClassInfo] | None) -> xr.DataArray:
+    if grid is None:
+        raise SceneError(
+            f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
+            f"as in open_labels(path, scene)"
+        )
+    marks = _VECTORS[path.suffix.lower()](path, grid)
+    if not marks:
+        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
+    values, names, colors = draw(path, marks, grid, classes)
+    return _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform), None)
+
+
+def _as_array(raster: LabelRaster, classes: Sequence[ClassInfo] | None) -> xr.DataArray:
+    """Wrap ids as a DataArray with its classes; ``classes`` overrule what the file says."""
+    names = raster.names | {info.value: info.name for info in classes or ()}
+    colors = raster.colors | {info.value: info.color for info in classes or ()}
+    labels = xr.DataArray(raster.values, dims=("y", "x"), name="class")
+    labels = describe(labels, crs=raster.crs, transform=raster.transform)
+    return with_classes(labels, complete(raster.values, names, colors))
+
+
+def _corner(grid: Grid) -> str:
+    x, y = (0.0, 0.0) if grid.transform is None else move(grid.transform, 0, 0)
+    return f"({x:.10g}, {y:.10g})"
