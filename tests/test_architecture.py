@@ -2,8 +2,10 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import polyad
 
 SRC = Path(polyad.__file__).parent
+ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
@@ -31,6 +34,7 @@ LAYERS = {
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
 
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FILES = sorted(SRC.rglob("*.py"))
 EACH_FILE = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
 
@@ -167,3 +171,25 @@ print(json.dumps([name for name in before if before[name] != after[name]]))
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
+
+
+def test_every_dependency_has_its_row_in_the_documentation():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    asked = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    asked += [requirement for extra in extras for requirement in extra]
+    names = {re.split(r"[\[<>=!~; ]", requirement)[0] for requirement in asked} - {"polyad"}
+    rows = re.findall(r"^\| ([\w.-]+) \|", (ROOT / "docs/dependencies.md").read_text(), re.M)
+    assert {row for row in rows if row != "package"} == names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_citation_names_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
