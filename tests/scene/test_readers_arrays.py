@@ -47,6 +47,29 @@ def test_matlab5_gives_the_only_cube(tmp_path, kind, compress):
     assert_array_equal(scene.values, CUBE)
 
 
+def test_matlab5_doubles_kept_in_small_integers_stay_small(tmp_path):
+    # MATLAB writes whole doubles so: class double, stored as uint8. Here the class is changed.
+    path = tmp_path / "s.mat"
+    scipy.io.savemat(path, {"cube": CUBE.astype(np.uint8)})
+    content = bytearray(path.read_bytes())
+    assert content[144] == 9  # class of the first variable: uint8
+    content[144] = 6  # double
+    path.write_bytes(content)
+    assert scipy.io.whosmat(path) == [("cube", (5, 4, 3), "double")]
+    scene = open_scene(path)
+    assert scene.dtype == np.uint8
+    assert_array_equal(scene.values, CUBE)
+
+
+def test_matlab5_passes_over_cells_structs_text_and_complex_arrays(tmp_path):
+    path = tmp_path / "s.mat"
+    others = {"c": np.array([[{"a": 1}]]), "s": {"f": 1.0}, "t": "text", "z": CUBE + 1j, "e": []}
+    scipy.io.savemat(path, {**others, "cube": CUBE, "a_rather_long_name": 1.0})
+    assert_array_equal(open_scene(path).values, CUBE)
+    with pytest.raises(SceneError, match="'z' is a MATLAB cell, struct, text or complex array"):
+        open_scene(f"{path}:z")
+
+
 def test_matlab5_is_read_once_and_at_first_use(tmp_path, monkeypatch):
     path = tmp_path / "s.mat"
     scipy.io.savemat(path, {"cube": CUBE})
@@ -99,7 +122,7 @@ def test_with_several_cubes_the_key_is_asked_for(tmp_path, write):
     assert "first (5, 4, 3), second (5, 4, 3)" in str(error.value)
     assert "'two.mat:first'" in str(error.value)
     assert_array_equal(open_scene(f"{path}:second").values, CUBE + 1)
-    with pytest.raises(SceneError, match="no array 'third'.*first, second"):
+    with pytest.raises(SceneError, match=r"no array 'third'.*first, second"):
         open_scene(f"{path}:third")
 
 
@@ -282,7 +305,7 @@ def test_a_known_scene_is_opened_by_name(monkeypatch):
     monkeypatch.setattr(sources, "KNOWN_SCENES", {"toy": None})
     monkeypatch.setattr(sources, "open_known", lambda name: georeferenced().assign_attrs(name=name))
     assert open_scene("toy").attrs["name"] == "toy"
-    with pytest.raises(SceneError, match="no such file and no known scene.*toy"):
+    with pytest.raises(SceneError, match=r"no such file and no known scene.*toy"):
         open_scene("indian-pins")
 
 

@@ -78,7 +78,7 @@ def test_emit_starts_at_the_outer_corner(tmp_path):
 def test_emit_lookup_table_that_points_outside_is_refused(tmp_path):
     scene = open_scene(write_emit(tmp_path / "e.nc", glt_x=GLT_X + 100))
     with pytest.raises(
-        SceneError, match="the lookup table points to .* the swath has 4 lines of 3"
+        SceneError, match=r"the lookup table points to .* the swath has 4 lines of 3"
     ):
         scene.load()
 

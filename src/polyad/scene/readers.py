@@ -96,9 +96,10 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
         _begins(b"PK\x03\x04"),
         _refuse("a zip or .npz archive is not read; unpack it and open the scene inside"),
     ),
-    (lambda path, _: find_envi(path) is not None, open_envi),
     (lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
      open_matlab5),
+    # Last, since it goes by the neighbour alone: "s.hdr" also stands beside "s.mat".
+    (lambda path, _: find_envi(path) is not None, open_envi),
 )  # fmt: skip
 
 

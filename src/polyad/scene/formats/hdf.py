@@ -41,6 +41,7 @@ def open_checked(path: Path) -> Iterator[h5py.File]:
 
 
 def refuse_links_outside(path: Path, file: h5py.File) -> None:
+    """Refuse a file with any link that leads out of it (they can read the user's other files)."""
     outside: list[str] = []
 
     def look(name: str, link: object) -> bool | None:

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.formats import guards, hdf
 from polyad.scene.formats.lazy import Array, lazy_scene
+from polyad.scene.formats.mat5 import list_variables
 from polyad.scene.formats.spectral import to_nm
 
-# MATLAB class -> element type that loadmat returns.
-_CLASSES = {
-    "double": "f8", "single": "f4", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
-    "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "logical": "u1",
-}  # fmt: skip
 _DAMAGED = (
     OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, MemoryError,
     OverflowError, struct.error, zlib.error, IndexError,
@@ -70,25 +66,19 @@ class MatSource:
 
 def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
     """Open one array of a MATLAB 5 file; its declared size is checked before it is inflated."""
-    stored = guards.existing_file(path)
-    try:
-        listing = scipy.io.whosmat(path)
-    except _DAMAGED as error:
-        raise _damaged(path, error) from error
-    shapes = {n: tuple(s) for n, s, kind in listing if len(s) == 3 and kind in _CLASSES}
-    name = hdf.choose_key(path, shapes) if key is None else key
-    kinds = {n: (tuple(s), kind) for n, s, kind in listing}
-    if name not in kinds:
-        raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(shapes)}")
-    shape, kind = kinds[name]
+    variables = {v.name: v for v in list_variables(path)}
+    cubes = {n: v.shape for n, v in variables.items() if v.dtype is not None and len(v.shape) == 3}
+    name = hdf.choose_key(path, cubes) if key is None else key
+    if name not in variables:
+        raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
+    shape, dtype = variables[name].shape, variables[name].dtype
     guards.check_shape(path, shape)
-    if kind not in _CLASSES:
+    if dtype is None:
         raise SceneError(
-            f"{path}: '{name}' is a MATLAB {kind}, wanted a numeric array; save it as a plain array"
+            f"{path}: '{name}' is a MATLAB cell, struct, text or complex array, wanted real "
+            "numbers; save it as a plain array"
         )
-    dtype = np.dtype(_CLASSES[kind])
     declared = guards.declared_bytes(shape, dtype)
-    guards.check_inflation(path, declared, stored)
     guards.check_budget(path, declared, budget, f"the MATLAB array '{name}'")
     return lazy_scene(MatSource(path, name, (shape[0], shape[1], shape[2]), dtype))
 

@@ -1,0 +1,123 @@
+"""What a MATLAB 5 file holds, without inflating it.
+
+``scipy.io.whosmat`` inflates 128 KiB of a file at a time, which a bomb turns into 130 MB. Here at
+most `_PEEK` bytes of each variable are inflated: its class, shape and name stand in front.
+
+The format: a header of 128 bytes, then elements of (type, size, data). A variable is an element of
+type 14 whose data are elements again: flags, dimensions, name, values. Type 15 is a deflated one.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from polyad.errors import SceneError
+from polyad.scene.formats import guards
+
+_MATRIX, _COMPRESSED = 14, 15
+_INT8, _INT32, _UINT32, _UTF8 = 1, 5, 6, 16
+_PEEK = 4096  # flags, dimensions and a name of 63 letters need less than 200 bytes
+_NUMERIC = range(6, 16)  # classes double, single and the eight integer ones
+# MATLAB keeps whole doubles in small integers; the stored type is the one that loadmat returns.
+_STORED = {
+    1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
+}  # fmt: skip
+_COMPLEX = 0x0800
+
+
+@dataclass(frozen=True)
+class MatVariable:
+    """One variable: what it declares, and the bytes it takes in the file.
+
+    ``dtype`` is None for what is no plain real array (cells, structs, text, complex, sparse).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype | None
+    stored: int
+
+
+def list_variables(path: Path) -> tuple[MatVariable, ...]:
+    """Return the variables of a MATLAB 5 file; refuse a truncated one and a bomb."""
+    size = guards.existing_file(path)
+    with path.open("rb") as file:
+        header = file.read(128)
+        order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
+        if order is None:
+            raise SceneError(
+                f"{path}: wanted a MATLAB file of version 5 to 7.3, got another header; it is "
+                "truncated or of another kind, save it again with save -v7"
+            )
+        try:
+            found = tuple(_variables(path, file, size, order))
+        except (struct.error, zlib.error, ValueError, KeyError) as error:
+            raise SceneError(
+                f"{path}: the MATLAB variables cannot be listed ({error}); the file is truncated "
+                "or damaged, copy it again"
+            ) from error
+    for variable in found:
+        if variable.dtype is not None:
+            declared = guards.declared_bytes(variable.shape, variable.dtype)
+            guards.check_inflation(path, declared, variable.stored)
+    return found
+
+
+def _variables(path: Path, file: BinaryIO, size: int, order: str) -> Iterator[MatVariable]:
+    while file.tell() < size:
+        kind, length = struct.unpack(order + "II", file.read(8))
+        start = file.tell()
+        guards.check_stored(path, start + length, size)
+        content = file.read(min(length, _PEEK))
+        if kind == _COMPRESSED:
+            content = zlib.decompressobj().decompress(content, _PEEK)
+            kind, content = struct.unpack_from(order + "I", content)[0], content[8:]
+        if kind == _MATRIX and content:
+            yield _variable(content, order, length)
+        file.seek(start + length)
+
+
+def _variable(content: bytes, order: str, stored: int) -> MatVariable:
+    flags, rest = _element(content, order, _UINT32)
+    dimensions, rest = _element(rest, order, _INT32)
+    name, rest = _element(rest, order, _INT8, _UTF8)
+    word = struct.unpack_from(order + "I", flags)[0]
+    shape = struct.unpack(f"{order}{len(dimensions) // 4}i", dimensions)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"negative dimensions {shape}")
+    plain = (word & 0xFF) in _NUMERIC and not word & _COMPLEX and math.prod(shape) > 0
+    dtype = _stored_type(rest, order, shape) if plain else None
+    return MatVariable(name.decode("utf-8", "replace"), shape, dtype, stored)
+
+
+def _stored_type(content: bytes, order: str, shape: tuple[int, ...]) -> np.dtype:
+    kind, length, _ = _tag(content, order)
+    dtype = np.dtype(_STORED[kind])
+    if guards.declared_bytes(shape, dtype) != length:
+        raise ValueError(f"{length} bytes for {dtype} {shape}")
+    return dtype
+
+
+def _tag(content: bytes, order: str) -> tuple[int, int, int]:
+    """Return type, size and start of the data of the first element."""
+    kind, length = struct.unpack_from(order + "II", content)
+    if kind >> 16:  # up to four bytes of data share the tag with their size
+        return kind & 0xFFFF, kind >> 16, 4
+    return kind, length, 8
+
+
+def _element(content: bytes, order: str, *wanted: int) -> tuple[bytes, bytes]:
+    """Return the data of the first element and what follows it."""
+    kind, length, start = _tag(content, order)
+    if kind not in wanted or start + length > len(content):
+        raise ValueError(f"element of type {kind} and {length} bytes where {wanted} was expected")
+    end = 8 if start == 4 else start + length + -length % 8  # data are padded to eight bytes
+    return content[start : start + length], content[end:]
