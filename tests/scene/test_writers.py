@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import os
@@ -32,7 +31,6 @@ from polyad.scene.writers import (
     georeference,
     write_map,
     write_probabilities,
-    write_scores,
 )
 
 CLASSES = (
@@ -408,33 +406,6 @@ def test_netcdf_is_not_begun_without_room(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(SceneError, match="0 bytes free"):
         write_map(tmp_path / "map.nc", make_map())
     assert names(tmp_path) == []
-
-
-SCORES: dict[str, Any] = {
-    "overall_accuracy": np.float64(0.875),
-    "kappa": float("nan"),
-    "n_test": np.int64(8),
-    "classes": [
-        {"name": "Corn, no till", "precision": 1.0, "recall": None, "f1": 0.5, "support": 8}
-    ],
-    "confusion_matrix": np.eye(2, dtype=int),
-}
-
-
-def test_scores_come_back_from_json(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores.json", SCORES)
-    back = json.loads((tmp_path / "scores.json").read_text())
-    assert back["overall_accuracy"] == 0.875
-    assert back["kappa"] is None
-    assert back["confusion_matrix"] == [[1, 0], [0, 1]]
-
-
-def test_scores_come_back_from_csv(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores.csv", SCORES)
-    with (tmp_path / "scores.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert {"measure": "overall_accuracy", "class": "", "value": "0.875"} in rows
-    assert {"measure": "support", "class": "Corn, no till", "value": "8"} in rows
 
 
 def test_lazy_map_is_written_strip_by_strip(tmp_path: Path) -> None:
