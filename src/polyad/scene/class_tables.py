@@ -81,8 +81,8 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
     >>> from_envi({"class names": "{Unclassified, Corn}", "class lookup": "{0, 0, 0, 255, 221, 0}"})
     ({1: 'Corn'}, {0: '#000000', 1: '#FFDD00'})
     """
-    names = [" ".join(n.split()) for n in _braced(fields.get("class names"))]
-    lookup = [int(v) for v in _braced(fields.get("class lookup")) if v.strip().isdigit()]
+    names = [_utf8(" ".join(n.split())) for n in _braced(fields.get("class names"))]
+    lookup = [int(v) for v in _braced(fields.get("class lookup")) if v.strip().isdecimal()]
     triples = [tuple(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
     colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if max(rgb) <= 255})
     return _keep(dict(enumerate(names))), colors
@@ -123,7 +123,7 @@ def _attribute_table(band: ET.Element) -> tuple[Names, Colors]:
             continue
         names[value] = cells.get(_NAME, "")
         channels = [cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]
-        if all(c.isdigit() and int(c) <= 255 for c in channels):
+        if all(c.isdecimal() and int(c) <= 255 for c in channels):
             rgb[value] = tuple(int(c) for c in channels)
     return _keep(names), from_colormap(rgb)
 
@@ -150,3 +150,11 @@ def _text(value: Any) -> str:
 def _braced(text: str | None) -> list[str]:
     inside = (text or "").strip().strip("{}").strip()
     return inside.split(",") if inside else []
+
+
+def _utf8(text: str) -> str:
+    """Undo Latin-1, which headers are read as, where the bytes are UTF-8, which we write."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text

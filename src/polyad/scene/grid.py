@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import rioxarray  # noqa: F401  (the .rio accessor)
 import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
+from polyad.scene.writers import georeference
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,5 @@ def grid_of(raster: xr.DataArray) -> Grid:
     """Return size and georeference of a scene or label raster."""
     if not {"y", "x"} <= set(raster.dims):
         raise SceneError(f"wanted a raster with dims y and x, got {raster.dims}; rename them")
-    # rioxarray makes up a transform out of plain indices; only a written one is meant.
-    placed = "spatial_ref" in raster.coords or {"x", "y"} <= set(raster.coords)
-    transform = raster.rio.transform() if placed else None
-    if transform == Affine.identity() and raster.rio.crs is None:
-        transform = None
-    return Grid((raster.sizes["y"], raster.sizes["x"]), raster.rio.crs, transform)
+    crs, transform = georeference(raster)
+    return Grid((raster.sizes["y"], raster.sizes["x"]), crs, transform)

@@ -7,10 +7,10 @@ inflates is no sign of a hostile file here.
 
 from __future__ import annotations
 
-import warnings
+import struct
+import tokenize
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,25 +21,28 @@ import scipy.io
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
-from polyad.errors import SceneError, SceneMismatch
+from polyad.errors import PolyadError, SceneError, SceneMismatch
 from polyad.scene import class_tables
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import guards, hdf
 from polyad.scene.formats.envi import find_envi, read_header
 from polyad.scene.formats.geotiff import georeference, open_raster
+from polyad.scene.formats.lazy import READ_ERRORS
+from polyad.scene.formats.mat5 import list_variables
 from polyad.scene.grid import grid_of
 from polyad.scene.readers import open_scene
 
 Shape = tuple[int, int]
 
-_MAT_NUMBERS = {
-    "double": "f8", "single": "f4", "logical": "u1",
-    **{f"{s}int{8 * n}": f"{s or 'i'}{n}" for s in ("", "u") for n in (1, 2, 4, 8)},
-}  # fmt: skip
-# What scipy raises on damaged MAT files.
+# What scipy raises on a damaged MAT file.
 _MAT_ERRORS = (
     OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError,
-    OverflowError, MemoryError, zlib.error,
+    OverflowError, MemoryError, EOFError, struct.error, zlib.error, scipy.io.matlab.MatReadError,
+)  # fmt: skip
+# What numpy raises on a damaged header, which is Python text.
+_NPY_ERRORS = (
+    OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
+    RecursionError, tokenize.TokenError,
 )  # fmt: skip
 
 
@@ -121,7 +124,7 @@ def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDA
             f"{path}: class ids must be whole numbers from 0 (unlabelled) to 65535, got "
             f"{values[row, col]} at row {row}, col {col}; is this the image, not its labels?"
         )
-    return np.where(empty, 0, values).astype(np.uint16)
+    return np.ascontiguousarray(np.where(empty, 0, values), dtype=np.uint16)
 
 
 def _admit(
@@ -203,7 +206,7 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
     try:
         # Mapped, not read: the header's claim is checked against the file before anything is.
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError, OverflowError, MemoryError) as error:
+    except _NPY_ERRORS as error:
         raise SceneError(
             f"{path}: wanted a plain NumPy array, got none ({_first_line(error)}); it is "
             f"truncated or holds Python objects, save it again as a plain integer array"
@@ -216,56 +219,60 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
 
 def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
     if h5py.is_hdf5(path):  # MATLAB 7.3
-        found = _read_hdf(path, key, None if shape is None else shape[::-1], budget)
-        # MATLAB writes its first axis fastest: HDF5 readers see (column, row).
-        return LabelRaster(np.ascontiguousarray(found.values.T), found.names, found.colors)
-    with _damaged_mat(path):
-        listed = {name: (tuple(dims), kind) for name, dims, kind in scipy.io.whosmat(path)}
-    numeric = {n: dims for n, (dims, kind) in listed.items() if kind in _MAT_NUMBERS}
-    name = _choose(path, key, numeric, shape)
-    element = np.dtype(_MAT_NUMBERS[listed[name][1]])
-    _admit(path, numeric[name], element, shape, budget)
-    with _damaged_mat(path):
+        return _read_hdf(path, key, shape, budget, columns_first=True)
+    # Listed strictly before scipy reads: on an unknown type number it would crash the process.
+    arrays = {v.name: v for v in list_variables(path) if v.dtype is not None}
+    name = _choose(path, key, {n: v.shape for n, v in arrays.items()}, shape)
+    stored = arrays[name].dtype
+    if stored is not None:
+        _admit(path, arrays[name].shape, stored, shape, budget)
+    try:
         values = scipy.io.loadmat(path, variable_names=[name])[name]
+    except _MAT_ERRORS as error:
+        raise SceneError(
+            f"{path}: wanted a MATLAB file, '{name}' cannot be read ({_first_line(error)}); it is "
+            f"truncated or damaged, copy it again"
+        ) from error
+    if values.shape != arrays[name].shape or values.dtype.kind not in "biuf":
+        raise SceneError(f"{path}: '{name}' is not the array it was declared as; copy it again")
     return LabelRaster(as_ids(path, values))
 
 
-@contextmanager
-def _damaged_mat(path: Path) -> Iterator[None]:
-    """Turn whatever scipy raises on a damaged MAT file into one sentence."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about variables that are not asked for
-        try:
-            yield
-        except _MAT_ERRORS as error:
-            raise SceneError(
-                f"{path}: wanted a MATLAB file, it cannot be read as one ({_first_line(error)}); "
-                f"it is truncated or damaged, copy it again"
-            ) from error
-
-
-def _read_hdf(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
-    with hdf.open_checked(path) as file:
-        arrays: dict[str, tuple[int, ...]] = {}
-
-        def look(name: str, item: object) -> None:
-            # "#refs#" and "#subsystem#" hold the insides of MATLAB's cells and objects.
-            if name.startswith("#") or not isinstance(item, h5py.Dataset):
-                return
-            if item.dtype.kind in "biuf":
-                arrays[name] = item.shape
-
-        file.visititems(look)
-        found = hdf.dataset(path, file, _choose(path, key, arrays, shape))
-        _admit(path, found.shape, found.dtype, shape, budget)
-        attrs = dict(found.attrs)
-        try:
-            values = np.asarray(found[()])
-        except (OSError, RuntimeError, ValueError) as error:
-            raise SceneError(f"{path}: '{found.name}' cannot be read ({error})") from error
-    nodata = attrs.get("_FillValue")
-    fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+def _read_hdf(
+    path: Path, key: str | None, shape: Shape | None, budget: int, columns_first: bool = False
+) -> LabelRaster:
+    """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
+    try:
+        with hdf.open_checked(path) as file:
+            shapes = _numeric_arrays(file)
+            way = -1 if columns_first else 1
+            name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
+            found = hdf.dataset(path, file, name)
+            _admit(path, found.shape[::way], found.dtype, shape, budget)
+            values = found[()].T if columns_first else found[()]
+            attrs = dict(found.attrs)
+            nodata = attrs.get("_FillValue")
+            fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+    except PolyadError:
+        raise
+    except READ_ERRORS as error:
+        raise SceneError(
+            f"{path}: wanted an HDF5 file, its labels cannot be read ({_first_line(error)}); it is "
+            f"truncated or damaged, copy it again"
+        ) from error
     return LabelRaster(as_ids(path, values, fill), *class_tables.from_attributes(attrs))
+
+
+def _numeric_arrays(file: h5py.File) -> dict[str, tuple[int, ...]]:
+    """Return name -> shape; "#refs#" and "#subsystem#" hold the insides of MATLAB's cells."""
+    arrays: dict[str, tuple[int, ...]] = {}
+
+    def look(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and name[:1] != "#":
+            arrays[name] = item.shape
+
+    file.visititems(look)
+    return arrays
 
 
 def _choose(

@@ -20,16 +20,17 @@ import numpy as np
 from affine import Affine
 from numpy.typing import NDArray
 from rasterio.crs import CRS
-from rasterio.errors import RasterioError
+from rasterio.errors import CRSError
 from rasterio.features import bounds, rasterize
 from rasterio.warp import transform as transform_points
-from rasterio.warp import transform_geom
 
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.classes import ClassInfo
 from polyad.scene.formats import guards
 from polyad.scene.grid import Grid, move
+
+Point = tuple[float, float]
 
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
@@ -72,11 +73,10 @@ def read_csv_marks(path: Path, grid: Grid) -> list[Mark]:
     except csv.Error as error:
         raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({error})") from error
     points = [_csv_point(path, where, record, place) for where, record in records]
-    to_pixel = _to_pixel(path, grid, _WGS84 if place == ("lon", "lat") else grid.crs)
     if place == ("col", "row"):
         pixels = [(col + 0.5, row + 0.5) for col, row in points]  # indices name pixel centres
     else:
-        pixels = [to_pixel({"type": "Point", "coordinates": p})["coordinates"] for p in points]
+        pixels = _to_pixels(path, points, _WGS84 if place == ("lon", "lat") else grid.crs, grid)
     return [
         _mark(path, where, record, {"type": "Point", "coordinates": xy})
         for (where, record), xy in zip(records, pixels, strict=True)
@@ -100,16 +100,23 @@ def read_geojson_marks(path: Path, grid: Grid) -> list[Mark]:
             f"{path}: GeoJSON labels lie on the map, but the scene has no georeference; give "
             f"labels as a CSV of row,col,class"
         )
-    to_pixel = _to_pixel(path, grid, _geojson_crs(path, document))
-    marks = []
+    found = []
     for number, feature in enumerate(features if isinstance(features, list) else [], start=1):
         where = f"feature {number}"
         shape = feature.get("geometry") if isinstance(feature, dict) else None
         properties = feature.get("properties") if isinstance(feature, dict) else None
-        for part in _parts(path, where, shape):
-            record = properties if isinstance(properties, dict) else {}
-            marks.append(_mark(path, where, record, to_pixel(part)))
-    return marks
+        record = properties if isinstance(properties, dict) else {}
+        try:
+            found += [(where, record, part) for part in _parts(path, where, shape)]
+        except RecursionError as error:
+            raise SceneError(f"{path}, {where}: geometries nested too deeply; flatten") from error
+    # All corners of all geometries are moved in one call: one each would take minutes.
+    corners = [xy for _, _, part in found for xy in _flat(part["coordinates"])]
+    moved = iter(_to_pixels(path, corners, _geojson_crs(path, document), grid))
+    return [
+        _mark(path, where, record, part | {"coordinates": _refill(part["coordinates"], moved)})
+        for where, record, part in found
+    ]
 
 
 def draw(
@@ -186,10 +193,12 @@ def _number(
     names = {info.value: info.name for info in classes or ()}
     colors = {info.value: info.color for info in classes or ()}
     labels = sorted({mark.label for mark in marks})
-    if all(label.isdigit() for label in labels):
+    if all(label.isdecimal() for label in labels):
         ids = {label: int(label) for label in labels}
     elif classes is None:
-        ids = {label: k for k, label in enumerate(labels, start=1)}
+        # "-1" and "2.5" are spoilt ids, not names.
+        named = [label for label in labels if label.isdecimal() or not _is_number(label)]
+        ids = {label: k for k, label in enumerate(named, start=1)}
         names = {k: label for label, k in ids.items()}
     else:
         ids = {label: known[label] for label in labels if label in known}
@@ -217,7 +226,7 @@ def _mark(path: Path, where: str, record: Mapping[str, Any], geometry: Any) -> M
         )
     label = _label(lower[field])
     # Beside a number, a name says what the number means.
-    name = str(lower.get("name", "")).strip() if field != "name" and label.isdigit() else ""
+    name = str(lower.get("name", "")).strip() if field != "name" and label.isdecimal() else ""
     color = str(lower.get("color", "")).strip()
     hex_color = len(color) == 7 and color[0] == "#" and all(c in _HEX for c in color[1:])
     return Mark(where, label, name, color if hex_color else "", geometry)
@@ -229,12 +238,16 @@ _HEX = "0123456789abcdefABCDEF"
 def _label(value: Any) -> str:
     """Return a class as text; 3, 3.0, "3" and "03" are one class."""
     text = str(value).strip()
+    number = float(text) if _is_number(text) else -1.0
+    return str(int(number)) if 0 <= number < 2**31 and number.is_integer() else text
+
+
+def _is_number(text: str) -> bool:
     try:
-        number = float(text)
+        float(text)
     except ValueError:
-        return text
-    whole = number == number and abs(number) < 2**31 and number == int(number) and number >= 0
-    return str(int(number)) if whole else text
+        return False
+    return True
 
 
 def _csv_point(
@@ -259,11 +272,11 @@ def _texts(record: Mapping[str, Any]) -> list[str]:
     return [value for value in record.values() if isinstance(value, str) and value.strip()]
 
 
-def _parts(path: Path, where: str, geometry: Any) -> Iterator[Mapping[str, Any]]:
+def _parts(path: Path, where: str, geometry: Any) -> Iterator[dict[str, Any]]:
     """Yield the single points and polygons of a geometry, checked."""
     kind = geometry.get("type") if isinstance(geometry, dict) else None
-    if kind == "GeometryCollection":
-        for part in geometry.get("geometries", ()):
+    if kind == "GeometryCollection" and isinstance(geometry.get("geometries"), list):
+        for part in geometry["geometries"]:
             yield from _parts(path, where, part)
         return
     if kind not in ("Point", "MultiPoint", "Polygon", "MultiPolygon"):
@@ -288,7 +301,10 @@ def _plain(coordinates: Any, depth: int) -> Any:
         if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError("not finite")
         return (x, y)
-    return [_plain(part, depth - 1) for part in coordinates]
+    parts = [_plain(part, depth - 1) for part in coordinates]
+    if depth == 2 and not all(len(ring) >= 4 for ring in parts or [[]]):
+        raise ValueError("a ring needs four points, the last one equal to the first")
+    return parts
 
 
 def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
@@ -300,42 +316,50 @@ def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
     name = properties.get("name") if isinstance(properties, dict) else None
     try:
         return CRS.from_user_input(str(name))
-    except RasterioError as error:
+    except CRSError as error:
         raise SceneError(
             f"{path}: reference system {name!r} is not known; wanted a name such as 'EPSG:32632', "
             f"or no crs member for WGS 84"
         ) from error
 
 
-def _to_pixel(path: Path, grid: Grid, crs: CRS | None) -> Any:
-    """Return the function that takes a geometry in ``crs`` to pixel coordinates of the grid."""
+def _to_pixels(path: Path, points: Sequence[Point], crs: CRS | None, grid: Grid) -> list[Point]:
+    """Return map points in ``crs`` as (column, row) of the grid, infinite where there is none."""
     inverse = ~(grid.transform or Affine.identity())  # without georeference, x and y are pixels
-    moves = crs is not None and grid.transform is not None and crs != grid.crs
-    if moves and grid.crs is None:
-        raise SceneMismatch(
-            f"{path}: labels are in {crs}, but the scene does not say its reference system; write "
-            f"it into the scene, or give labels as a CSV of row,col,class"
-        )
-
-    def convert(geometry: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            if moves and geometry["type"] == "Point":
-                x, y = geometry["coordinates"]
-                (x,), (y,) = transform_points(crs, grid.crs, [x], [y])
-                geometry = {"type": "Point", "coordinates": (x, y)}
-            elif moves:
-                geometry = transform_geom(crs, grid.crs, geometry)
-        except RasterioError:  # so far from the scene that its projection has no value there
-            return {"type": "Point", "coordinates": (math.inf, math.inf)}
-        return {"type": geometry["type"], "coordinates": _apply(inverse, geometry["coordinates"])}
-
-    return convert
+    if crs is not None and grid.transform is not None and crs != grid.crs:
+        if grid.crs is None:
+            raise SceneMismatch(
+                f"{path}: labels are in {crs}, but the scene does not say its reference system; "
+                f"write it into the scene, or give labels as a CSV of row,col,class"
+            )
+        points = _reproject(points, crs, grid.crs)
+    return [move(inverse, x, y) for x, y in points]
 
 
-def _apply(transform: Affine, coordinates: Any) -> Any:
-    if isinstance(coordinates[0], int | float):
-        return move(transform, coordinates[0], coordinates[1])
-    return [_apply(transform, part) for part in coordinates]
+def _reproject(points: Sequence[Point], source: CRS, target: CRS) -> Sequence[Point]:
+    try:
+        xs, ys = transform_points(source, target, [x for x, _ in points], [y for _, y in points])
+    except Exception:  # GDAL's errors have no public base; a point may have no place in the target
+        if len(points) == 1:
+            return [(math.inf, math.inf)]
+        return [_reproject([point], source, target)[0] for point in points]
+    return list(zip(xs, ys, strict=True))
+
+
+def _flat(coordinates: Any) -> Iterator[Point]:
+    """Yield the points of nested coordinates in their order."""
+    if isinstance(coordinates, tuple):
+        yield coordinates
+    else:
+        for part in coordinates:
+            yield from _flat(part)
+
+
+def _refill(coordinates: Any, points: Iterator[Point]) -> Any:
+    """Return coordinates nested as given, with their points replaced in order."""
+    if isinstance(coordinates, tuple):
+        return next(points)
+    return [_refill(part, points) for part in coordinates]
 
 
 def _position(mark: Mark) -> str:
