@@ -1,6 +1,7 @@
 """ENVI and GeoTIFF: values, axes, wavelengths, georeference, nodata and lazy windows."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
 from polyad.scene import readers
-from polyad.scene.formats import envi, geotiff
+from polyad.scene.formats import envi, geotiff, raw
 from polyad.scene.readers import open_scene, valid_mask
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -262,3 +263,33 @@ def test_a_geotiff_is_opened_by_the_tiff_driver_alone(tmp_path):
         geotiff.open_raster(write_envi(tmp_path, CUBE).with_suffix(".img"), "GTiff"),
     ):
         pass
+
+
+def test_every_box_of_a_raw_file_equals_numpy(tmp_path):
+    array = np.arange(3 * 7 * 40, dtype=">i4").reshape(3, 7, 40)
+    path = tmp_path / "raw"
+    path.write_bytes(b"head" + array.tobytes())
+    rng = np.random.default_rng(0)
+    for _ in range(200):  # narrow boxes are read piece by piece, wide ones row by row
+        edges = [np.sort(rng.choice(n + 1, 2, replace=False)) for n in array.shape]
+        box = tuple(slice(int(a), int(b)) for a, b in edges)
+        assert_array_equal(raw.read_box(path, 4, array.shape, array.dtype, box), array[box])
+
+
+@pytest.mark.parametrize("interleave", ORDERS)
+def test_a_window_costs_its_own_memory(tmp_path, interleave):
+    cube = np.zeros((512, 256, 64), np.uint16)  # 16 MiB
+    scene = open_scene(write_envi(tmp_path, cube, interleave=interleave))
+    tracemalloc.start()
+    for top in range(0, 512, 64):
+        tile = scene.isel(y=slice(top, top + 64), x=slice(64, 128)).values
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * tile.nbytes + 2**17  # two tiles at a time, and a row of the file
+
+
+def test_a_file_cut_after_opening_is_reported_with_its_rows(tmp_path):
+    scene = open_scene(write_envi(tmp_path, CUBE))
+    (tmp_path / "s.img").write_bytes(CUBE.tobytes()[:20])
+    with pytest.raises(SceneError, match=r"rows 3 to 4 cannot be read \(the file ends .* changed"):
+        scene.isel(y=slice(3, 5)).load()

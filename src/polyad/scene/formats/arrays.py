@@ -1,4 +1,4 @@
-"""NumPy ``.npy`` files, mapped into memory window by window."""
+"""NumPy ``.npy`` files, read window by window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
-from polyad.scene.formats.lazy import Array, lazy_scene
+from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.formats.raw import read_box
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -25,17 +26,18 @@ class NpySource:
     shape: tuple[int, int, int]
     dtype: np.dtype
     offset: int
-    order: str
+    fortran: bool
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
-        order = "F" if self.order == "F" else "C"
-        # Mapped for this window alone: a map kept open would count every page ever touched.
-        pixels = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
-        window = pixels[rows, cols]
-        if len(bands) != self.shape[2] or np.any(np.diff(bands) != 1):
-            window = window[..., bands]
-        return np.array(window, dtype=self.dtype.newbyteorder("="))
+        span, inside = hull(bands)
+        if self.fortran:  # the same bytes in C order, axes the other way round
+            shape, box = self.shape[::-1], (span, cols, rows)
+            window = read_box(self.path, self.offset, shape, self.dtype, box).T
+        else:
+            box = (rows, cols, span)
+            window = read_box(self.path, self.offset, self.shape, self.dtype, box)
+        return pick(window, inside)
 
 
 def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
@@ -60,5 +62,5 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
     guards.check_numeric(path, dtype)
     guards.check_shape(path, shape)
     guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
-    source = NpySource(path, shape, dtype, offset, "F" if fortran else "C")
+    source = NpySource(path, shape, dtype, offset, fortran)
     return lazy_scene(source)

@@ -16,7 +16,7 @@ import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
-from polyad.scene.formats.lazy import Array, hull, lazy_scene
+from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.spectral import to_nm
 
 # Names of the three axes met in products and in files that people write themselves.
@@ -99,8 +99,7 @@ class CubeSource:
         span, inside = hull(bands)
         wanted = dict(zip(self.axes, (rows, cols, span), strict=True))
         values = self.box((wanted[0], wanted[1], wanted[2])).transpose(self.axes)
-        if len(inside) != values.shape[2] or np.any(np.diff(inside) != 1):
-            values = values[..., inside]
+        values = pick(values, inside)
         if not self.packed:
             return values
         real = values.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset)

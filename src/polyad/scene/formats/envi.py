@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
 from polyad.scene.formats.geotiff import georeference, open_raster
-from polyad.scene.formats.lazy import Array, hull, lazy_scene
+from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.formats.raw import read_box
 from polyad.scene.formats.spectral import to_nm
 
 _DTYPES = {
@@ -49,14 +50,12 @@ class EnviSource:
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         to_file, back = _INTERLEAVES[self.interleave]
-        shape = tuple(self.full_shape[axis] for axis in to_file)
-        # Mapped for this window alone: a map kept open would count every page ever touched.
-        pixels = np.memmap(self.path, self.dtype, "r", self.offset, shape).transpose(back)
-        chosen, inside = hull(np.asarray(self.keep)[bands])
-        window = pixels[rows, cols, chosen]
-        if len(inside) != window.shape[2] or np.any(np.diff(inside) != 1):
-            window = window[..., inside]
-        return np.array(window, dtype=self.dtype.newbyteorder("="))
+        span, inside = hull(np.asarray(self.keep)[bands])
+        box = (rows, cols, span)
+        a, b, c = to_file
+        shape = (self.full_shape[a], self.full_shape[b], self.full_shape[c])
+        window = read_box(self.path, self.offset, shape, self.dtype, (box[a], box[b], box[c]))
+        return pick(window.transpose(back), inside)
 
 
 def find_envi(path: Path) -> tuple[Path, Path] | None:

@@ -136,6 +136,13 @@ def hull(positions: NDArray[np.intp]) -> tuple[slice, NDArray[np.intp]]:
     return slice(start, int(positions.max()) + 1), positions - start
 
 
+def pick(window: Array, bands: NDArray[np.intp]) -> Array:
+    """Return the ``bands`` of a window, shape ``(rows, cols, bands)``; all of them cost nothing."""
+    if len(bands) == window.shape[2] and _consecutive(bands):
+        return window
+    return window[..., bands]
+
+
 def lazy_scene(source: Source, **description: Any) -> xr.DataArray:
     """Return ``source`` as a scene that reads windows on demand; see `describe`."""
     lazy = indexing.LazilyIndexedArray(WindowedArray(source))
