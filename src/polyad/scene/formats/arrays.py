@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import xarray as xr
@@ -48,7 +49,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
     with path.open("rb") as file:
         try:
             shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
-        except (ValueError, KeyError, EOFError, SyntaxError) as error:
+        except (ValueError, KeyError, EOFError, SyntaxError, TokenError) as error:
             raise SceneError(
                 f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read "
                 f"({error}); it is truncated or damaged, save it again with numpy.save"

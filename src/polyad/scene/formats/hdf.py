@@ -51,10 +51,10 @@ def refuse_links_outside(path: Path, file: h5py.File) -> None:
 
     try:
         file.visititems_links(look)
-    except TypeError as error:  # a user-defined kind of link
+    except (TypeError, SystemError) as error:  # a user-defined kind of link, or damage
         raise SceneError(
-            f"{path}: holds a link of unknown kind ({error}), wanted links inside the file only; "
-            "refused, write the data into one file"
+            f"{path}: holds a link of unknown kind, wanted links inside the file only; it is "
+            "damaged or leads elsewhere, write the data into one plain file"
         ) from error
     if outside:
         raise SceneError(

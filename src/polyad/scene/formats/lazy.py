@@ -24,7 +24,7 @@ from polyad.errors import PolyadError, SceneError
 
 Array = NDArray[Any]
 # What h5py, rasterio, zarr and numpy raise on damaged or vanished data.
-READ_ERRORS = (OSError, RuntimeError, ValueError, EOFError, KeyError)
+READ_ERRORS = (OSError, RuntimeError, ValueError, EOFError, KeyError, TypeError, SystemError)
 
 
 class Source(Protocol):

@@ -127,7 +127,8 @@ def open_prisma(path: Path, key: str | None, budget: int) -> xr.DataArray:
 def _attr(path: Path, file: h5py.File, name: str) -> NDArray[np.float64]:
     if name not in file.attrs:
         raise SceneError(f"{path}: wanted the attribute '{name}' of PRISMA L2D, it is missing")
-    return np.ravel(file.attrs[name]).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN in a damaged file
+        return np.ravel(file.attrs[name]).astype(np.float64)
 
 
 def _detector_bands(path: Path, file: h5py.File, detector: str, count: int) -> list[Band]:
