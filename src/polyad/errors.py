@@ -17,8 +17,12 @@ class ModelFileError(PolyadError):
     """A model file is damaged, dishonest, too new, or not a model file."""
 
 
+class OutputError(PolyadError):
+    """A file cannot be written: no such folder, no permission, no room."""
+
+
 class SceneError(PolyadError):
-    """A scene, label or map file cannot be read or written."""
+    """A scene or label file cannot be read."""
 
 
 class SceneMismatch(SceneError, ValueError):

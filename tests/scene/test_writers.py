@@ -24,7 +24,7 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene import atomic, geotiff_map
+from polyad.scene import geotiff_map
 from polyad.scene.classes import ClassInfo, class_table, palette, with_classes
 from polyad.scene.writers import (
     MapWriter,
@@ -347,7 +347,7 @@ def test_full_disk_while_syncing_keeps_the_old_map(
     def full(part: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(atomic, "_sync", full)
+    monkeypatch.setattr("polyad.atomic._sync", full)
     with pytest.raises(SceneError, match="full disk"):
         write_map(target, make_map((50, 50)))
     assert target.read_bytes() == before

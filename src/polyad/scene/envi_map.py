@@ -17,7 +17,7 @@ import numpy.typing as npt
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.scene.atomic import replacing_all
+from polyad.atomic import replacing_all
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.geotiff_map import checked_ids, class_dtype, open_quietly, placed, stale_files
 from polyad.scene.pam import category_names, rgb

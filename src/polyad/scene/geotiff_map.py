@@ -23,8 +23,8 @@ from rasterio.crs import CRS
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window
 
+from polyad.atomic import disk_full, replacing_all
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene.atomic import disk_full, replacing_all
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
 

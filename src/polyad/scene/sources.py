@@ -18,8 +18,8 @@ import numpy as np
 import pooch
 import xarray as xr
 
+from polyad.atomic import replacing
 from polyad.errors import SceneError
-from polyad.scene.atomic import replacing
 from polyad.scene.classes import ClassInfo, palette, with_classes
 from polyad.scene.known import KNOWN_SCENES, KnownScene, RemoteFile, known_scene
 from polyad.scene.label_rasters import read_label_raster

@@ -18,8 +18,8 @@ import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
+from polyad.atomic import check_room, replacing
 from polyad.errors import InputError, SceneError
-from polyad.scene.atomic import check_room, replacing
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.envi_map import write_envi_map
 from polyad.scene.geotiff_map import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from polyad.errors import SceneError
-from polyad.scene.atomic import replacing, replacing_all
+from polyad.errors import OutputError
+from polyad.atomic import replacing, replacing_all
 
 
 def names(folder: Path) -> list[str]:
@@ -57,7 +57,7 @@ def test_two_writers_of_one_file_do_not_share_a_temporary_name(tmp_path: Path) -
 def test_full_disk_is_told_in_one_sentence_and_the_old_file_stays(tmp_path: Path) -> None:
     target = tmp_path / "map.tif"
     target.write_bytes(b"old")
-    with pytest.raises(SceneError, match=r"full disk.*bytes free.*free some space"):
+    with pytest.raises(OutputError, match=r"full disk.*bytes free.*free some space"):
         write_half_then(target, OSError(errno.ENOSPC, "No space left on device"))
     assert target.read_bytes() == b"old"
     assert names(tmp_path) == ["map.tif"]
@@ -72,7 +72,7 @@ def test_disk_that_fills_at_the_last_moment_is_told_too(
     target = tmp_path / "map.tif"
     target.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SceneError, match="full disk"), replacing(target) as part:
+    with pytest.raises(OutputError, match="full disk"), replacing(target) as part:
         part.write_bytes(b"new")
     assert target.read_bytes() == b"old"
 
@@ -83,18 +83,18 @@ def test_an_error_of_reading_inside_the_block_is_not_reworded(tmp_path: Path) ->
 
 
 def test_missing_folder_says_which(tmp_path: Path) -> None:
-    with pytest.raises(SceneError, match=r"nowhere.*no such folder.*create it"):
+    with pytest.raises(OutputError, match=r"nowhere.*no such folder.*create it"):
         write_nothing(tmp_path / "nowhere" / "map.tif")
 
 
 def test_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "map.tif").mkdir()
-    with pytest.raises(SceneError, match="existing folder"):
+    with pytest.raises(OutputError, match="existing folder"):
         write_nothing(tmp_path / "map.tif")
 
 
 def test_device_is_never_replaced() -> None:
-    with pytest.raises(SceneError, match="device or pipe"):
+    with pytest.raises(OutputError, match="device or pipe"):
         write_nothing(Path(os.devnull))
     assert not Path(os.devnull).is_file()
 
@@ -105,7 +105,7 @@ def test_unwritable_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "touch", refused)
-    with pytest.raises(SceneError, match=r"Permission denied.*choose another folder"):
+    with pytest.raises(OutputError, match=r"Permission denied.*choose another folder"):
         write_nothing(tmp_path / "map.tif")
 
 
@@ -156,7 +156,7 @@ def test_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     target.write_bytes(b"old")
     code = (
         "import sys, time\n"
-        "from polyad.scene.atomic import replacing\n"
+        "from polyad.atomic import replacing\n"
         "with replacing(sys.argv[1]) as part:\n"
         "    part.write_bytes(b'half'); print('ready', flush=True); time.sleep(60)\n"
     )

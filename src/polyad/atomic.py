@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from polyad.errors import SceneError
+from polyad.errors import OutputError
 
 # A writer touches its file far more often than this, even from another machine on a shared disk.
 _ABANDONED_AFTER = 24 * 3600.0  # seconds
@@ -41,7 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises
     ------
-    SceneError
+    OutputError
         The folder is missing or not writable, ``path`` is not a file, or the disk is full.
 
     Examples
@@ -113,10 +113,10 @@ def check_room(path: Path, nbytes: int) -> None:
         raise disk_full(path)
 
 
-def disk_full(path: Path, got: str = "a full disk or quota") -> SceneError:
+def disk_full(path: Path, got: str = "a full disk or quota") -> OutputError:
     """Return the error that says that ``path`` could not be written whole."""
     free = shutil.disk_usage(path.parent).free
-    return SceneError(
+    return OutputError(
         f"cannot write {path}: wanted room for the whole file, got {got} "
         f"({free:,} bytes free in {path.parent}); free some space or choose another folder. "
         "What was there before is untouched"
@@ -127,17 +127,17 @@ def _check_target(target: Path) -> None:
     folder = target.parent
     if not folder.is_dir():
         got = "a file of that name" if folder.exists() else "no such folder"
-        raise SceneError(
+        raise OutputError(
             f"cannot write {target}: wanted the folder {folder}, got {got}; "
             "create it or choose another output"
         )
     if target.is_dir():
-        raise SceneError(
+        raise OutputError(
             f"cannot write {target}: wanted a file name, got an existing folder; "
             f"name a file in it, such as {target / 'map.tif'}"
         )
     if target.exists() and not target.is_file():  # renaming over /dev/null would destroy it
-        raise SceneError(
+        raise OutputError(
             f"cannot write {target}: wanted a regular file, got a device or pipe; "
             "choose a file name and copy it from there"
         )
@@ -151,7 +151,7 @@ def _create_part(target: Path) -> Path:
     except OSError as error:
         if error.errno in _FULL:
             raise disk_full(target) from error
-        raise SceneError(
+        raise OutputError(
             f"cannot write {target}: wanted a folder that may be written to, got "
             f"'{error.strerror}'; change its permissions or choose another folder"
         ) from error
@@ -171,7 +171,7 @@ def _sweep(target: Path) -> None:
 def _sync(part: Path, target: Path) -> None:
     """Put the bytes on the disk before the name points to them; a full disk may show only here."""
     if not part.exists():
-        raise SceneError(f"cannot write {target}: nothing was written; this is a fault of polyad")
+        raise OutputError(f"cannot write {target}: nothing was written; this is a fault of polyad")
     descriptor = os.open(part, os.O_RDWR)
     try:
         os.fsync(descriptor)

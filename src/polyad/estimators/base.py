@@ -1,0 +1,382 @@
+"""How a Rank-R network is learned behind scikit-learn's contract.
+
+`fit` checks and encodes, standardises, builds a network, and hands it to a solver; prediction
+standardises in the same way and runs the network batch by batch. The two estimators differ only
+in how they encode ``y`` and read the network's outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from polyad.core.network import RankRNet
+from polyad.errors import InputError
+from polyad.estimators.scaler import ModeStandardScaler, check_sample_shape
+from polyad.fitting.adam import AdamState
+from polyad.fitting.alternating import Steps, alternating
+from polyad.fitting.epochs import History, Stopping
+from polyad.fitting.joint import joint
+from polyad.fitting.problem import Problem
+from polyad.fitting.start import start_from_data
+
+Array = npt.NDArray[Any]
+Auto = Literal["auto"]
+
+# What "auto" stands for. The joint settings are ours; the alternating ones are those of the
+# paper's published code.
+JOINT_DEFAULTS: dict[str, float] = {"learning_rate": 0.01, "weight_decay": 0.1}
+ALTERNATING_DEFAULTS: dict[str, float] = {"learning_rate": 5e-4, "weight_decay": 0.0}
+SOLVERS = {"joint": JOINT_DEFAULTS, "alternating": ALTERNATING_DEFAULTS}
+PAPER_BATCH = 65
+FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
+MINIBATCH = 256
+CHUNK_BYTES = 64 * 2**20  # of input standardised at a time in prediction
+
+PAPER: dict[str, Any] = {
+    "hidden": 75,
+    "solver": "alternating",
+    "activation": "tanh",
+    "start": "xavier",
+    "hidden_bias": False,
+    "epochs": 50,
+    "patience": None,
+    "learning_rate": 5e-4,
+    "batch_size": PAPER_BATCH,
+    "inner_steps": 10,
+    "weight_decay": 0.0,
+    "standardize": -1,
+}
+
+
+class RankREstimator(BaseEstimator):
+    """What `RankRClassifier` and `RankRRegressor` share; not to be used by itself."""
+
+    _loss: str
+    sample_shape_: tuple[int, ...]
+
+    def __init__(
+        self,
+        rank: int = 1,
+        hidden: int = 75,
+        *,
+        solver: str = "joint",
+        activation: str = "tanh",
+        start: str = "data",
+        hidden_bias: bool = True,
+        epochs: int = 200,
+        learning_rate: float | Auto = "auto",
+        batch_size: int | Auto | None = "auto",
+        inner_steps: int = 10,
+        weight_decay: float | Auto = "auto",
+        standardize: int | None = -1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int | None = 10,
+        tol: float = 1e-4,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.hidden = hidden
+        self.solver = solver
+        self.activation = activation
+        self.start = start
+        self.hidden_bias = hidden_bias
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.inner_steps = inner_steps
+        self.weight_decay = weight_decay
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.tol = tol
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def paper(cls, rank: int = 1, **overrides: Any) -> Self:
+        """Return an estimator with the settings of the paper's published code.
+
+        Alternating solver (Algorithm 1), tanh, Xavier start, Adam at 5e-4 made anew for every
+        block and batch of 65, 10 inner steps, 50 epochs, no hidden bias, bands standardised.
+
+        Parameters
+        ----------
+        rank : int, default=1
+        **overrides
+            Any parameter of the estimator, such as ``epochs`` or ``random_state``.
+        """
+        return cls(rank=rank, **(PAPER | overrides))
+
+    # -- what the two estimators fill in ------------------------------------------------------
+
+    def _encode(self, y: Array, weight: Array) -> Array:
+        """Learn how to encode ``y``; return targets ``(n, C)``."""
+        raise NotImplementedError  # pragma: no cover
+
+    def _stratify(self, y: Array) -> Array | None:
+        """Return what the validation split is stratified by."""
+        raise NotImplementedError  # pragma: no cover
+
+    # -- fitting ------------------------------------------------------------------------------
+
+    def _fit(self, X: Array, y: Array, sample_weight: Array | None, on_epoch: Any = None) -> Self:
+        self._check_parameters()
+        X, y, weight = self._check_data(X, y, sample_weight, reset=True)
+        generator = self._generator()
+        target = self._encode(y, weight)
+        self._fit_scaler(X, weight)
+        problem = self._problem(X, target, weight)
+        network = self._network(problem, generator)
+        problem, validation = self._split(problem, y, generator)
+        fitted, history, state = self._solve(
+            network, problem, validation, self.epochs, generator, None, on_epoch
+        )
+        self.network_, self.history_ = fitted, history
+        self._resume, self._state = generator, state
+        self.n_iter_ = len(history)
+        return self
+
+    def _partial_fit(self, X: Array, y: Array, sample_weight: Array | None, first: bool) -> Self:
+        """Take one more epoch on the samples given; the scaler stays as first fitted."""
+        self._check_parameters()
+        X, y, weight = self._check_data(X, y, sample_weight, reset=first)
+        if first:
+            self._fit_scaler(X, weight)
+            self.history_ = History()
+        if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
+            self._resume, self._state = self._generator(), None
+        problem = self._problem(X, self._encode(y, weight), weight)
+        if first:
+            self.network_ = self._network(problem, self._resume)
+        self.network_, history, self._state = self._solve(
+            self.network_, problem, None, 1, self._resume, self._state, None
+        )
+        for name, values in vars(self.history_).items():
+            values.extend(getattr(history, name))
+        self.n_iter_ = len(self.history_)
+        return self
+
+    def _solve(
+        self,
+        network: RankRNet,
+        problem: Problem,
+        validation: Problem | None,
+        epochs: int,
+        generator: torch.Generator,
+        state: AdamState | None,
+        on_epoch: Any,
+    ) -> tuple[RankRNet, History, AdamState | None]:
+        """Call the solver that was asked for, with "auto" settings filled in."""
+        stopping = Stopping(epochs, self.tol, self.patience)
+        watch: dict[str, Any] = {
+            "generator": generator,
+            "validation": validation,
+            "on_epoch": on_epoch,
+            "verbose": bool(self.verbose),
+        }
+        rate, decay = self._setting("learning_rate"), self._setting("weight_decay")
+        if self.solver == "alternating":
+            steps = Steps(rate, self.inner_steps, self._batch(PAPER_BATCH), decay)
+            return *alternating(network, problem, stopping, steps, **watch), None
+        fit = joint(
+            network,
+            problem,
+            stopping,
+            learning_rate=rate,
+            weight_decay=decay,
+            batch_size=self._batch(None if len(problem) <= FULL_BATCH_UP_TO else MINIBATCH),
+            state=state,
+            **watch,
+        )
+        return fit.network, fit.history, fit.state
+
+    def _setting(self, name: str) -> float:
+        value = getattr(self, name)
+        return SOLVERS[self.solver][name] if value == "auto" else float(value)
+
+    def _batch(self, auto: int | None) -> int | None:
+        return auto if self.batch_size == "auto" else self.batch_size
+
+    def _network(self, problem: Problem, generator: torch.Generator) -> RankRNet:
+        start = "unit-variance" if self.start == "data" else self.start
+        network = RankRNet(
+            problem.x.shape[1:],
+            self.hidden,
+            problem.target.shape[1],
+            self.rank,
+            self.activation,
+            hidden_bias=self.hidden_bias,
+            start=start,  # type: ignore[arg-type]
+            dtype=problem.x.dtype,
+            generator=generator,
+        )
+        network.to(problem.x.device)
+        if self.start == "data":
+            start_from_data(network, problem, generator)
+        return network
+
+    def _split(
+        self, problem: Problem, y: Array, generator: torch.Generator
+    ) -> tuple[Problem, Problem | None]:
+        if not self.early_stopping:
+            return problem, None
+        seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+        train, held = train_test_split(
+            np.arange(len(problem)),
+            test_size=self.validation_fraction,
+            random_state=seed,
+            stratify=self._stratify(y),
+        )
+        return problem.take(torch.from_numpy(train)), problem.take(torch.from_numpy(held))
+
+    def _fit_scaler(self, X: Array, weight: Array) -> None:
+        self.scaler_: ModeStandardScaler | None = None
+        if self.standardize is not None:
+            self.scaler_ = ModeStandardScaler(self.standardize).fit(X, sample_weight=weight)
+
+    def _problem(self, X: Array, target: Array, weight: Array) -> Problem:
+        device = _resolve_device(self.device)
+        x = torch.from_numpy(np.ascontiguousarray(self._standardized(X))).to(device)
+        return Problem(
+            x,
+            torch.from_numpy(np.ascontiguousarray(target)).to(x),
+            torch.from_numpy(weight / weight.mean()).to(x),
+            self._loss,
+        )
+
+    def _standardized(self, X: Array) -> Array:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def _generator(self) -> torch.Generator:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return torch.Generator().manual_seed(int(seed))
+
+    # -- prediction ---------------------------------------------------------------------------
+
+    def _outputs(self, X: Array) -> Array:
+        """Return the network's outputs ``(n, C)``, a bounded chunk of samples at a time."""
+        check_is_fitted(self, "network_")
+        X = as_samples(X)
+        check_sample_shape(X, self.sample_shape_)
+        X = validate_data(self, X, reset=False, **_NUMERIC)
+        size = max(1, CHUNK_BYTES // max(1, X[0].nbytes))
+        parameter = self.network_.output.weight
+        parts = []
+        with torch.no_grad():
+            for start in range(0, len(X), size):
+                chunk = torch.from_numpy(self._standardized(X[start : start + size]))
+                parts.append(self.network_(chunk.to(parameter)).cpu().numpy())
+        return np.concatenate(parts)
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def _check_data(
+        self, X: Array, y: Array, sample_weight: Array | None, reset: bool
+    ) -> tuple[Array, Array, Array]:
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, "
+                "but the target y is None"
+            )
+        X, y = as_samples(X), np.asarray(y.detach().cpu()) if isinstance(y, Tensor) else y
+        if not reset:
+            check_sample_shape(X, self.sample_shape_)
+        X, y = validate_data(
+            self, X, y, reset=reset, multi_output=self._loss == "squared", **_NUMERIC
+        )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if weight.min() < 0 or weight.sum() <= 0:
+            raise InputError("sample_weight must not be negative and must not be all zero")
+        if reset:
+            self.sample_shape_ = X.shape[1:]
+        return X, y, weight
+
+    def _check_parameters(self) -> None:
+        for name in ("rank", "hidden", "epochs", "inner_steps"):
+            value = getattr(self, name)
+            if value < 1 or int(value) != value:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.solver not in SOLVERS:
+            raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        if self.start not in ("data", "unit-variance", "xavier"):
+            raise InputError(
+                f"start must be 'data', 'unit-variance' or 'xavier', got {self.start!r}"
+            )
+        if self.batch_size not in ("auto", None) and self.batch_size < 1:  # type: ignore[operator]
+            raise InputError(
+                f"batch_size must be at least 1, None or 'auto', got {self.batch_size}"
+            )
+        if self._setting("learning_rate") <= 0 or self._setting("weight_decay") < 0:
+            raise InputError(
+                "learning_rate must be above 0 and weight_decay not below, "
+                f"got {self.learning_rate} and {self.weight_decay}"
+            )
+        if self.early_stopping and not 0 < self.validation_fraction < 1:
+            raise InputError(
+                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep weights on the CPU in a pickle, so that any machine can open it."""
+        state = dict(super().__getstate__())
+        if "network_" in state and state["network_"].output.weight.device.type != "cpu":
+            state["network_"] = copy_to_cpu(state["network_"])
+        state.pop("_resume", None)
+        state.pop("_state", None)
+        return state
+
+
+_NUMERIC: dict[str, Any] = {
+    "allow_nd": True,
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+}
+
+
+def as_samples(X: Any) -> Any:
+    """Turn torch tensors and lists into numpy arrays; half precision and integers into single."""
+    if isinstance(X, Tensor):
+        X = X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
+    if isinstance(X, (Tensor, list)):
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray) and (X.dtype == np.float16 or X.dtype.kind in "iub"):
+        X = X.astype(np.float32)
+    return X
+
+
+def copy_to_cpu(network: RankRNet) -> RankRNet:
+    """Return a copy of ``network`` on the CPU."""
+    layer = network.hidden
+    twin = RankRNet(
+        layer.in_shape,
+        layer.out_features,
+        network.output.out_features,
+        layer.rank,
+        network.activation,
+        hidden_bias=layer.bias is not None,
+        output_bias=network.output.bias is not None,
+        start=layer.start,
+        dtype=network.output.weight.dtype,
+    )
+    twin.load_state_dict({k: v.cpu() for k, v in network.state_dict().items()})
+    return twin
+
+
+def _resolve_device(device: str) -> torch.device:
+    if device != "auto":
+        return torch.device(device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,220 @@
+"""`RankRClassifier`: the Rank-R network as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from polyad.errors import InputError
+from polyad.estimators.base import Array, RankREstimator
+
+
+class RankRClassifier(ClassifierMixin, RankREstimator):
+    """Classify tensors with a Rank-R network.
+
+    Parameters
+    ----------
+    rank : int, default=1
+        Rank R of each hidden unit's weight tensor.
+    hidden : int, default=75
+        Number of hidden units Q.
+    solver : {"joint", "alternating"}, default="joint"
+        ``"joint"`` steps all factors at once and is fast; ``"alternating"`` is Algorithm 1 of the
+        paper, one mode at a time.
+    activation : {"tanh", "sigmoid", "relu", "identity"}, default="tanh"
+    start : {"data", "unit-variance", "xavier"}, default="data"
+        Where the factors start: drawn with the covariance of the data's modes, with unit
+        variance, or as in the paper.
+    hidden_bias : bool, default=True
+    epochs : int, default=200
+        At most this many passes over the samples.
+    learning_rate, weight_decay : float or "auto", default="auto"
+        Of Adam. ``"auto"`` is 0.01 and 0.1 for the joint solver, 0.0005 and 0 for the alternating.
+    batch_size : int, None or "auto", default="auto"
+        None takes all samples at once. ``"auto"``: all up to 1024 samples, else 256 (joint); 65
+        (alternating).
+    inner_steps : int, default=10
+        Gradient steps for each block and batch of the alternating solver.
+    standardize : int or None, default=-1
+        Mode whose entries (bands) are standardised before the network; None leaves X as it is.
+    class_weight : dict, "balanced" or None, default=None
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the samples, stop when their loss no longer falls, and
+        keep the best weights.
+    validation_fraction : float, default=0.1
+    patience : int or None, default=10
+        Epochs without progress before stopping; None runs all epochs.
+    tol : float, default=1e-4
+        What counts as progress of the watched loss.
+    device : str, default="auto"
+        ``"auto"`` takes a CUDA device when there is one.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray, ``(C,)``
+    network_ : RankRNet
+    scaler_ : ModeStandardScaler or None
+    history_ : History
+        Loss, accuracy and seconds of each epoch.
+    n_iter_ : int
+    sample_shape_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5, 5, 20))  # 60 samples, tensors of order 3
+    >>> y = np.where(X[:, 2, 2, :5].sum(axis=1) > 0, "crop", "soil")
+    >>> model = RankRClassifier(rank=2, hidden=10, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (60, 2)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _loss = "log"
+
+    def __init__(
+        self,
+        rank: int = 1,
+        hidden: int = 75,
+        *,
+        solver: str = "joint",
+        activation: str = "tanh",
+        start: str = "data",
+        hidden_bias: bool = True,
+        epochs: int = 200,
+        learning_rate: float | str = "auto",
+        batch_size: int | str | None = "auto",
+        inner_steps: int = 10,
+        weight_decay: float | str = "auto",
+        standardize: int | None = -1,
+        class_weight: Mapping[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int | None = 10,
+        tol: float = 1e-4,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            rank,
+            hidden,
+            solver=solver,
+            activation=activation,
+            start=start,
+            hidden_bias=hidden_bias,
+            epochs=epochs,
+            learning_rate=learning_rate,  # type: ignore[arg-type]
+            batch_size=batch_size,  # type: ignore[arg-type]
+            inner_steps=inner_steps,
+            weight_decay=weight_decay,  # type: ignore[arg-type]
+            standardize=standardize,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            tol=tol,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def fit(
+        self, X: Array, y: Array, sample_weight: Array | None = None, *, on_epoch: Any = None
+    ) -> Self:
+        """Learn from samples and their classes.
+
+        Parameters
+        ----------
+        X : array or Tensor, ``(n, I_1, ..., I_D)``
+            A 2-D X is a set of order-1 tensors.
+        y : array, ``(n,)``
+            Classes: numbers or strings.
+        sample_weight : array, ``(n,)``, optional
+        on_epoch : callable, optional
+            Called with the epoch's number and the network after each epoch.
+
+        Returns
+        -------
+        self
+        """
+        self.__dict__.pop("classes_", None)
+        return self._fit(X, y, sample_weight, on_epoch)
+
+    def partial_fit(
+        self,
+        X: Array,
+        y: Array,
+        classes: Array | None = None,
+        sample_weight: Array | None = None,
+    ) -> Self:
+        """Take one more epoch on a batch of samples.
+
+        Parameters
+        ----------
+        X : array or Tensor, ``(n, I_1, ..., I_D)``
+        y : array, ``(n,)``
+        classes : array, optional
+            All classes that will ever come; needed in the first call. Standardisation is learned
+            from the first call too.
+        sample_weight : array, ``(n,)``, optional
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "network_")
+        if first and classes is None:
+            raise InputError("classes must be passed on the first call to partial_fit")
+        if first:
+            self.classes_ = np.unique(np.asarray(classes))
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise InputError(f"classes must stay {self.classes_!r}, got {np.unique(classes)!r}")
+        return self._partial_fit(X, y, sample_weight, first)
+
+    def decision_function(self, X: Array) -> Array:
+        """Return logits: ``(n, C)``, or for two classes ``(n,)``, positive for the second."""
+        logits = self._outputs(X)
+        if len(self.classes_) == 2:
+            return logits[:, 1] - logits[:, 0]
+        return logits[:, 0] if len(self.classes_) == 1 else logits
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return class probabilities, ``(n, C)`` in the order of ``classes_``."""
+        return softmax(self._outputs(X), axis=1)
+
+    def predict_log_proba(self, X: Array) -> Array:
+        """Return log-probabilities, ``(n, C)``."""
+        return log_softmax(self._outputs(X), axis=1)
+
+    def predict(self, X: Array) -> Array:
+        """Return the most probable class of each sample, ``(n,)``."""
+        best = self._outputs(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def _encode(self, y: Array, weight: Array) -> Array:
+        check_classification_targets(y)
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.unique(y)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise InputError(f"y has classes {unknown!r} that were not among {self.classes_!r}")
+        if self.class_weight is not None:
+            weight *= compute_sample_weight(self.class_weight, y)
+        return (y[:, None] == self.classes_).astype(np.float64)
+
+    def _stratify(self, y: Array) -> Array | None:
+        counts = np.unique(y, return_counts=True)[1]
+        held = self.validation_fraction * len(y)
+        return y if counts.min() >= 2 and held >= len(counts) else None

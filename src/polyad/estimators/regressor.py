@@ -1,0 +1,70 @@
+"""`RankRRegressor`: the Rank-R network as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from polyad.estimators.base import Array, RankREstimator
+
+
+class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
+    """Predict one or many numbers from tensors with a Rank-R network (Remark 1 of the paper).
+
+    The parameters are those of `RankRClassifier`, without ``class_weight``. Targets are
+    standardised for the fit, and predictions are given on the targets' own scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4, 6))  # order-2 tensors
+    >>> y = X[:, 1, 2] + 0.5 * X[:, 3, 0]
+    >>> model = RankRRegressor(rank=2, hidden=20, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _loss = "squared"
+
+    def fit(
+        self, X: Array, y: Array, sample_weight: Array | None = None, *, on_epoch: Any = None
+    ) -> Self:
+        """Learn from samples and their targets.
+
+        Parameters
+        ----------
+        X : array or Tensor, ``(n, I_1, ..., I_D)``
+        y : array, ``(n,)`` or ``(n, C)``
+        sample_weight : array, ``(n,)``, optional
+        on_epoch : callable, optional
+
+        Returns
+        -------
+        self
+        """
+        self.__dict__.pop("target_mean_", None)
+        return self._fit(X, y, sample_weight, on_epoch)
+
+    def partial_fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+        """Take one more epoch on a batch; scales are learned from the first batch."""
+        return self._partial_fit(X, y, sample_weight, first=not hasattr(self, "network_"))
+
+    def predict(self, X: Array) -> Array:
+        """Return predictions, ``(n,)`` or ``(n, C)`` like the ``y`` fitted on."""
+        values = self._outputs(X) * self.target_scale_ + self.target_mean_
+        return values[:, 0] if self._one_target else values
+
+    def _encode(self, y: Array, weight: Array) -> Array:
+        columns = y.reshape(len(y), -1).astype(np.float64)
+        if not hasattr(self, "target_mean_"):
+            self._one_target = y.ndim == 1
+            self.target_mean_ = np.average(columns, axis=0, weights=weight)
+            squares = np.average((columns - self.target_mean_) ** 2, axis=0, weights=weight)
+            self.target_scale_ = np.where(squares > 0, np.sqrt(squares), 1.0)
+        return (columns - self.target_mean_) / self.target_scale_
+
+    def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
+        return None

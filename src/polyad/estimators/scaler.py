@@ -1,0 +1,104 @@
+"""`ModeStandardScaler`: zero mean and unit deviation along one mode of a stack of tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from polyad.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Standardise each index of one mode over samples and all other modes.
+
+    The default, the last mode, standardises each spectral band of a stack of patches. On a 2-D X
+    it is scikit-learn's ``StandardScaler``, which takes no input of higher order.
+
+    Parameters
+    ----------
+    mode : int, default=-1
+        Mode of a sample, counted from 0, or from the end when negative.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray, ``(I_mode,)``
+        Constant entries have scale one.
+    sample_shape_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 5, 5, 4))
+    >>> Z = ModeStandardScaler().fit_transform(X)
+    >>> np.allclose(Z.mean(axis=(0, 1, 2)), 0), np.allclose(Z.std(axis=(0, 1, 2)), 1)
+    (True, True)
+    """
+
+    def __init__(self, mode: int = -1) -> None:
+        self.mode = mode
+
+    def fit(self, X: Array, y: object = None, sample_weight: Array | None = None) -> Self:  # noqa: ARG002
+        """Learn mean and deviation.
+
+        Parameters
+        ----------
+        X : array, ``(n, I_1, ..., I_D)``
+        y : ignored
+        sample_weight : array, ``(n,)``, optional
+        """
+        X = validate_data(self, X, allow_nd=True, dtype=[np.float64, np.float32])
+        self.sample_shape_ = X.shape[1:]
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        axis = self._axis(X.ndim)
+        others = tuple(a for a in range(1, X.ndim) if a != axis)
+        # Mean over the other modes first, then over samples by weight; in double precision
+        self.mean_ = np.average(X.mean(axis=others, dtype=np.float64), axis=0, weights=weight)
+        centred = X - self._along(self.mean_, X)
+        squares = np.square(centred, dtype=np.float64).mean(axis=others)
+        deviation = np.sqrt(np.average(squares, axis=0, weights=weight))
+        rounding = 10 * np.finfo(X.dtype).eps * np.abs(self.mean_)
+        self.scale_ = np.where(deviation > rounding, deviation, 1.0)
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Return ``(X - mean) / scale``, of X's floating type."""
+        check_is_fitted(self)
+        check_sample_shape(X, self.sample_shape_)
+        X = validate_data(self, X, allow_nd=True, dtype=[np.float64, np.float32], reset=False)
+        return (X - self._along(self.mean_, X)) / self._along(self.scale_, X)
+
+    def inverse_transform(self, X: Array) -> Array:
+        """Undo `transform`."""
+        check_is_fitted(self)
+        return X * self._along(self.scale_, X) + self._along(self.mean_, X)
+
+    def _axis(self, ndim: int) -> int:
+        order = ndim - 1
+        if not -order <= self.mode < order:
+            raise InputError(f"mode {self.mode} does not exist in samples of order {order}")
+        return 1 + self.mode % order
+
+    def _along(self, values: Array, X: Array) -> Array:
+        shape = [1] * X.ndim
+        shape[self._axis(X.ndim)] = -1
+        return values.reshape(shape).astype(X.dtype, copy=False)
+
+
+def check_sample_shape(X: Any, fitted: tuple[int, ...]) -> None:
+    """Raise `InputError` unless the samples of ``X`` have the shape fitted on.
+
+    Where both are vectors, or X is no stack of samples at all, scikit-learn has its own words.
+    """
+    ndim = getattr(X, "ndim", 2)
+    if ndim < 2 or (ndim == 2 and len(fitted) == 1) or tuple(X.shape[1:]) == tuple(fitted):
+        return
+    raise InputError(
+        f"fitted on samples of {tuple(fitted)}, got {tuple(X.shape[1:])}; "
+        "select or reorder modes so that the shapes agree"
+    )

@@ -1,0 +1,211 @@
+"""Joint solver: Adam on all factors, biases and output weights at once.
+
+The gradient is written out instead of recorded: two matrix products through the rebuilt weight
+carry nearly all the work, and the factors' gradients follow from the dense one. Where the dense
+weight would be too large to rebuild, torch's autograd goes through the planned contraction.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polyad.core.contract import khatri_rao
+from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.fitting.adam import AdamState, FlatWeights, adam_step
+from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
+from polyad.fitting.problem import LOSSES, Problem
+
+# Above this many entries in the Khatri-Rao product of all factors, it is not rebuilt.
+MAX_REBUILT = 50_000_000
+
+Gradient = Callable[[RankRNet, FlatWeights, Problem], Tensor]
+
+
+@dataclass(frozen=True)
+class JointFit:
+    """A fitted network, its history, and the optimiser's state to go on from."""
+
+    network: RankRNet
+    history: History
+    state: AdamState
+
+
+def joint(
+    network: RankRNet,
+    problem: Problem,
+    stopping: Stopping,
+    *,
+    learning_rate: float,
+    batch_size: int | None = None,
+    weight_decay: float = 0.0,
+    generator: torch.Generator | None = None,
+    state: AdamState | None = None,
+    validation: Problem | None = None,
+    on_epoch: OnEpoch | None = None,
+    verbose: bool = False,
+) -> JointFit:
+    """Fit a copy of ``network`` to ``problem``.
+
+    Parameters
+    ----------
+    network : RankRNet
+        The start; it is not changed.
+    problem : Problem
+    stopping : Stopping
+    learning_rate, weight_decay : float
+        Of Adam; the decay is decoupled and leaves biases alone.
+    batch_size : int, optional
+        None takes all samples in every step.
+    generator : torch.Generator, optional
+        Shuffles the batches.
+    state : AdamState, optional
+        Where an earlier call left off.
+    validation, on_epoch, verbose
+        See `polyad.fitting.epochs.run_epochs`.
+
+    Returns
+    -------
+    JointFit
+    """
+    network = copy.deepcopy(network)
+    weights = FlatWeights.of(network)
+    state = AdamState.like(weights.values) if state is None else copy.deepcopy(state)
+    gradient = choose_gradient(network)
+
+    def one_epoch() -> tuple[float, float]:
+        loss = score = 0.0
+        for part in _batches(problem, batch_size, generator):
+            outputs = gradient(network, weights, part)
+            share = len(part) / len(problem)
+            loss += share * part.mean_loss(outputs)
+            score += share * part.score(outputs)
+            adam_step(weights, state, learning_rate, weight_decay)
+        return loss, score
+
+    with torch.no_grad():
+        history = run_epochs(
+            network, one_epoch, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
+        )
+    weights.release(network)
+    return JointFit(network, history, state)
+
+
+def choose_gradient(network: RankRNet) -> Gradient:
+    """Return the written-out gradient, or autograd where the dense weight is too large."""
+    layer = network.hidden
+    rebuilt = layer.out_features * layer.rank * math.prod(layer.in_shape)
+    return written_gradient if rebuilt <= MAX_REBUILT else autograd_gradient
+
+
+def autograd_gradient(network: RankRNet, weights: FlatWeights, problem: Problem) -> Tensor:
+    """Fill ``weights.gradient`` by autograd and return the outputs: the plain reference."""
+    with torch.enable_grad():
+        outputs = network(problem.x)
+        loss = (LOSSES[problem.loss].value(outputs, problem.target) * problem.weight).mean()
+        names, parameters = zip(*network.named_parameters(), strict=True)
+        gradients = torch.autograd.grad(loss, parameters)
+    for name, gradient in zip(names, gradients, strict=True):
+        weights.slots[name].copy_(gradient)
+    return outputs.detach()
+
+
+def written_gradient(network: RankRNet, weights: FlatWeights, problem: Problem) -> Tensor:
+    """Fill ``weights.gradient`` by the chain rule written out; same result, no graph."""
+    layer, slots = network.hidden, weights.slots
+    activation = ACTIVATIONS[network.activation]
+    factors = [f.detach() for f in layer.factors]
+    x = problem.x.reshape(len(problem), -1)  # (n, P)
+
+    rebuilt = khatri_rao(factors)  # (Q, R, P)
+    dense = rebuilt.sum(dim=1) if layer.rank > 1 else rebuilt[:, 0]
+    before = x @ dense.T  # (n, Q)
+    if layer.bias is not None:
+        before += layer.bias
+    hidden = activation.value(before)
+    outputs = network.output(hidden)  # (n, C)
+
+    by_output = LOSSES[problem.loss].link(outputs) - problem.target
+    by_output *= (problem.weight / len(problem))[:, None]
+    by_before = (by_output @ network.output.weight) * activation.slope(hidden)  # (n, Q)
+    torch.mm(by_output.T, hidden, out=slots["output.weight"])
+    if network.output.bias is not None:
+        torch.sum(by_output, dim=0, out=slots["output.bias"])
+    if layer.bias is not None:
+        torch.sum(by_before, dim=0, out=slots["hidden.bias"])
+    by_dense = by_before.T @ x  # (Q, P)
+    for d, by_factor in enumerate(factor_gradients(by_dense, factors)):
+        slots[f"hidden.factors.{d}"].copy_(by_factor)
+    return outputs
+
+
+def factor_gradients(by_dense: Tensor, factors: list[Tensor]) -> list[Tensor]:
+    """Return the gradient by each factor from that by the dense weight.
+
+    Parameters
+    ----------
+    by_dense : Tensor, ``(Q, prod I_d)``
+    factors : list of Tensor, each ``(Q, R, I_d)``
+
+    Returns
+    -------
+    list of Tensor, each ``(Q, R, I_d)``
+        ``by_dense`` contracted with every factor but one. Half of the modes is contracted at a
+        time, so that modes share what they have in common.
+    """
+    hidden, rank, _ = factors[0].shape
+    whole = by_dense.reshape(hidden, 1, -1).expand(hidden, rank, -1)  # (Q, R, P)
+    return _open_each(whole, factors)
+
+
+def _open_each(z: Tensor, factors: list[Tensor]) -> list[Tensor]:
+    """Leave each mode open in turn; ``z`` is ``(Q, R, prod I_d)`` over the modes of ``factors``."""
+    if len(factors) == 1:
+        return [z]
+    hidden, rank, _ = z.shape
+    cut = best_cut([f.shape[-1] for f in factors])
+    left, right = factors[:cut], factors[cut:]
+    left_kr, right_kr = khatri_rao(left), khatri_rao(right)
+    both = z.reshape(hidden, rank, left_kr.shape[-1], right_kr.shape[-1])
+    left_open = batched_matmul(both, right_kr[..., None])[..., 0]
+    right_open = batched_matmul(left_kr[..., None, :], both)[..., 0, :]
+    return _open_each(left_open, left) + _open_each(right_open, right)
+
+
+def best_cut(sizes: list[int]) -> int:
+    """Cut modes into two runs so that the two partial products are small together.
+
+    Examples
+    --------
+    >>> best_cut([5, 5, 200])
+    2
+    """
+    cuts = range(1, len(sizes))
+    return min(cuts, key=lambda c: math.prod(sizes[:c]) + math.prod(sizes[c:]))
+
+
+def batched_matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` for stacks of thin matrices.
+
+    On the CPU numpy runs one BLAS call per matrix at memory speed, where torch's batched product
+    is several times slower for a single row or column.
+    """
+    if a.device.type == "cpu":
+        return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
+    return a @ b
+
+
+def _batches(
+    problem: Problem, batch_size: int | None, generator: torch.Generator | None
+) -> list[Problem]:
+    slices = batch_slices(len(problem), batch_size)
+    if len(slices) == 1:
+        return [problem]
+    order = torch.randperm(len(problem), generator=generator, device="cpu").to(problem.x.device)
+    return [problem.take(order[s]) for s in slices]

@@ -1,0 +1,85 @@
+"""What is to be learned: samples, targets, weights and a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Loss(NamedTuple):
+    """A loss with its canonical link.
+
+    For both losses below the gradient by the network's output ``o`` is ``link(o) - target``:
+    softmax goes with the log-likelihood, the identity with half the squared error.
+    """
+
+    link: Callable[[Tensor], Tensor]
+    value: Callable[[Tensor, Tensor], Tensor]
+
+
+def _softmax(outputs: Tensor) -> Tensor:
+    return torch.softmax(outputs, dim=-1)
+
+
+def _log_loss(outputs: Tensor, target: Tensor) -> Tensor:
+    return -(target * torch.log_softmax(outputs, dim=-1)).sum(dim=-1)
+
+
+def _identity(outputs: Tensor) -> Tensor:
+    return outputs
+
+
+def _squared(outputs: Tensor, target: Tensor) -> Tensor:
+    return 0.5 * (outputs - target).square().sum(dim=-1)
+
+
+LOSSES: dict[str, Loss] = {
+    "log": Loss(_softmax, _log_loss),
+    "squared": Loss(_identity, _squared),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training or validation data, on one device and of one dtype.
+
+    Attributes
+    ----------
+    x : Tensor, ``(n, I_1, ..., I_D)``
+    target : Tensor, ``(n, C)``
+        One-hot classes for the log loss, values for the squared loss.
+    weight : Tensor, ``(n,)``
+        Sample weights with mean one.
+    loss : {"log", "squared"}
+    """
+
+    x: Tensor
+    target: Tensor
+    weight: Tensor
+    loss: str
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, index: Tensor) -> Problem:
+        """Return the problem of the samples in ``index``."""
+        return Problem(self.x[index], self.target[index], self.weight[index], self.loss)
+
+    def mean_loss(self, outputs: Tensor) -> float:
+        """Return the weighted mean loss of ``outputs``, ``(n, C)``."""
+        return float((LOSSES[self.loss].value(outputs, self.target) * self.weight).mean())
+
+    def score(self, outputs: Tensor) -> float:
+        """Return weighted accuracy (log loss) or R^2 (squared loss) of ``outputs``."""
+        total = self.weight.sum()
+        if self.loss == "log":
+            hit = outputs.argmax(dim=-1) == self.target.argmax(dim=-1)
+            return float((hit * self.weight).sum() / total)
+        centre = (self.target * self.weight[:, None]).sum(dim=0) / total
+        spread = ((self.target - centre).square() * self.weight[:, None]).sum()
+        missed = ((self.target - outputs).square() * self.weight[:, None]).sum()
+        return float(1 - missed / spread.clamp_min(torch.finfo(spread.dtype).tiny))

@@ -1,0 +1,20 @@
+"""scikit-learn's own checks, with nothing expected to fail."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.regressor import RankRRegressor
+from polyad.estimators.scaler import ModeStandardScaler
+
+
+@parametrize_with_checks(
+    [
+        RankRClassifier(hidden=20),
+        RankRClassifier.paper(hidden=20, epochs=20, learning_rate=0.01),
+        RankRRegressor(hidden=20),
+        RankRRegressor(hidden=20, solver="alternating", learning_rate=0.01, epochs=20),
+        ModeStandardScaler(),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
