@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from polyad.errors import OutputError
 from polyad.atomic import replacing, replacing_all
+from polyad.errors import OutputError
 
 
 def names(folder: Path) -> list[str]:

@@ -23,7 +23,7 @@ import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene import geotiff_map
 from polyad.scene.classes import ClassInfo, class_table, palette, with_classes
 from polyad.scene.writers import (
@@ -200,7 +200,7 @@ def test_files_that_described_the_old_map_are_gone(tmp_path: Path) -> None:
 
 
 def test_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(SceneError, match=r"\.tif.*\.hdr.*\.png.*'\.jpg'"):
+    with pytest.raises(OutputError, match=r"\.tif.*\.hdr.*\.png.*'\.jpg'"):
         write_map(tmp_path / "map.jpg", make_map())
 
 
@@ -287,7 +287,7 @@ def test_missing_tile_is_an_error_and_not_a_hole(tmp_path: Path) -> None:
             for window in tiles((300, 300), 100)[:-1]:
                 out.write(window, np.ones((100, 100), int))
 
-    with pytest.raises(SceneError, match=r"90,000 pixels, got 80,000"):
+    with pytest.raises(OutputError, match=r"90,000 pixels, got 80,000"):
         write_all_but_one()
     assert names(tmp_path) == []
 
@@ -348,7 +348,7 @@ def test_full_disk_while_syncing_keeps_the_old_map(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("polyad.atomic._sync", full)
-    with pytest.raises(SceneError, match="full disk"):
+    with pytest.raises(OutputError, match="full disk"):
         write_map(target, make_map((50, 50)))
     assert target.read_bytes() == before
     assert names(tmp_path) == ["map.tif", "map.tif.aux.xml"]
@@ -369,7 +369,7 @@ def test_file_that_gdal_left_incomplete_without_a_word_is_found_out(
         return opened(path, mode, **options)
 
     monkeypatch.setattr(geotiff_map, "open_quietly", cut_short)
-    with pytest.raises(SceneError, match="room for the whole file"):
+    with pytest.raises(OutputError, match="room for the whole file"):
         write_map(target, make_map((400, 400)))
     assert target.read_bytes() == before
     assert names(tmp_path) == ["map.tif", "map.tif.aux.xml"]
@@ -378,14 +378,14 @@ def test_file_that_gdal_left_incomplete_without_a_word_is_found_out(
 WRITER_WITHOUT_ROOM = """
 import resource, signal, sys
 import numpy as np, xarray as xr
-from polyad.errors import SceneError
+from polyad.errors import OutputError
 from polyad.scene.writers import write_map
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))  # writing beyond fails, as when full
 ids = np.random.default_rng(0).integers(1, 200, (800, 800)).astype("uint8")
 try:
     write_map(sys.argv[1], xr.DataArray(ids, dims=("y", "x")))
-except SceneError as error:
+except OutputError as error:
     print(error)
 """
 
@@ -403,7 +403,7 @@ def test_disk_that_fills_while_writing_keeps_the_old_map(tmp_path: Path, name: s
 
 def test_netcdf_is_not_begun_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
-    with pytest.raises(SceneError, match="0 bytes free"):
+    with pytest.raises(OutputError, match="0 bytes free"):
         write_map(tmp_path / "map.nc", make_map())
     assert names(tmp_path) == []
 

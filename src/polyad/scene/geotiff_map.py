@@ -24,7 +24,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window
 
 from polyad.atomic import disk_full, replacing_all
-from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
 
@@ -123,7 +123,7 @@ class _Raster:
         with self._explained():
             self.dataset.close()
             if self._written < height * width:
-                raise SceneError(
+                raise OutputError(
                     f"cannot finish {self._target}: wanted {height * width:,} pixels, got "
                     f"{self._written:,}; write every window of the scene before leaving the block"
                 )

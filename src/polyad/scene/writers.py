@@ -19,7 +19,7 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.atomic import check_room, replacing
-from polyad.errors import InputError, SceneError
+from polyad.errors import InputError, OutputError
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.envi_map import write_envi_map
 from polyad.scene.geotiff_map import (
@@ -198,7 +198,7 @@ _MAP_FORMATS: dict[str, Callable[[Path, xr.DataArray], None]] = {
 def _by_ending(path: str | os.PathLike[str], table: Mapping[str, Any], what: str) -> Any:
     ending = Path(path).suffix.lower()
     if ending not in table:
-        raise SceneError(
+        raise OutputError(
             f"cannot write the {what} {os.fspath(path)}: wanted a name ending in "
             f"{', '.join(table)}, got {ending or 'no ending'!r}; rename the output"
         )
