@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: demo test lint types unit check-oldest clean
 
 demo: $(VENV)/.ready
-	$(BIN)/python examples/indian_pines.py
+	$(BIN)/polyad demo
 
 test: lint types unit
 

@@ -20,7 +20,7 @@ import numpy as np
 import sklearn
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -75,7 +75,7 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
     header = json.dumps(_header(model, dict(about or {})), sort_keys=True)
     metadata = {"polyad": header, "sha256": _digest(header, tensors)}
     with replacing(path) as part:
-        save_file(tensors, part, metadata)
+        part.write_bytes(to_bytes(tensors, metadata))
 
 
 def load(path: PathLike) -> Any:

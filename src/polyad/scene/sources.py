@@ -139,6 +139,21 @@ def fetch(
     return [] if row.bundled else [_download(name, file, progress) for file in row.files]
 
 
+def list_known() -> list[dict[str, Any]]:
+    """Return a plain row for each known scene: name, size, classes, whether its files are here."""
+    return [
+        {
+            "name": name,
+            "title": row.title,
+            "sensor": row.sensor,
+            "size": " x ".join(map(str, row.shape)),
+            "classes": len(row.class_names),
+            "here": row.bundled or all((data_folder() / f.name).exists() for f in row.files),
+        }
+        for name, row in KNOWN_SCENES.items()
+    ]
+
+
 def _download(name: str, file: RemoteFile, progress: bool) -> Path:
     """Download one file unless it is in place; its checksum is verified either way."""
     folder = data_folder()

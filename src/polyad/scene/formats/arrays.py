@@ -62,6 +62,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
         )
     guards.check_numeric(path, dtype)
     guards.check_shape(path, shape)
+    height, width, bands = shape
     guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
-    source = NpySource(path, shape, dtype, offset, fortran)
+    source = NpySource(path, (height, width, bands), dtype, offset, fortran)
     return lazy_scene(source)

@@ -203,7 +203,7 @@ def _bands(
     nm = to_nm(centres, units)
     widths = _numbers(fields.get("fwhm"), count)
     # The widths share the unit of the centres, also where that unit had to be guessed.
-    scale = nm[0] / centres[0] if centres[0] else 1.0
+    scale = float(nm[0] / centres[0]) if centres[0] else 1.0
     return nm, None if widths is None else np.round(widths * scale, 6)
 
 

@@ -96,5 +96,6 @@ def open_matlab73(path: Path, key: str | None, budget: int) -> xr.DataArray:
         # MATLAB stores columns first: (rows, columns, bands) lies as (bands, columns, rows).
         source = hdf.plain_cube(path, found, (2, 1, 0))
         centres = hdf.small(path, file, "wavelength")
-        fits = centres is not None and centres.size == source.shape[2]
-        return lazy_scene(source, wavelength=to_nm(np.ravel(centres), None) if fits else None)
+        if centres is None or centres.size != source.shape[2]:
+            return lazy_scene(source)
+        return lazy_scene(source, wavelength=to_nm(np.ravel(centres), None))

@@ -60,7 +60,7 @@ def read_box(
 
 def _fill(file: RawIOBase, position: int, target: Array) -> None:
     """Fill the contiguous ``target`` from ``position``; one read may give less than asked for."""
-    view = memoryview(target).cast("B")
+    view = target.data.cast("B")
     file.seek(position)
     while view:
         count = file.readinto(view)

@@ -1,0 +1,278 @@
+"""The command line: arguments in, one public call each, text or JSON out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polyad.errors import PolyadError
+
+app = typer.Typer(
+    name="polyad",
+    help="From a hyperspectral scene and a few labelled pixels to a georeferenced class map.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(help="Bytes that may be read at once; by default half of the machine's memory."),
+]
+Model = Annotated[str, typer.Argument(help="Model file made by `polyad train`.")]
+Scene = Annotated[
+    str, typer.Argument(help="Scene file, file:key, or a known name such as indian-pines.")
+]
+Labels = Annotated[
+    str,
+    typer.Argument(help="Labels: raster, PNG, CSV, GeoJSON, or the name of a known scene."),
+]
+
+
+@app.command(epilog="Example:  polyad demo --out polyad-demo")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-demo"),
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Map Indian Pines from ten labels per class: fit, map, score, figure, report."""
+    from polyad.scene.demo import run_demo
+
+    result = run_demo(out, seed=seed, progress=_on_terminal())
+    _say(
+        result,
+        as_json,
+        _accuracy(result)
+        + f"\n{result['n_train']} training pixels, fitted in {result['fit_seconds']:.2f} s, "
+        f"mapped in {result['map_seconds']:.3f} s\nreport: {out / 'report.html'}",
+    )
+
+
+@app.command(epilog="Example:  polyad train scene.hdr labels.geojson --out model.polyad --rank 2")
+def train(
+    scene: Scene,
+    labels: Labels,
+    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.polyad"),
+    samples_per_class: Annotated[
+        int | None, typer.Option(help="Draw this many pixels of each class; all when not given.")
+    ] = None,
+    rank: Annotated[int, typer.Option(help="Rank of each hidden unit's weights.")] = 1,
+    hidden: Annotated[int, typer.Option(help="Hidden units.")] = 75,
+    window: Annotated[int, typer.Option(help="Side of the window around a pixel; odd.")] = 5,
+    solver: Annotated[str, typer.Option(help="joint, or alternating as in the paper.")] = "joint",
+    epochs: Annotated[int, typer.Option(help="Passes over the training pixels at most.")] = 200,
+    seed: Seed = 0,
+    max_bytes: MaxBytes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model on the labelled pixels of a scene."""
+    from polyad.scene.labels import open_labels
+    from polyad.scene.readers import open_scene
+    from polyad.scene.training import train as train_model
+
+    cube = open_scene(scene, max_bytes=max_bytes)
+    marks = open_labels(labels, cube)
+    started = time.perf_counter()
+    model = train_model(
+        cube,
+        marks,
+        window=window,
+        samples_per_class=samples_per_class,
+        random_state=seed,
+        max_bytes=max_bytes,
+        rank=rank,
+        hidden=hidden,
+        solver=solver,
+        epochs=epochs,
+        verbose=int(_on_terminal()),
+    )
+    seconds = time.perf_counter() - started
+    model.save(out)
+    result = {
+        "model": str(out),
+        "n_train": len(model.training["pixels"]),
+        "classes": [c.name for c in model.classes],
+        "epochs": model.estimator.n_iter_,
+        "fit_seconds": round(seconds, 4),
+    }
+    _say(
+        result,
+        as_json,
+        f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
+        f"model: {out}",
+    )
+
+
+@app.command(name="map", epilog="Example:  polyad map model.polyad scene.hdr --out map.tif")
+def map_command(
+    model: Model,
+    scene: Scene,
+    out: Annotated[
+        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
+    ] = Path("map.tif"),
+    probabilities: Annotated[
+        Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
+    ] = None,
+    probability_type: Annotated[
+        str, typer.Option(help="float32, or uint8 at a quarter of the size.")
+    ] = "float32",
+    tile: Annotated[
+        int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
+    ] = None,
+    max_bytes: MaxBytes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Map every pixel of a scene, tile by tile."""
+    from polyad.scene.mapping import map_file
+    from polyad.scene.model import SceneModel
+    from polyad.scene.readers import open_scene
+
+    cube = open_scene(scene, max_bytes=max_bytes)
+    started = time.perf_counter()
+    map_file(
+        SceneModel.load(model),
+        cube,
+        out,
+        probabilities=probabilities,
+        probability_dtype=probability_type,
+        tile=tile,
+        progress=_on_terminal(),
+    )
+    seconds = time.perf_counter() - started
+    pixels = cube.sizes["y"] * cube.sizes["x"]
+    _say(
+        {"map": str(out), "pixels": pixels, "map_seconds": round(seconds, 4)},
+        as_json,
+        f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
+    )
+
+
+@app.command(epilog="Example:  polyad evaluate model.polyad scene.hdr truth.tif")
+def evaluate(
+    model: Model,
+    scene: Scene,
+    labels: Labels,
+    max_bytes: MaxBytes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model on the labelled pixels that it did not learn from."""
+    from polyad.scene.labels import open_labels
+    from polyad.scene.model import SceneModel
+    from polyad.scene.readers import open_scene
+    from polyad.scene.training import evaluate_timed
+
+    fitted = SceneModel.load(model)
+    cube = open_scene(scene, max_bytes=max_bytes)
+    scores, result = evaluate_timed(fitted, cube, open_labels(labels, cube, fitted.classes))
+    _say(result, as_json, str(scores))
+
+
+@app.command(epilog="Example:  polyad info model.polyad")
+def info(
+    file: Annotated[str, typer.Argument(help="A scene or a model.")],
+    max_bytes: MaxBytes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what is in a scene or a model."""
+    from polyad.scene.info import describe
+
+    found = describe(file, max_bytes=max_bytes)
+    width = max(len(name) for name in found) + 2
+    lines = (f"{name.replace('_', ' '):<{width}}{_brief(v)}" for name, v in found.items())
+    _say(found, as_json, "\n".join(lines))
+
+
+@app.command(epilog="Example:  polyad scenes")
+def scenes(as_json: AsJson = False) -> None:
+    """List the scenes known by name, and whether their files are here."""
+    from polyad.scene.sources import list_known
+
+    rows = list_known()
+    lines = [
+        f"{row['name']:<18}{row['size']:<18}{row['classes']:>3} classes   "
+        f"{'ready' if row['here'] else 'polyad fetch ' + row['name']}"
+        for row in rows
+    ]
+    _say({"scenes": rows}, as_json, "\n".join(lines))
+
+
+@app.command(epilog="Example:  polyad fetch salinas")
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name that `polyad scenes` lists.")],
+    from_file: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Take a file fetched by hand; may be given twice."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a known scene and check it, or take files fetched by hand."""
+    from polyad.scene.sources import fetch as fetch_scene
+
+    paths = fetch_scene(name, from_file, progress=_on_terminal())
+    _say(
+        {"name": name, "files": [str(p) for p in paths]},
+        as_json,
+        "\n".join(f"{p} is in place" for p in paths) or f"{name} ships with polyad: nothing to do",
+    )
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if show_version:
+        print(version("polyad"))
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; bad input ends with exit code 2 and one sentence."""
+    logging.getLogger("rasterio").addHandler(logging.NullHandler())
+    os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except PolyadError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except MemoryError:
+        _fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
+
+
+def _fail(sentence: str) -> None:
+    print(f"polyad: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _say(result: Mapping[str, Any], as_json: bool, text: str) -> None:
+    print(json.dumps(result) if as_json else text)
+
+
+def _accuracy(result: Mapping[str, Any]) -> str:
+    return (
+        f"overall accuracy {100 * result['overall_accuracy']:.1f} % "
+        f"({100 * result['overall_accuracy_no_overlap']:.1f} % where no training window reaches), "
+        f"average {100 * result['average_accuracy']:.1f} %, kappa {result['kappa']:.3f}"
+    )
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_brief, value))
+    return f"{value:,}" if isinstance(value, int) else "unknown" if value is None else str(value)
+
+
+def _on_terminal() -> bool:
+    return sys.stderr.isatty()

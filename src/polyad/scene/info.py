@@ -1,0 +1,70 @@
+"""What is in a file: a scene or a model, described in a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyad.estimators.persistence import load_with_about
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import open_scene
+from polyad.scene.writers import georeference
+
+
+def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
+    """Describe a ``.polyad`` model or a scene by what `polyad info` shows.
+
+    Parameters
+    ----------
+    source : str
+        A file, ``file:key``, or the name of a known scene.
+    max_bytes : int, optional
+        Budget for opening a scene.
+
+    Returns
+    -------
+    dict
+        Plain values only, ready for JSON.
+    """
+    if Path(source).suffix == ".polyad":
+        return _describe_model(source)
+    scene = open_scene(source, max_bytes=max_bytes)
+    crs, transform = georeference(scene)
+    found: dict[str, Any] = {
+        "kind": "scene",
+        "rows": scene.sizes["y"],
+        "columns": scene.sizes["x"],
+        "bands": scene.sizes["band"],
+        "values": str(scene.dtype),
+        "bytes": int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize,
+        "nodata": None if scene.rio.nodata is None else float(scene.rio.nodata),
+        "crs": None if crs is None else crs.to_string(),
+        "pixel_size": None if transform is None else [abs(transform.a), abs(transform.e)],
+    }
+    if "wavelength" in scene.coords:
+        centres = scene["wavelength"].values
+        found["wavelength_nm"] = [float(np.nanmin(centres)), float(np.nanmax(centres))]
+    return found
+
+
+def _describe_model(source: str) -> dict[str, Any]:
+    estimator, about = load_with_about(source)
+    network = estimator.network_
+    found: dict[str, Any] = {
+        "kind": type(estimator).__name__,
+        "sample_shape": list(estimator.sample_shape_),
+        "rank": network.hidden.rank,
+        "hidden": network.hidden.out_features,
+        "weights": network.n_weights,
+        "solver": estimator.solver,
+        "epochs": estimator.n_iter_,
+    }
+    if "scene" in about:
+        model = SceneModel.load(source)
+        found["window"] = model.window
+        found["bands"] = model.bands
+        found["classes"] = [c.name for c in model.classes]
+        found["training_pixels"] = len(model.training.get("pixels", []))
+    return found

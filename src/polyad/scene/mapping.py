@@ -1,0 +1,287 @@
+r"""From a scene and a fitted model to a class map, tile by tile.
+
+A scene is never cut into patches to be mapped. The weight of a hidden unit is a sum of separable
+terms, :math:`W^{(q)} = \sum_r w_1^{(q,r)} \circ w_2^{(q,r)} \circ w_3^{(q,r)}`, so its product with
+the window around every pixel of a tile is
+
+1. one matrix product: each pixel's spectrum with the Q * R spectral factors, and
+2. two short correlations of the result with the spatial factors, along x and along y.
+
+The answer is the one that patch by patch gives, for about ``window ** 2`` times less work, and no
+patch is ever made. A model of another kind is mapped by batches of patches. In both cases memory is
+bounded by the tile, not by the scene.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from scipy.special import softmax
+from tqdm import tqdm
+
+from polyad.errors import InputError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.classes import UNLABELLED, ClassInfo, palette, with_classes
+from polyad.scene.geotiff_map import MapWriter, class_dtype
+from polyad.scene.model import SceneModel
+from polyad.scene.patches import check_window
+from polyad.scene.readers import valid_pixels
+from polyad.scene.separable import Scorer, separable_scorer
+from polyad.scene.tiles import Tile, plan_tiles, read_tile, tile_shape
+from polyad.scene.writers import georeference, write_map, write_probabilities
+
+Array = npt.NDArray[Any]
+INNER = 64  # side of the pieces computed at once: small enough for the processor's cache
+PATCH_BYTES = 64 * 2**20
+
+
+@overload
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: Literal[False] = False,
+    tile: int | None = None,
+    progress: bool = False,
+) -> xr.DataArray: ...
+
+
+@overload
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: Literal[True],
+    tile: int | None = None,
+    progress: bool = False,
+) -> tuple[xr.DataArray, xr.DataArray]: ...
+
+
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: bool = False,
+    tile: int | None = None,
+    progress: bool = False,
+) -> xr.DataArray | tuple[xr.DataArray, xr.DataArray]:
+    """Classify every pixel of a scene.
+
+    Parameters
+    ----------
+    model : SceneModel or classifier
+        A fitted `SceneModel`, or any scikit-learn classifier of patches (with ``window``) or of
+        spectra (without), whose classes are positive whole numbers.
+    scene : DataArray, dims ``(y, x, band)``
+        May be lazy: it is read tile by tile.
+    window : int, optional
+        Side of the patches that ``model`` wants, when it is not a `SceneModel` or Rank-R
+        classifier, which know it.
+    probabilities : bool, default=False
+        Return the class probabilities too.
+    tile : int, optional
+        Side of a tile in pixels; chosen by memory when not given.
+    progress : bool, default=False
+        Show a bar.
+
+    Returns
+    -------
+    class_map : DataArray, dims ``(y, x)``
+        Class ids, 0 where the scene has no data, with the scene's georeference and the classes'
+        names and colours.
+    proba : DataArray, dims ``(y, x, class)``
+        If asked for; NaN where the scene has no data.
+    """
+    model = as_scene_model(model, scene, window)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    ids = np.zeros(shape, class_dtype(model.classes))
+    proba = np.empty((*shape, len(model.classes)), np.float32) if probabilities else None
+    for part, found, shares in iter_map(model, scene, probabilities, tile, progress):
+        ids[part] = found
+        if proba is not None:
+            proba[part] = shares
+    frame = scene.isel(band=0, drop=True).drop_attrs()
+    class_map = with_classes(_like(frame, ids, ("y", "x")), model.classes)
+    class_map.attrs["_FillValue"] = UNLABELLED
+    if proba is None:
+        return class_map
+    names = [c.name for c in model.classes]
+    return class_map, _like(frame, proba, ("y", "x", "class")).assign_coords({"class": names})
+
+
+def map_file(
+    model: Any,
+    scene: xr.DataArray,
+    path: str | os.PathLike[str],
+    *,
+    window: int | None = None,
+    probabilities: str | os.PathLike[str] | None = None,
+    probability_dtype: str = "float32",
+    tile: int | None = None,
+    progress: bool = False,
+) -> None:
+    """Map a scene into a file.
+
+    A GeoTIFF is written tile by tile, so neither scene nor map need fit in memory; the other
+    kinds are made from the whole map.
+
+    Parameters
+    ----------
+    model, scene, window, tile, progress
+        See `map_scene`.
+    path : path-like
+        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc`` or ``.npy``. It appears when whole.
+    probabilities : path-like, optional
+        A GeoTIFF with one band for each class.
+    probability_dtype : {"float32", "uint8"}, default="float32"
+    """
+    model = as_scene_model(model, scene, window)
+    if Path(path).suffix.lower() not in (".tif", ".tiff"):
+        if probabilities is None:
+            write_map(path, map_scene(model, scene, tile=tile, progress=progress))
+            return
+        class_map, proba = map_scene(model, scene, probabilities=True, tile=tile, progress=progress)
+        write_map(path, class_map)
+        write_probabilities(probabilities, proba, probability_dtype)
+        return
+    crs, transform = georeference(scene)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    with MapWriter(
+        path,
+        shape,
+        model.classes,
+        crs=crs,
+        transform=transform,
+        probabilities=probabilities,
+        probability_dtype=probability_dtype,
+    ) as writer:
+        wanted = probabilities is not None
+        for part, found, shares in iter_map(model, scene, wanted, tile, progress):
+            writer.write((part.rows, part.cols), found, shares)
+
+
+def iter_map(
+    model: SceneModel,
+    scene: xr.DataArray,
+    probabilities: bool,
+    tile: int | None = None,
+    progress: bool = False,
+) -> Iterator[tuple[Tile, Array, Array | None]]:
+    """Yield each tile with its class ids ``(h, w)`` and, if asked for, its probabilities.
+
+    Yields
+    ------
+    tile : Tile
+    ids : ndarray, ``(h, w)``
+    proba : ndarray of float32, ``(h, w, classes)``, or None
+    """
+    model.check(scene)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    tiles = plan_tiles(shape, tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize, tile))
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+    scorer, halo, nodata = make_scorer(model), model.window // 2, scene.rio.nodata
+    for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
+        block = read_tile(scene, part, halo)
+        valid = valid_pixels(block, nodata)
+        if not valid.all():
+            block = np.where(valid[..., None], block, _neutral(model))
+        scores = _piecewise(scorer, block, part.shape, halo, len(values))
+        inside = valid[halo : halo + part.shape[0], halo : halo + part.shape[1]]
+        ids = np.where(inside, values[scores.argmax(axis=-1)], UNLABELLED).astype(values.dtype)
+        shares = None
+        if probabilities:
+            shares = softmax(scores, axis=-1).astype(np.float32)
+            shares[~inside] = np.nan
+        yield part, ids, shares
+
+
+def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -> SceneModel:
+    """Return ``model`` itself if it is a `SceneModel`, else make one of a bare classifier."""
+    if isinstance(model, SceneModel):
+        return model
+    ids = np.asarray(model.classes_)
+    if ids.dtype.kind not in "iu":
+        raise InputError(
+            f"a map holds whole numbers, the model has classes {ids[:3]!r}...; fit it on class ids"
+        )
+    if window is None:
+        shape: tuple[int, ...] = getattr(model, "sample_shape_", ())
+        window = shape[0] if len(shape) > 1 else 1
+    classes = (
+        ClassInfo(int(v), f"class {v}", c) for v, c in zip(ids, palette(len(ids)), strict=True)
+    )
+    return SceneModel(model, check_window(window), tuple(classes), scene.sizes["band"])
+
+
+def make_scorer(model: SceneModel) -> Scorer:
+    """Return the separable path for a Rank-R classifier, batches of patches for any other."""
+    estimator = model.estimator
+    if isinstance(estimator, RankRClassifier):
+        return separable_scorer(estimator)
+    return patch_scorer(estimator, model.window)
+
+
+def patch_scorer(estimator: Any, window: int) -> Scorer:
+    """Score a tile patch by patch: for any classifier, and the reference for the fast path.
+
+    Scores are log-probabilities, or for a classifier that has none, one for the class predicted.
+    """
+
+    def scores(block: Array) -> Array:
+        views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
+        views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)
+        height, width = views.shape[:2]
+        rows = max(1, PATCH_BYTES // max(1, width * window * window * block.shape[2] * 4))
+        parts = []
+        for start in range(0, height, rows):
+            patches = views[start : start + rows].reshape(-1, *views.shape[2:])
+            samples = patches if _takes_patches(estimator) else patches.reshape(len(patches), -1)
+            parts.append(_class_scores(estimator, samples.astype(np.float32)))
+        return np.concatenate(parts).reshape(height, width, -1)
+
+    return scores
+
+
+def _piecewise(
+    scorer: Scorer, block: Array, shape: tuple[int, int], halo: int, n_classes: int
+) -> Array:
+    """Score a tile in pieces that stay in cache."""
+    scores = np.empty((*shape, n_classes), np.float32)
+    for piece in plan_tiles(shape, (INNER, INNER)):
+        (y, x), (h, w) = (piece.rows.start, piece.cols.start), piece.shape
+        scores[piece] = scorer(block[y : y + h + 2 * halo, x : x + w + 2 * halo])
+    return scores
+
+
+def _neutral(model: SceneModel) -> Array | float:
+    """Stand-in for pixels without data inside a window: the mean that standardisation removes."""
+    scaler = getattr(model.estimator, "scaler_", None)
+    return 0.0 if scaler is None else scaler.mean_.astype(np.float32)
+
+
+def _takes_patches(estimator: Any) -> bool:
+    """Whether the classifier was fitted on tensors; scikit-learn's own want vectors."""
+    return len(getattr(estimator, "sample_shape_", ())) > 1
+
+
+def _class_scores(estimator: Any, samples: Array) -> Array:
+    if hasattr(estimator, "predict_proba"):
+        with np.errstate(divide="ignore"):
+            return np.log(estimator.predict_proba(samples))
+    predicted = estimator.predict(samples)
+    return np.where(predicted[:, None] == estimator.classes_, 0.0, -np.inf)
+
+
+def _like(frame: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
+    """Return ``values`` with the coordinates and georeference of ``frame``."""
+    coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
+    return xr.DataArray(values, dims=dims, coords=coords)
