@@ -4,8 +4,14 @@ import re
 import tomllib
 from pathlib import Path
 
+# What the lowest versions bring along, kept to its age where the newest only makes noise.
+COMPANIONS = [
+    "pyparsing<3.3",  # deprecates names that matplotlib 3.9 uses; tests turn warnings into errors
+]
+
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"].values()
 for requirement in [*project["dependencies"], *(r for extra in extras for r in extra)]:
     if match := re.match(r"([\w.-]+)>=([\w.]+)$", requirement):
         print(f"{match[1]}=={match[2]}")
+print(*COMPANIONS, sep="\n")
