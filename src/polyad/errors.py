@@ -31,3 +31,7 @@ class SceneMismatch(SceneError, ValueError):
 
 class BudgetExceeded(SceneError):
     """A file declares more bytes than the memory budget allows to be read."""
+
+
+class ClusterError(PolyadError):
+    """A Dask cluster cannot be reached, was lost, or its workers cannot do the work."""
