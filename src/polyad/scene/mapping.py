@@ -5,7 +5,7 @@ terms, :math:`W^{(q)} = \sum_r w_1^{(q,r)} \circ w_2^{(q,r)} \circ w_3^{(q,r)}`,
 the window around every pixel of a tile is
 
 1. one matrix product: each pixel's spectrum with the Q * R spectral factors, and
-2. two short correlations of the result with the spatial factors, along x and along y.
+2. a short correlation of the result with the spatial factors, each term with its own.
 
 The answer is the one that patch by patch gives, for about ``window ** 2`` times less work, and no
 patch is ever made. A model of another kind is mapped by batches of patches. In both cases memory is
@@ -15,7 +15,7 @@ bounded by the tile, not by the scene.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -33,7 +33,7 @@ from polyad.scene.model import SceneModel
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
 from polyad.scene.separable import Scorer, separable_scorer
-from polyad.scene.tiles import Tile, plan_tiles, read_tile, tile_shape
+from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
@@ -185,23 +185,52 @@ def iter_map(
     proba : ndarray of float32, ``(h, w, classes)``, or None
     """
     model.check(scene)
+    classify, halo = block_classifier(model, scene.rio.nodata, probabilities), model.window // 2
+    for part in tqdm(scene_tiles(scene, tile), desc="mapping", unit="tile", disable=not progress):
+        yield part, *classify(read_block(scene, part, halo))
+
+
+def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
+    """Return the tiles that a scene is mapped by, in the order in which they are written."""
     shape = scene.sizes["y"], scene.sizes["x"]
-    tiles = plan_tiles(shape, tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize, tile))
+    return plan_tiles(shape, tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize, side))
+
+
+def block_classifier(
+    model: SceneModel, nodata: float | None, probabilities: bool = False
+) -> Callable[[Block], tuple[Array, Array | None]]:
+    """Return the function that classifies one tile, read with its halo.
+
+    It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
+    asked for, probabilities ``(h, w, classes)``. It keeps buffers: use one in each thread.
+    """
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    scorer, halo, nodata = make_scorer(model), model.window // 2, scene.rio.nodata
-    for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
-        block = read_tile(scene, part, halo)
-        valid = valid_pixels(block, nodata)
-        if not valid.all():
-            block = np.where(valid[..., None], block, _neutral(model))
-        scores = _piecewise(scorer, block, part.shape, halo, len(values))
-        inside = valid[halo : halo + part.shape[0], halo : halo + part.shape[1]]
-        ids = np.where(inside, values[scores.argmax(axis=-1)], UNLABELLED).astype(values.dtype)
-        shares = None
-        if probabilities:
-            shares = softmax(scores, axis=-1).astype(np.float32)
-            shares[~inside] = np.nan
-        yield part, ids, shares
+    scorer, halo = make_scorer(model), model.window // 2
+
+    def classify(block: Block) -> tuple[Array, Array | None]:
+        shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
+        valid = valid_pixels(block.values, nodata)
+        whole = bool(valid.all())
+        if not whole:
+            filled = np.where(valid[..., None], block.values, _neutral(model))
+            block = block._replace(values=filled)
+        ids = np.empty(shape, values.dtype)
+        shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
+        for piece in plan_tiles(shape, (INNER, INNER)):  # small enough to stay in cache
+            rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
+            scores = scorer(block.cut(rows, cols))  # (classes, h, w)
+            ids[piece] = values[first_largest(scores)]
+            if shares is not None:
+                shares[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
+        if not whole:
+            inner = slice(halo, -halo or None)
+            blank = ~valid[block.rows[inner, None], block.cols[None, inner]]
+            ids[blank] = UNLABELLED
+            if shares is not None:
+                shares[blank] = np.nan
+        return ids, shares
+
+    return classify
 
 
 def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -> SceneModel:
@@ -246,20 +275,20 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
             patches = views[start : start + rows].reshape(-1, *views.shape[2:])
             samples = patches if _takes_patches(estimator) else patches.reshape(len(patches), -1)
             parts.append(_class_scores(estimator, samples.astype(np.float32)))
-        return np.concatenate(parts).reshape(height, width, -1)
+        return np.concatenate(parts).T.reshape(-1, height, width)
 
     return scores
 
 
-def _piecewise(
-    scorer: Scorer, block: Array, shape: tuple[int, int], halo: int, n_classes: int
-) -> Array:
-    """Score a tile in pieces that stay in cache."""
-    scores = np.empty((*shape, n_classes), np.float32)
-    for piece in plan_tiles(shape, (INNER, INNER)):
-        (y, x), (h, w) = (piece.rows.start, piece.cols.start), piece.shape
-        scores[piece] = scorer(block[y : y + h + 2 * halo, x : x + w + 2 * halo])
-    return scores
+def first_largest(scores: Array) -> npt.NDArray[np.intp]:
+    """Return ``scores.argmax(axis=0)``, several times faster for a few rows of many pixels."""
+    best = scores[0].copy()
+    index = np.zeros(best.shape, np.intp)
+    for k in range(1, len(scores)):
+        larger = scores[k] > best
+        np.copyto(index, k, where=larger)
+        np.maximum(best, scores[k], out=best)
+    return index
 
 
 def _neutral(model: SceneModel) -> Array | float:

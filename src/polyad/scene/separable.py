@@ -1,4 +1,4 @@
-"""A Rank-R classifier slid over a tile: one projection and two short correlations."""
+"""A Rank-R classifier slid over a tile: one projection and one short correlation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS
@@ -17,53 +18,93 @@ from polyad.estimators.classifier import RankRClassifier
 
 Array = npt.NDArray[Any]
 Scorer = Callable[[Array], Array]
-"""A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(h, w, classes)``."""
+"""A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(classes, h, w)``."""
+
+# Up to this window one correlation in the plane is faster than one along each axis.
+PLANE_UP_TO = 7
 
 
 def separable_scorer(estimator: RankRClassifier) -> Scorer:
-    """Score a tile by one projection and two short correlations; equal to `patch_scorer`."""
+    """Score a tile by one projection and a correlation; equal to patch by patch.
+
+    The scorer keeps its buffers from call to call: use one in each thread.
+    """
     network = estimator.network_
-    factors = [f.detach() for f in network.hidden.factors]
     shape, rank = network.hidden.in_shape, network.hidden.rank
     if len(shape) > 1 and (len(shape) < 3 or shape[0] != shape[1]):
         raise InputError(
             f"a scene is mapped by a model of square windows (s, s, bands) or of spectra (bands,), "
             f"this one was fitted on samples of {shape}"
         )
+    # Terms lie as (R, Q), so that the sum over R adds rows that are contiguous
+    factors = [f.detach().transpose(0, 1).flatten(0, 1) for f in network.hidden.factors]
     spatial = factors[:2] if len(shape) > 1 else []
-    device, dtype = factors[0].device, factors[0].dtype
-    hidden = len(factors[0])
-    spectral = khatri_rao(factors[len(spatial) :]).flatten(0, 1)  # (Q * R, features)
-    centre, scale = _standardization(estimator, spectral.shape[1])
+    spectral = khatri_rao([f[:, None] for f in factors[len(spatial) :]])[:, 0]  # (R * Q, features)
+    device, dtype = spectral.device, spectral.dtype
+    terms, features = spectral.shape
+    centre, scale = _standardization(estimator, features)
     # (x - centre) / scale projected: the division goes into the weights, in double precision
     projection = (spectral.double() / torch.from_numpy(scale).to(device)).to(dtype).T.contiguous()
-    taps = [f.flatten(0, 1).T.contiguous() for f in spatial]  # each (window, Q * R)
+    shift = centre.astype(_numpy_dtype(dtype))
+    correlate = _correlation(spatial) if spatial else _unchanged
     activation = ACTIVATIONS[network.activation].value
-    shift = torch.from_numpy(centre).to(device, dtype)
+    bias, output = network.hidden.bias, network.output
+    buffers: dict[tuple[int, int], tuple[Array, Tensor]] = {}
 
     @torch.no_grad()
     def scores(block: Array) -> Array:
-        height, width, features = block.shape
-        pixels = torch.from_numpy(block.astype(_numpy_dtype(dtype))).to(device)
-        pixels = pixels.reshape(-1, features).sub_(shift)
-        z = (pixels @ projection).reshape(height, width, -1)  # (h + 2p, w + 2p, Q * R)
-        if taps:
-            z = _correlate(_correlate(z, taps[1], axis=1), taps[0], axis=0)
-        a = z.reshape(*z.shape[:2], hidden, rank).sum(dim=-1) if rank > 1 else z
-        if network.hidden.bias is not None:
-            a = a + network.hidden.bias
-        return network.output(activation(a)).cpu().numpy()
+        height, width, _ = block.shape
+        if (height, width) not in buffers:
+            pixels = np.empty((height, width, features), shift.dtype)
+            projected = torch.empty(height * width, terms, dtype=dtype, device=device)
+            buffers[height, width] = pixels, projected
+        pixels, projected = buffers[height, width]
+        np.subtract(block.reshape(height, width, features), shift, out=pixels, casting="same_kind")
+        flat = torch.from_numpy(pixels).view(-1, features).to(device)
+        torch.mm(flat, projection, out=projected)
+        z = correlate(projected.view(height, width, terms))  # (h, w, R * Q)
+        if rank > 1:
+            z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
+        if bias is not None:
+            z = z + bias
+        hidden = activation(z).reshape(-1, output.in_features)
+        found = torch.mm(output.weight, hidden.T)  # (classes, h * w)
+        if output.bias is not None:
+            found += output.bias[:, None]
+        return found.cpu().numpy().reshape(len(found), *z.shape[:2])
 
     return scores
 
 
-def _correlate(z: Tensor, taps: Tensor, axis: int) -> Tensor:
-    """Slide ``taps``, ``(window, Q * R)``, along one axis of ``z``; each term has its own."""
-    length = z.shape[axis] - len(taps) + 1
-    out = z.narrow(axis, 0, length) * taps[0]
-    for k in range(1, len(taps)):
-        out.addcmul_(z.narrow(axis, k, length), taps[k])
-    return out
+def _unchanged(z: Tensor) -> Tensor:
+    return z
+
+
+def _correlation(spatial: list[Tensor]) -> Callable[[Tensor], Tensor]:
+    """Slide the spatial factors over ``(h + 2p, w + 2p, terms)``, each term with its own.
+
+    The projection leaves terms innermost, which torch calls channels-last: its depthwise
+    convolution takes that as it is.
+    """
+    along_y, along_x = spatial  # each (terms, window)
+    terms, window = along_y.shape
+    last = torch.channels_last
+    if window <= PLANE_UP_TO:
+        plane = along_y[:, :, None] * along_x[:, None, :]  # (terms, window, window)
+        kernels = [plane[:, None].contiguous(memory_format=last)]
+    else:
+        kernels = [
+            along_x[:, None, None, :].contiguous(memory_format=last),
+            along_y[:, None, :, None].contiguous(memory_format=last),
+        ]
+
+    def correlate(z: Tensor) -> Tensor:
+        z = z.permute(2, 0, 1)[None]  # (1, terms, h + 2p, w + 2p)
+        for kernel in kernels:
+            z = conv2d(z, kernel, groups=terms)
+        return z[0].permute(1, 2, 0)
+
+    return correlate
 
 
 def _standardization(estimator: RankRClassifier, features: int) -> tuple[Array, Array]:

@@ -74,22 +74,40 @@ def tile_shape(
     return min(height, shape[0]), min(width, shape[1])
 
 
-def read_tile(scene: xr.DataArray, tile: Tile, halo: int) -> npt.NDArray[Any]:
-    """Read a tile with ``halo`` more pixels on each side, reflected at the scene's border.
+class Block(NamedTuple):
+    """Pixels as they were read, and where each pixel of the tile with its halo lies in them.
 
-    Returns
-    -------
-    ndarray, ``(height + 2 halo, width + 2 halo, bands)``
+    At the scene's border the halo is a reflection, so that an index may come more than once.
     """
-    size = scene.shape[:2]
+
+    values: npt.NDArray[Any]  # (rows read, columns read, bands)
+    rows: npt.NDArray[np.intp]  # (height + 2 halo,)
+    cols: npt.NDArray[np.intp]  # (width + 2 halo,)
+
+    @classmethod
+    def of(cls, padded: npt.NDArray[Any]) -> Block:
+        """Return the block of a tile whose halo is in the array already."""
+        return cls(padded, np.arange(len(padded)), np.arange(padded.shape[1]))
+
+    def cut(self, rows: slice, cols: slice) -> npt.NDArray[Any]:
+        """Return a part of the tile with its halo: a view wherever no reflection is met."""
+        y, x = self.rows[rows], self.cols[cols]
+        if y[-1] - y[0] == len(y) - 1 and x[-1] - x[0] == len(x) - 1:
+            return self.values[y[0] : y[-1] + 1, x[0] : x[-1] + 1]
+        return self.values[y[:, None], x[None, :]]
+
+
+def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
+    """Read the pixels that a tile and ``halo`` more pixels on each side need."""
     wanted = [
         reflect_index(np.arange(part.start - halo, part.stop + halo), length)
-        for part, length in zip(tile, size, strict=True)
+        for part, length in zip(tile, scene.shape[:2], strict=True)
     ]
-    low = [int(index.min()) for index in wanted]
-    high = [int(index.max()) + 1 for index in wanted]
-    block = np.asarray(scene.isel(y=slice(low[0], high[0]), x=slice(low[1], high[1])).values)
-    rows, cols = (index - start for index, start in zip(wanted, low, strict=True))
-    if len(rows) == len(block) and len(cols) == block.shape[1]:
-        return block  # the halo lies inside the scene
-    return block[rows[:, None], cols[None, :]]
+    y, x = (slice(int(index.min()), int(index.max()) + 1) for index in wanted)
+    values = np.asarray(scene.isel(y=y, x=x).values)
+    return Block(values, wanted[0] - y.start, wanted[1] - x.start)
+
+
+def read_tile(scene: xr.DataArray, tile: Tile, halo: int) -> npt.NDArray[Any]:
+    """Read a tile with its halo in one array, ``(height + 2 halo, width + 2 halo, bands)``."""
+    return read_block(scene, tile, halo).cut(slice(None), slice(None))
