@@ -14,6 +14,7 @@ bounded by the tile, not by the scene.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
-INNER = 64  # side of the pieces computed at once: small enough for the processor's cache
+PIECE_BYTES = 2**20  # of projected pixels computed at once: they stay in the processor's cache
 PATCH_BYTES = 64 * 2**20
 
 
@@ -205,7 +206,7 @@ def block_classifier(
     asked for, probabilities ``(h, w, classes)``. It keeps buffers: use one in each thread.
     """
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    scorer, halo = make_scorer(model), model.window // 2
+    scorer, halo, side = make_scorer(model), model.window // 2, piece_side(model)
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
@@ -216,7 +217,7 @@ def block_classifier(
             block = block._replace(values=filled)
         ids = np.empty(shape, values.dtype)
         shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
-        for piece in plan_tiles(shape, (INNER, INNER)):  # small enough to stay in cache
+        for piece in plan_tiles(shape, (side, side)):
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             scores = scorer(block.cut(rows, cols))  # (classes, h, w)
             ids[piece] = values[first_largest(scores)]
@@ -257,6 +258,20 @@ def make_scorer(model: SceneModel) -> Scorer:
     if isinstance(estimator, RankRClassifier):
         return separable_scorer(estimator)
     return patch_scorer(estimator, model.window)
+
+
+def piece_side(model: SceneModel) -> int:
+    """Return the side of the pieces in which a tile is computed.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
+    55
+    """
+    terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
+    padded = math.isqrt(PIECE_BYTES // (4 * terms))
+    return min(max(padded - model.window + 1, 16), 256)
 
 
 def patch_scorer(estimator: Any, window: int) -> Scorer:
