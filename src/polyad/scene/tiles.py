@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from polyad.scene.patches import reflect_index
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
 TILE_BYTES = 64 * 2**20  # what one tile of the scene may take as it is read
+LEAST_ROWS = 32  # of a strip: the halo of a thinner one would cost more than a wide tile saves
 
 
 class Tile(NamedTuple):
@@ -48,8 +50,8 @@ def tile_shape(
 ) -> tuple[int, int]:
     """Choose a tile's height and width.
 
-    Wide tiles are read fastest, whatever the file's layout, so a tile takes the scene's whole
-    width where `TILE_BYTES` allow; its sides are multiples of the GeoTIFF block.
+    A strip over the scene's whole width is read fastest, whatever the file's layout, so tiles are
+    strips unless `TILE_BYTES` leave one fewer than `LEAST_ROWS` rows.
 
     Parameters
     ----------
@@ -59,19 +61,31 @@ def tile_shape(
         Bytes of one pixel, all bands.
     side : int, optional
         Asked for by the user: a square tile of this side.
+
+    Examples
+    --------
+    >>> tile_shape((5000, 700), pixel_bytes=400)
+    (128, 700)
+    >>> tile_shape((5000, 40_000), pixel_bytes=400)
+    (256, 512)
     """
+    height, width = shape
     if side is not None:
         if side < 1:
             raise InputError(f"tile must be at least 1 pixel, got {side}")
-        return min(side, shape[0]), min(side, shape[1])
+        return min(side, height), min(side, width)
     pixels = max(TILE_BYTES // max(pixel_bytes, 1), 1)
-    if shape[0] * shape[1] <= pixels:
+    if height * width <= pixels:
         return shape
-    height = BLOCK
-    while height > 16 and height * BLOCK > pixels:
-        height //= 2
-    width = max(pixels // height // BLOCK, 1) * BLOCK
-    return min(height, shape[0]), min(width, shape[1])
+    if LEAST_ROWS * width <= pixels:
+        return min(_power_of_two(pixels // width), BLOCK, height), width
+    rows = min(_power_of_two(math.isqrt(pixels)), BLOCK, height)
+    return rows, min(max(pixels // rows // BLOCK * BLOCK, rows), width)
+
+
+def _power_of_two(limit: int) -> int:
+    """Return the largest power of two that is not above ``limit``, which is at least 1."""
+    return 1 << (limit.bit_length() - 1)
 
 
 class Block(NamedTuple):
