@@ -7,6 +7,11 @@ in how they encode ``y`` and read the network's outputs.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite, nan
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,12 +20,18 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from polyad.core.network import RankRNet
 from polyad.errors import InputError
-from polyad.estimators.scaler import ModeStandardScaler, check_sample_shape
+from polyad.estimators.scaler import (
+    NUMERIC,
+    ModeStandardScaler,
+    as_samples,
+    check_sample_shape,
+    check_weight,
+)
 from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, alternating
 from polyad.fitting.epochs import History, Stopping
@@ -39,6 +50,7 @@ SOLVERS = {"joint": JOINT_DEFAULTS, "alternating": ALTERNATING_DEFAULTS}
 PAPER_BATCH = 65
 FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
 MINIBATCH = 256
+HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times as large
 CHUNK_BYTES = 64 * 2**20  # of input standardised at a time in prediction
 
 PAPER: dict[str, Any] = {
@@ -123,8 +135,8 @@ class RankREstimator(BaseEstimator):
 
     # -- what the two estimators fill in ------------------------------------------------------
 
-    def _encode(self, y: Array, weight: Array) -> Array:
-        """Learn how to encode ``y``; return targets ``(n, C)``."""
+    def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
+        """Learn how to encode ``y``; return targets ``(n, C)`` and sample weights ``(n,)``."""
         raise NotImplementedError  # pragma: no cover
 
     def _stratify(self, y: Array) -> Array | None:
@@ -137,13 +149,13 @@ class RankREstimator(BaseEstimator):
         self._check_parameters()
         X, y, weight = self._check_data(X, y, sample_weight, reset=True)
         generator = self._generator()
-        target = self._encode(y, weight)
+        target, weight = self._encode(y, weight)
         self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
         network = self._network(problem, generator)
         problem, validation = self._split(problem, y, generator)
         fitted, history, state = self._solve(
-            network, problem, validation, self.epochs, generator, None, on_epoch
+            network, problem, validation, self.epochs, generator, None, on_epoch, fresh=True
         )
         self.network_, self.history_ = fitted, history
         self._resume, self._state = generator, state
@@ -159,7 +171,7 @@ class RankREstimator(BaseEstimator):
             self.history_ = History()
         if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
             self._resume, self._state = self._generator(), None
-        problem = self._problem(X, self._encode(y, weight), weight)
+        problem = self._problem(X, *self._encode(y, weight))
         if first:
             self.network_ = self._network(problem, self._resume)
         self.network_, history, self._state = self._solve(
@@ -179,6 +191,7 @@ class RankREstimator(BaseEstimator):
         generator: torch.Generator,
         state: AdamState | None,
         on_epoch: Any,
+        fresh: bool = False,
     ) -> tuple[RankRNet, History, AdamState | None]:
         """Call the solver that was asked for, with "auto" settings filled in."""
         stopping = Stopping(epochs, self.tol, self.patience)
@@ -188,7 +201,7 @@ class RankREstimator(BaseEstimator):
             "on_epoch": on_epoch,
             "verbose": bool(self.verbose),
         }
-        rate, decay = self._setting("learning_rate"), self._setting("weight_decay")
+        rate, decay = self._number("learning_rate"), self._number("weight_decay")
         if self.solver == "alternating":
             steps = Steps(rate, self.inner_steps, self._batch(PAPER_BATCH), decay)
             return *alternating(network, problem, stopping, steps, **watch), None
@@ -198,15 +211,19 @@ class RankREstimator(BaseEstimator):
             stopping,
             learning_rate=rate,
             weight_decay=decay,
+            head_start=HEAD_START if fresh and self.learning_rate == "auto" else 0.0,
             batch_size=self._batch(None if len(problem) <= FULL_BATCH_UP_TO else MINIBATCH),
             state=state,
             **watch,
         )
         return fit.network, fit.history, fit.state
 
-    def _setting(self, name: str) -> float:
+    def _number(self, name: str) -> float:
+        """Return a setting of the solver; NaN if it is no number."""
         value = getattr(self, name)
-        return SOLVERS[self.solver][name] if value == "auto" else float(value)
+        if isinstance(value, str) and value == "auto":
+            return SOLVERS[self.solver][name]
+        return float(value) if isinstance(value, Real) else nan
 
     def _batch(self, auto: int | None) -> int | None:
         return auto if self.batch_size == "auto" else self.batch_size
@@ -250,10 +267,10 @@ class RankREstimator(BaseEstimator):
 
     def _problem(self, X: Array, target: Array, weight: Array) -> Problem:
         device = _resolve_device(self.device)
-        x = torch.from_numpy(np.ascontiguousarray(self._standardized(X))).to(device)
+        x = _tensor(self._standardized(X)).to(device)
         return Problem(
             x,
-            torch.from_numpy(np.ascontiguousarray(target)).to(x),
+            _tensor(target).to(x),
             torch.from_numpy(weight / weight.mean()).to(x),
             self._loss,
         )
@@ -272,15 +289,26 @@ class RankREstimator(BaseEstimator):
         check_is_fitted(self, "network_")
         X = as_samples(X)
         check_sample_shape(X, self.sample_shape_)
-        X = validate_data(self, X, reset=False, **_NUMERIC)
+        X = validate_data(self, X, reset=False, **NUMERIC, order="C")
         size = max(1, CHUNK_BYTES // max(1, X[0].nbytes))
         parameter = self.network_.output.weight
         parts = []
         with torch.no_grad():
             for start in range(0, len(X), size):
-                chunk = torch.from_numpy(self._standardized(X[start : start + size]))
+                chunk = _tensor(self._standardized(X[start : start + size]))
                 parts.append(self.network_(chunk.to(parameter)).cpu().numpy())
         return np.concatenate(parts)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """If the block raises, leave the estimator as it was: a failed fit loses no model."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     # -- checks -------------------------------------------------------------------------------
 
@@ -296,19 +324,20 @@ class RankREstimator(BaseEstimator):
         if not reset:
             check_sample_shape(X, self.sample_shape_)
         X, y = validate_data(
-            self, X, y, reset=reset, multi_output=self._loss == "squared", **_NUMERIC
+            self, X, y, reset=reset, multi_output=self._loss == "squared", **NUMERIC, order="C"
         )
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if weight.min() < 0 or weight.sum() <= 0:
-            raise InputError("sample_weight must not be negative and must not be all zero")
+        weight = check_weight(sample_weight, X)
         if reset:
             self.sample_shape_ = X.shape[1:]
         return X, y, weight
 
     def _check_parameters(self) -> None:
-        for name in ("rank", "hidden", "epochs", "inner_steps"):
+        whole = ["rank", "hidden", "epochs", "inner_steps"]
+        whole += ["patience"] if self.patience is not None else []
+        whole += ["batch_size"] if self.batch_size not in ("auto", None) else []
+        for name in whole:
             value = getattr(self, name)
-            if value < 1 or int(value) != value:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.solver not in SOLVERS:
             raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
@@ -316,14 +345,11 @@ class RankREstimator(BaseEstimator):
             raise InputError(
                 f"start must be 'data', 'unit-variance' or 'xavier', got {self.start!r}"
             )
-        if self.batch_size not in ("auto", None) and self.batch_size < 1:  # type: ignore[operator]
+        rate, decay = self._number("learning_rate"), self._number("weight_decay")
+        if not (rate > 0 and decay >= 0 and isfinite(rate + decay)):
             raise InputError(
-                f"batch_size must be at least 1, None or 'auto', got {self.batch_size}"
-            )
-        if self._setting("learning_rate") <= 0 or self._setting("weight_decay") < 0:
-            raise InputError(
-                "learning_rate must be above 0 and weight_decay not below, "
-                f"got {self.learning_rate} and {self.weight_decay}"
+                "learning_rate must be a number above 0 and weight_decay one not below 0, "
+                f"got {self.learning_rate!r} and {self.weight_decay!r}"
             )
         if self.early_stopping and not 0 < self.validation_fraction < 1:
             raise InputError(
@@ -334,49 +360,27 @@ class RankREstimator(BaseEstimator):
         """Keep weights on the CPU in a pickle, so that any machine can open it."""
         state = dict(super().__getstate__())
         if "network_" in state and state["network_"].output.weight.device.type != "cpu":
-            state["network_"] = copy_to_cpu(state["network_"])
+            state["network_"] = copy.deepcopy(state["network_"]).cpu()
         state.pop("_resume", None)
         state.pop("_state", None)
         return state
 
 
-_NUMERIC: dict[str, Any] = {
-    "allow_nd": True,
-    "dtype": [np.float64, np.float32],
-    "order": "C",
-}
-
-
-def as_samples(X: Any) -> Any:
-    """Turn torch tensors and lists into numpy arrays; half precision and integers into single."""
-    if isinstance(X, Tensor):
-        X = X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
-    if isinstance(X, (Tensor, list)):
-        X = np.asarray(X)
-    if isinstance(X, np.ndarray) and (X.dtype == np.float16 or X.dtype.kind in "iub"):
-        X = X.astype(np.float32)
-    return X
-
-
-def copy_to_cpu(network: RankRNet) -> RankRNet:
-    """Return a copy of ``network`` on the CPU."""
-    layer = network.hidden
-    twin = RankRNet(
-        layer.in_shape,
-        layer.out_features,
-        network.output.out_features,
-        layer.rank,
-        network.activation,
-        hidden_bias=layer.bias is not None,
-        output_bias=network.output.bias is not None,
-        start=layer.start,
-        dtype=network.output.weight.dtype,
-    )
-    twin.load_state_dict({k: v.cpu() for k, v in network.state_dict().items()})
-    return twin
+def _tensor(array: Array) -> Tensor:
+    """Return the array as a tensor: its own memory where it may be written to, else a copy."""
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _resolve_device(device: str) -> torch.device:
-    if device != "auto":
-        return torch.device(device)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (
+        RuntimeError,
+        AssertionError,
+        TypeError,
+    ) as error:  # torch asserts where CUDA is not built in
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used here ({reason}); try 'auto'") from error

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
 
 
@@ -45,26 +46,32 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         -------
         self
         """
-        self.__dict__.pop("target_mean_", None)
-        return self._fit(X, y, sample_weight, on_epoch)
+        with self._all_or_nothing():
+            self.__dict__.pop("target_mean_", None)
+            return self._fit(X, y, sample_weight, on_epoch)
 
     def partial_fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Take one more epoch on a batch; scales are learned from the first batch."""
-        return self._partial_fit(X, y, sample_weight, first=not hasattr(self, "network_"))
+        with self._all_or_nothing():
+            return self._partial_fit(X, y, sample_weight, first=not hasattr(self, "network_"))
 
     def predict(self, X: Array) -> Array:
         """Return predictions, ``(n,)`` or ``(n, C)`` like the ``y`` fitted on."""
         values = self._outputs(X) * self.target_scale_ + self.target_mean_
         return values[:, 0] if self._one_target else values
 
-    def _encode(self, y: Array, weight: Array) -> Array:
+    def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         columns = y.reshape(len(y), -1).astype(np.float64)
         if not hasattr(self, "target_mean_"):
             self._one_target = y.ndim == 1
             self.target_mean_ = np.average(columns, axis=0, weights=weight)
             squares = np.average((columns - self.target_mean_) ** 2, axis=0, weights=weight)
             self.target_scale_ = np.where(squares > 0, np.sqrt(squares), 1.0)
-        return (columns - self.target_mean_) / self.target_scale_
+        if columns.shape[1] != len(self.target_mean_):
+            raise InputError(
+                f"fitted on {len(self.target_mean_)} targets, got y with {columns.shape[1]}"
+            )
+        return (columns - self.target_mean_) / self.target_scale_, weight
 
     def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
         return None

@@ -6,12 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
 
 from polyad.errors import InputError
 
 Array = npt.NDArray[Any]
+
+NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32]}
 
 
 class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -52,9 +56,9 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         sample_weight : array, ``(n,)``, optional
         """
-        X = validate_data(self, X, allow_nd=True, dtype=[np.float64, np.float32])
+        X = validate_data(self, as_samples(X), **NUMERIC)
         self.sample_shape_ = X.shape[1:]
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = check_weight(sample_weight, X)
         axis = self._axis(X.ndim)
         others = tuple(a for a in range(1, X.ndim) if a != axis)
         # Mean over the other modes first, then over samples by weight; in double precision
@@ -62,21 +66,26 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         centred = X - self._along(self.mean_, X)
         squares = np.square(centred, dtype=np.float64).mean(axis=others)
         deviation = np.sqrt(np.average(squares, axis=0, weights=weight))
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(self.mean_)
+        single = np.finfo(X.dtype)
+        rounding = np.maximum(10 * single.eps * np.abs(self.mean_), single.tiny)
         self.scale_ = np.where(deviation > rounding, deviation, 1.0)
         return self
 
     def transform(self, X: Array) -> Array:
         """Return ``(X - mean) / scale``, of X's floating type."""
-        check_is_fitted(self)
-        check_sample_shape(X, self.sample_shape_)
-        X = validate_data(self, X, allow_nd=True, dtype=[np.float64, np.float32], reset=False)
+        X = self._check(X)
         return (X - self._along(self.mean_, X)) / self._along(self.scale_, X)
 
     def inverse_transform(self, X: Array) -> Array:
         """Undo `transform`."""
-        check_is_fitted(self)
+        X = self._check(X)
         return X * self._along(self.scale_, X) + self._along(self.mean_, X)
+
+    def _check(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = as_samples(X)
+        check_sample_shape(X, self.sample_shape_)
+        return validate_data(self, X, reset=False, **NUMERIC)
 
     def _axis(self, ndim: int) -> int:
         order = ndim - 1
@@ -90,6 +99,22 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return values.reshape(shape).astype(X.dtype, copy=False)
 
 
+def as_samples(X: Any) -> Any:
+    """Turn torch tensors and sequences into numpy arrays, and short numbers into single precision.
+
+    Half precision and integers of up to two bytes fit into float32; longer integers are left to
+    become float64.
+    """
+    if isinstance(X, Tensor):
+        X = X.detach().cpu()
+        X = X.float() if X.dtype == torch.bfloat16 else X
+    if isinstance(X, Tensor | list | tuple):
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "iubf" and X.dtype.itemsize <= 2:
+        X = X.astype(np.float32)
+    return X
+
+
 def check_sample_shape(X: Any, fitted: tuple[int, ...]) -> None:
     """Raise `InputError` unless the samples of ``X`` have the shape fitted on.
 
@@ -98,7 +123,14 @@ def check_sample_shape(X: Any, fitted: tuple[int, ...]) -> None:
     ndim = getattr(X, "ndim", 2)
     if ndim < 2 or (ndim == 2 and len(fitted) == 1) or tuple(X.shape[1:]) == tuple(fitted):
         return
-    raise InputError(
-        f"fitted on samples of {tuple(fitted)}, got {tuple(X.shape[1:])}; "
-        "select or reorder modes so that the shapes agree"
-    )
+    single = tuple(X.shape) == tuple(fitted)
+    remedy = "pass one sample as X[None]" if single else "select or reorder modes to agree"
+    raise InputError(f"fitted on samples of {tuple(fitted)}, got {tuple(X.shape[1:])}; {remedy}")
+
+
+def check_weight(sample_weight: Array | None, X: Array) -> Array:
+    """Return sample weights ``(n,)`` in double precision; none means ones."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if weight.min() < 0 or weight.sum() <= 0:
+        raise InputError("sample_weight must not be negative and must not be all zero")
+    return weight

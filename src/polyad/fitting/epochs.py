@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -92,14 +93,29 @@ def run_epochs(
     -------
     History
     """
+    with tqdm(total=stopping.epochs, desc="fitting", unit="epoch", disable=not verbose) as bar:
+        history = _run(network, one_epoch, stopping, validation, on_epoch, bar)
+    if not all(bool(p.isfinite().all()) for p in network.parameters()):
+        raise _diverged("weights became NaN or infinite", len(history))  # by the very last step
+    return history
+
+
+def _run(
+    network: RankRNet,
+    one_epoch: Callable[[], tuple[float, float]],
+    stopping: Stopping,
+    validation: Problem | None,
+    on_epoch: OnEpoch | None,
+    bar: tqdm[NoReturn],
+) -> History:
     history = History()
     best, waited = math.inf, 0
     best_weights: dict[str, Tensor] | None = None
-    bar = tqdm(range(1, stopping.epochs + 1), desc="fitting", unit="epoch", disable=not verbose)
-    for epoch in bar:
+    for epoch in range(1, stopping.epochs + 1):
         started = time.perf_counter()
         loss, score = one_epoch()
-        _check_finite(loss, epoch)
+        if not math.isfinite(loss):
+            raise _diverged(f"training loss became {loss}", epoch)
         history.loss.append(loss)
         history.score.append(score)
         watched = loss
@@ -107,6 +123,7 @@ def run_epochs(
             watched = _validate(network, validation, history)
         history.seconds.append(time.perf_counter() - started)
         bar.set_postfix(loss=f"{loss:.4f}", score=f"{score:.3f}", refresh=False)
+        bar.update()
         if on_epoch is not None:
             on_epoch(epoch, network)
         if validation is not None and watched < min(history.validation_loss[:-1], default=math.inf):
@@ -114,7 +131,6 @@ def run_epochs(
         best, waited = (watched, 0) if watched < best - stopping.tol else (best, waited + 1)
         if stopping.patience is not None and waited >= stopping.patience:
             break
-    bar.close()
     if best_weights is not None:
         network.load_state_dict(best_weights)
     return history
@@ -128,12 +144,11 @@ def _validate(network: RankRNet, validation: Problem, history: History) -> float
     return history.validation_loss[-1]
 
 
-def _check_finite(loss: float, epoch: int) -> None:
-    if not math.isfinite(loss):
-        raise Diverged(
-            f"training loss became {loss} in epoch {epoch}; try a smaller learning_rate, "
-            "standardised input or more weight_decay"
-        )
+def _diverged(what: str, epoch: int) -> Diverged:
+    return Diverged(
+        f"{what} in epoch {epoch}; try a smaller learning_rate, standardised input or more "
+        "weight_decay"
+    )
 
 
 def batch_slices(n: int, batch_size: int | None) -> list[slice]:

@@ -24,6 +24,7 @@ from polyad.fitting.problem import LOSSES, Problem
 
 # Above this many entries in the Khatri-Rao product of all factors, it is not rebuilt.
 MAX_REBUILT = 50_000_000
+HEAD_STEPS = 10  # steps in which the head start of the learning rate falls to 1/e
 
 Gradient = Callable[[RankRNet, FlatWeights, Problem], Tensor]
 
@@ -45,6 +46,7 @@ def joint(
     learning_rate: float,
     batch_size: int | None = None,
     weight_decay: float = 0.0,
+    head_start: float = 0.0,
     generator: torch.Generator | None = None,
     state: AdamState | None = None,
     validation: Problem | None = None,
@@ -61,6 +63,9 @@ def joint(
     stopping : Stopping
     learning_rate, weight_decay : float
         Of Adam; the decay is decoupled and leaves biases alone.
+    head_start : float, default=0.0
+        The learning rate begins ``1 + head_start`` times as large and settles at its value with
+        ``exp(-step / 10)``: the way out of a small start is long and safe.
     batch_size : int, optional
         None takes all samples in every step.
     generator : torch.Generator, optional
@@ -86,7 +91,8 @@ def joint(
             share = len(part) / len(problem)
             loss += share * part.mean_loss(outputs)
             score += share * part.score(outputs)
-            adam_step(weights, state, learning_rate, weight_decay)
+            rate = learning_rate * (1 + head_start * math.exp(-(state.steps + 1) / HEAD_STEPS))
+            adam_step(weights, state, rate, weight_decay)
         return loss, score
 
     with torch.no_grad():
