@@ -1,0 +1,96 @@
+"""From ``--cluster local``, an address or a scheduler file to a connected Dask client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from polyad.errors import ClusterError
+
+CONNECT_SECONDS = 20
+CLOSE_SECONDS = 10
+
+
+@contextmanager
+def open_cluster(where: str | os.PathLike[str] | None) -> Iterator[Any]:
+    """Connect to a cluster, or start one of this machine's cores.
+
+    Nothing but the place that ``where`` names is contacted; a local cluster listens on 127.0.0.1
+    alone. Settings for TLS are Dask's own (``distributed.comm.tls``).
+
+    Parameters
+    ----------
+    where : str or path-like or None
+        ``local`` (a process for each core), ``local:4`` (four of them), the address of a scheduler
+        (``tcp://...`` or ``tls://...``), or the file that ``dask scheduler --scheduler-file``
+        wrote. None stands for no cluster.
+
+    Yields
+    ------
+    distributed.Client or None
+    """
+    if where is None:
+        yield None
+        return
+    text = os.fspath(where)
+    distributed = import_distributed()
+    if text == "local" or text.startswith("local:"):
+        with _local(distributed, text) as client:
+            yield client
+        return
+    options: dict[str, Any] = {"timeout": CONNECT_SECONDS, "set_as_default": False}
+    if "://" in text:
+        options["address"] = text
+    elif Path(text).is_file():
+        options["scheduler_file"] = text
+    else:
+        raise ClusterError(
+            f"--cluster {text}: wanted local, an address such as tcp://10.0.0.1:8786, or a "
+            "scheduler file, got no such file; start one with dask scheduler --scheduler-file"
+        )
+    try:
+        client = distributed.Client(**options)
+    except (OSError, ValueError, ImportError) as error:
+        raise ClusterError(
+            f"--cluster {text}: no scheduler answers there within {CONNECT_SECONDS} s "
+            f"({error}); check the address, its port and that the scheduler runs"
+        ) from error
+    try:
+        yield client
+    finally:
+        client.close(timeout=CLOSE_SECONDS)
+
+
+def import_distributed() -> Any:
+    """Return the package ``distributed``, or say how to get it."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise ClusterError(
+            "a cluster needs the packages dask and distributed, which are not installed; run "
+            "pip install 'polyad[dask]'"
+        ) from error
+    return distributed
+
+
+@contextmanager
+def _local(distributed: Any, text: str) -> Iterator[Any]:
+    asked = text.removeprefix("local").removeprefix(":")
+    if asked and (not asked.isdecimal() or int(asked) < 1):
+        raise ClusterError(f"--cluster {text}: wanted local or local:N, N workers, at least one")
+    workers = int(asked) if asked else len(os.sched_getaffinity(0))
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+        ) as cluster,
+        # On one machine every worker can be reached: ids need not pass through the scheduler
+        distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,
+    ):
+        yield client

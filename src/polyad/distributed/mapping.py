@@ -1,0 +1,283 @@
+"""Maps on a cluster, or on one machine, that go on where they were after any kill."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from tqdm import tqdm
+
+from polyad.distributed.ledger import Ledger
+from polyad.distributed.plans import (
+    AnySource,
+    ScenePlan,
+    find_scenes,
+    outputs_for,
+    plan_scene,
+)
+from polyad.distributed.progress import SceneProgress
+from polyad.distributed.stream import stream
+from polyad.distributed.work import Part, TileWork
+from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
+from polyad.scene.model import SceneModel
+
+Array = npt.NDArray[Any]
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+Function = Callable[[Part], tuple[Array, Array | None]]
+TILES = ".tiles"  # what the folder of finished tiles is called, after the output
+
+
+def map_cluster(
+    model: Any,
+    source: AnySource,
+    out: str | os.PathLike[str],
+    *,
+    client: Any = None,
+    probabilities: str | os.PathLike[str] | None = None,
+    probability_dtype: str = "float32",
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+) -> None:
+    """Map a scene into a file with the workers of a Dask cluster.
+
+    The model goes to every worker once. A worker opens the scene by its path and reads the windows
+    it is given, so the scene must lie where all workers see it. Finished tiles are kept in
+    ``<out>.tiles`` beside the output until that is whole: after a crash of the worker, of the
+    scheduler or of this process, or a full disk, the same call goes on from there, and the output
+    has the same bytes as without the crash.
+
+    Parameters
+    ----------
+    model : SceneModel or classifier
+        See `polyad.scene.mapping.map_scene`.
+    source : path-like or DataArray
+        A file (``file:key`` for one array of it), a known name, or a scene opened lazily with
+        `polyad.scene.readers.open_scene` and perhaps cut with ``isel``.
+    out : path-like
+        The class map: ``.tif`` or ``.zarr``, written tile by tile, or ``.hdr``, ``.png``, ``.nc``,
+        ``.npy``, made from the whole map.
+    client : distributed.Client, optional
+        Without one, the tiles are done here one after the other, and can be gone on with as well.
+    probabilities : path-like, optional
+        A GeoTIFF with one band for each class.
+    probability_dtype : {"float32", "uint8"}, default="float32"
+    tile : int, optional
+        Side of a tile in pixels; chosen by memory when not given.
+    max_bytes : int, optional
+        See `polyad.scene.readers.open_scene`.
+    progress : bool, default=False
+        Show a bar.
+
+    Raises
+    ------
+    ClusterError
+        The scheduler or all workers are gone, or they cannot do the work.
+    OutputError
+        The output cannot be written, for example because the disk is full.
+    """
+    out = Path(out)
+    shares = None if probabilities is None else Path(probabilities)
+    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": shares}
+    fitted, plan = plan_scene(model, source, out, **options)
+    folder = out.with_name(out.name + TILES)
+    job = _Job(fitted, [plan], folder, probability_dtype, max_bytes)
+    failures = job.run(client, progress)
+    if failures:
+        raise SceneError(failures[plan.label])
+
+
+def map_many(
+    model: SceneModel,
+    sources: Sequence[str],
+    out_dir: str | os.PathLike[str],
+    *,
+    client: Any = None,
+    ending: str = ".tif",
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+) -> list[Path]:
+    """Map many scenes into a folder, with one ledger and one progress display.
+
+    A scene that cannot be read does not stop the others; it is reported at the end.
+
+    Parameters
+    ----------
+    model : SceneModel
+    sources : sequence of str
+        Files, known names, and patterns such as ``scenes/*.hdr``.
+    out_dir : path-like
+        Folder of the maps, each named after its scene; made if it is not there.
+    client, tile, max_bytes, progress
+        See `map_cluster`.
+    ending : str, default=".tif"
+        Kind of the maps.
+
+    Returns
+    -------
+    list of Path
+        The maps, in the order of the scenes.
+    """
+    found, folder = find_scenes(sources), Path(out_dir)
+    outs = outputs_for(found, folder, ending)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
+    plans, failures = [], {}
+    for source, out in zip(found, outs, strict=True):
+        try:
+            plans.append(plan_scene(model, source, out, tile=tile, max_bytes=max_bytes)[1])
+        except SceneError as error:
+            failures[source] = str(error)
+    if plans:
+        job = _Job(model, plans, folder / f"polyad{TILES}", "float32", max_bytes)
+        failures |= job.run(client, progress)
+    if failures:
+        listed = "".join(f"\n  {why}" for why in failures.values())
+        raise SceneError(
+            f"{len(failures)} of {len(found)} scenes could not be mapped, the others are done:"
+            f"{listed}"
+        )
+    return outs
+
+
+class _Job:
+    """Some scenes to be mapped by one model, and how far that is."""
+
+    def __init__(
+        self,
+        model: SceneModel,
+        plans: list[ScenePlan],
+        folder: Path,
+        probability_dtype: str,
+        max_bytes: int | None,
+    ) -> None:
+        for plan in plans:
+            if not plan.out.parent.is_dir():
+                raise OutputError(
+                    f"cannot write {plan.out}: wanted the folder {plan.out.parent}, got no such "
+                    "folder; create it or choose another output"
+                )
+        self.plans, self.folder = plans, folder
+        sources = tuple(plan.source for plan in plans)
+        self.work = TileWork(model, sources, plans[0].probabilities is not None, max_bytes)
+        self.model, self.probability_dtype = model, probability_dtype
+        self.total = sum(len(p.tiles) for p in plans)
+        self.done = 0
+        self.failures: dict[str, str] = {}
+        self.scenes: dict[int, SceneProgress] = {}  # those begun and not yet written
+
+    def run(self, client: Any, progress: bool) -> dict[str, str]:
+        """Do what is left to do; return the scenes that cannot be read, and why."""
+        with (
+            self._telling(),
+            Ledger(self.folder) as ledger,
+            tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress) as bar,
+        ):
+            self.ledger, self.bar = ledger, bar
+            try:
+                with self._function(client) as function:
+                    for part, outcome in stream(client, function, self._parts()):
+                        self._take(part, outcome)
+            finally:
+                for scene in self.scenes.values():
+                    scene.close()
+            ledger.remove()
+        return self.failures
+
+    def _function(self, client: Any) -> AbstractContextManager[Function]:
+        if client is None:
+            return nullcontext(self.work)
+        if getattr(client, "asynchronous", False):
+            raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
+        from polyad.distributed.plugin import on_workers
+
+        return on_workers(client, self.work, f"polyad-{self.plans[0].digest}")
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield the tiles that are not done, scene after scene."""
+        known: dict[str, dict[int, int]] = defaultdict(dict)
+        written = set()
+        for entry in self.ledger.entries:
+            if entry.get("written"):
+                written.add(entry["map"])
+            else:
+                known[entry["map"]][entry["tile"]] = entry["crc"]
+        for number, plan in enumerate(self.plans):
+            if plan.digest in written and plan.out.exists():
+                self._count(len(plan.tiles))
+                continue
+            scene = SceneProgress(self.folder, plan, self.model, known[plan.digest])
+            self.scenes[number] = scene
+            self._count(len(plan.tiles) - len(scene.left))
+            if not scene.left:
+                self._finish(number)
+            for tile in sorted(scene.left):
+                if plan.label in self.failures:
+                    break
+                yield Part(number, tile, plan.tiles[tile])
+
+    def _take(self, part: Part, outcome: Any) -> None:
+        plan = self.plans[part.scene]
+        if part.scene not in self.scenes:
+            return  # its scene has failed meanwhile
+        if isinstance(outcome, SceneError):
+            self.failures[plan.label] = str(outcome)
+            self.scenes.pop(part.scene).close()
+            return
+        if isinstance(outcome, PolyadError):
+            raise outcome
+        if isinstance(outcome, Exception):
+            raise ClusterError(
+                f"tile {part.number} of {plan.out.name} failed: {type(outcome).__name__}: {outcome}"
+            ) from outcome
+        scene = self.scenes[part.scene]
+        self.ledger.append(scene.put(part.number, *outcome))
+        self._count(1)
+        if not scene.left:
+            self._finish(part.scene)
+
+    def _finish(self, number: int) -> None:
+        scene = self.scenes.pop(number)
+        try:
+            scene.write(self.probability_dtype)
+            self.ledger.append({"map": scene.plan.digest, "written": True})
+            scene.discard()
+        finally:
+            scene.close()
+
+    def _count(self, tiles: int) -> None:
+        self.done += tiles
+        self.bar.update(tiles)
+        if len(self.plans) > 1:
+            open_ones = len(self.scenes)
+            self.bar.set_postfix_str(f"{len(self.plans)} scenes, {open_ones} in work", False)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Add to an error what is kept and how to go on."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise OutputError(
+                f"the disk of {self.folder.parent} is full ({error.strerror}): no room for the "
+                f"finished tiles; make room. {self._kept()}"
+            ) from error
+        except (ClusterError, OutputError) as error:
+            raise type(error)(f"{str(error).rstrip('.')}. {self._kept()}") from error
+
+    def _kept(self) -> str:
+        return (
+            f"{self.done} of {self.total} tiles are kept in {self.folder}: the same command goes "
+            "on from there"
+        )

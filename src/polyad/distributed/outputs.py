@@ -1,0 +1,115 @@
+"""From a store of finished tiles to the output: one pass, in order, so always the same bytes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.distributed.ledger import TileStore
+from polyad.distributed.plans import ScenePlan
+from polyad.errors import OutputError
+from polyad.scene.classes import UNLABELLED, with_classes
+from polyad.scene.geotiff_map import MapWriter, encode_probabilities, open_probabilities
+from polyad.scene.model import SceneModel
+from polyad.scene.writers import georeference, write_map
+
+Array = npt.NDArray[Any]
+
+
+def write_output(
+    model: SceneModel,
+    plan: ScenePlan,
+    ids: TileStore,
+    proba: TileStore | None,
+    probability_dtype: str = "float32",
+) -> None:
+    """Write the map of one scene, and if there are any its probabilities.
+
+    A GeoTIFF or Zarr store is written tile by tile; the other kinds are made from the whole map.
+    The GeoTIFF is, byte for byte, the one that `polyad.scene.mapping.map_file` writes.
+    """
+    ending = plan.out.suffix.lower()
+    crs, transform = georeference(plan.scene)
+    shape = plan.scene.sizes["y"], plan.scene.sizes["x"]
+    if ending in (".tif", ".tiff"):
+        with MapWriter(
+            plan.out,
+            shape,
+            model.classes,
+            crs=crs,
+            transform=transform,
+            probabilities=plan.probabilities,
+            probability_dtype=probability_dtype,
+        ) as writer:
+            for number, part in enumerate(plan.tiles):
+                shares = None if proba is None else proba.get(number)
+                writer.write((part.rows, part.cols), ids.get(number), shares)
+        return
+    if ending == ".zarr":
+        _write_zarr(model, plan, ids)
+    else:
+        whole = np.zeros(shape, ids.dtype)
+        for number, part in enumerate(plan.tiles):
+            whole[part] = ids.get(number)
+        write_map(plan.out, class_map(model, plan.scene, whole))
+    if proba is None or plan.probabilities is None:
+        return
+    with open_probabilities(
+        plan.probabilities,
+        shape,
+        [c.name for c in model.classes],
+        dtype=probability_dtype,
+        crs=crs,
+        transform=transform,
+    ) as out:
+        for number, part in enumerate(plan.tiles):
+            bands = encode_probabilities(proba.get(number), probability_dtype)
+            out.write((part.rows, part.cols), np.moveaxis(bands, -1, 0))
+
+
+def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
+    """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
+    frame = scene.isel(band=0, drop=True)
+    coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
+    return with_classes(xr.DataArray(ids, dims=("y", "x"), coords=coords), model.classes)
+
+
+def _write_zarr(model: SceneModel, plan: ScenePlan, ids: TileStore) -> None:
+    """Write a Zarr store whose chunks are the tiles; it appears when whole."""
+    try:
+        import dask.array
+        import zarr
+    except ImportError as error:
+        raise OutputError(
+            f"cannot write {plan.out}: a Zarr store needs the packages zarr and dask; run "
+            "pip install 'polyad[zarr,dask]'"
+        ) from error
+    shape = plan.scene.sizes["y"], plan.scene.sizes["x"]
+    blank = dask.array.zeros(shape, dtype=ids.dtype, chunks=plan.tiles[0].shape)
+    empty = class_map(model, plan.scene, blank).rename("class_map")
+    empty.attrs["nodata"] = UNLABELLED
+    part = plan.out.with_name(f".{plan.out.name}.part-{os.getpid()}-{secrets.token_hex(3)}")
+    try:
+        empty.to_dataset().to_zarr(part, compute=False, consolidated=False)
+        array: Any = zarr.open_group(str(part), mode="r+")["class_map"]
+        for number, tile in enumerate(plan.tiles):
+            array[tile] = ids.get(number)
+        _replace_folder(part, plan.out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _replace_folder(part: Path, target: Path) -> None:
+    """Put a folder in the place of another; there is no instant with half of one."""
+    old = part.with_name(part.name + "-old")
+    if target.exists():
+        target.rename(old)
+    part.rename(target)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,188 @@
+"""What is to be mapped and where to: made from headers alone, before any pixel is classified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import joblib
+import xarray as xr
+
+from polyad.distributed.work import Source, versions
+from polyad.errors import InputError, SceneError
+from polyad.scene.mapping import as_scene_model, scene_tiles
+from polyad.scene.model import SceneModel, fingerprint
+from polyad.scene.readers import open_scene, split_key
+from polyad.scene.tiles import Tile
+
+AnySource = str | os.PathLike[str] | xr.DataArray
+
+
+@dataclass(frozen=True)
+class ScenePlan:
+    """One scene, its tiles and its output.
+
+    Attributes
+    ----------
+    source : Source
+        For the workers.
+    scene : DataArray
+        Opened lazily, for its georeference.
+    tiles : list of Tile
+        In the order in which the output is written.
+    out : Path
+    probabilities : Path or None
+    digest : str
+        Names this scene mapped by this model in these tiles: tiles kept under another digest are
+        tiles of another map.
+    """
+
+    source: Source
+    scene: xr.DataArray
+    tiles: list[Tile]
+    out: Path
+    probabilities: Path | None
+    digest: str
+
+    @property
+    def label(self) -> str:
+        """What to call the scene in a message."""
+        where = self.source.where
+        return where if isinstance(where, str) else str(self.scene.encoding.get("source", "scene"))
+
+
+def plan_scene(
+    model: Any,
+    source: AnySource,
+    out: Path,
+    *,
+    probabilities: Path | None = None,
+    tile: int | None = None,
+    max_bytes: int | None = None,
+) -> tuple[SceneModel, ScenePlan]:
+    """Open a scene, see that the model fits it, and cut it into tiles."""
+    if isinstance(source, xr.DataArray):
+        where: str | xr.DataArray = _lazy(source)
+        scene = source
+    else:
+        where = absolute(os.fspath(source))
+        scene = open_scene(where, max_bytes=max_bytes)
+    fitted = as_scene_model(model, scene)
+    fitted.check(scene)
+    tiles = scene_tiles(scene, tile)
+    about = {
+        "model": model_digest(fitted),
+        "scene": _stamp(scene),
+        "tile": tiles[0].shape,
+        "probabilities": probabilities is not None,
+        "versions": versions(),
+    }
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    found = Source(where, scene.shape, scene.dtype.str)
+    return fitted, ScenePlan(found, scene, tiles, out, probabilities, digest)
+
+
+def find_scenes(patterns: Sequence[str]) -> list[str]:
+    """Return the scenes that names and patterns such as ``scenes/*.hdr`` stand for, each once.
+
+    Raises
+    ------
+    SceneError
+        A pattern matches no file.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if Path(pattern).exists() or not any(c in pattern for c in "*?["):
+            found[pattern] = None
+            continue
+        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
+        if not matches:
+            raise SceneError(f"{pattern}: no file matches this pattern; check it with ls")
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
+def outputs_for(sources: Sequence[str], out_dir: Path, ending: str) -> list[Path]:
+    """Return ``out_dir/<scene's name><ending>`` for each scene; refuse two of the same name."""
+    names: dict[str, str] = {}
+    for source in sources:
+        path, key = (source, None) if Path(source).exists() else split_key(source)
+        name = Path(path).stem + ("" if key is None else "-" + key.strip("/").replace("/", "-"))
+        if name in names:
+            raise InputError(
+                f"{names[name]} and {source} would both be mapped to {out_dir / (name + ending)}; "
+                "map them into different folders"
+            )
+        names[name] = source
+    return [out_dir / (name + ending) for name in names]
+
+
+def absolute(source: str) -> str:
+    """Return the source with its path made absolute: workers stand in other folders.
+
+    Examples
+    --------
+    >>> absolute("indian-pines")
+    'indian-pines'
+    >>> absolute(".") == str(Path.cwd())
+    True
+    """
+    if Path(source).exists():
+        return str(Path(source).absolute())
+    name, key = split_key(source)
+    if key is not None and Path(name).exists():
+        return f"{Path(name).absolute()}:{key}"
+    return source
+
+
+def model_digest(model: SceneModel) -> str:
+    """Return a digest of all that decides what the model says of a pixel."""
+    estimator = model.estimator
+    kind = type(estimator).__name__
+    digest = hashlib.sha256(repr((kind, model.window, model.bands, model.classes)).encode())
+    network = getattr(estimator, "network_", None)
+    if network is None:
+        digest.update(str(joblib.hash(estimator)).encode())
+        return digest.hexdigest()
+    digest.update(repr((network, sorted(estimator.get_params(deep=False).items()))).encode())
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    scaler = getattr(estimator, "scaler_", None)
+    digest.update(str(joblib.hash(None if scaler is None else vars(scaler))).encode())
+    return digest.hexdigest()
+
+
+def _lazy(scene: xr.DataArray) -> xr.DataArray:
+    """Return a scene that can be sent as a path and a few numbers; refuse any other."""
+    if scene.chunks is not None:
+        raise InputError(
+            "the scene is a Dask array: map it lazily with polyad.distributed.map_blocks, or pass "
+            "the path of its file"
+        )
+    if scene.variable._in_memory:
+        raise InputError(
+            f"the scene lies in memory ({scene.nbytes:,} bytes): workers read their own windows, "
+            "so pass the path of its file, or map it here with polyad.scene.mapping.map_scene"
+        )
+    return scene
+
+
+def _stamp(scene: xr.DataArray) -> dict[str, Any]:
+    """Return what changes when the scene does: its size, a few pixels, its file's date."""
+    file = scene.encoding.get("source")
+    try:
+        status = Path(file).stat() if file else None
+    except OSError:
+        status = None
+    return {
+        "shape": scene.shape,
+        "dtype": scene.dtype.str,
+        "pixels": fingerprint(scene),
+        "file": None if status is None else [status.st_size, status.st_mtime_ns],
+    }

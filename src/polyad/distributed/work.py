@@ -1,0 +1,138 @@
+"""What a worker does: open the scene by its path, read one window, classify it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import ClusterError, SceneError, SceneMismatch
+from polyad.scene.mapping import block_classifier
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import open_scene
+from polyad.scene.tiles import Block, Tile, read_block
+
+Array = npt.NDArray[Any]
+Classify = Callable[[Block], tuple[Array, Array | None]]
+
+OPEN_SCENES = 8  # kept open, headers and no pixels, by each worker
+
+
+class Part(NamedTuple):
+    """One task: which scene, which of its tiles, and where that lies."""
+
+    scene: int
+    number: int
+    tile: Tile
+
+
+class Source(NamedTuple):
+    """A scene as workers find it, and what they must find there."""
+
+    where: str | xr.DataArray  # a path, a known name, or a scene opened lazily
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide a pixel's last bit."""
+    found = {name: version(name) for name in ("polyad", "torch", "numpy")}
+    return found | {"python": platform.python_version()}
+
+
+@dataclass
+class TileWork:
+    """Everything that is the same for all tiles; sent to each worker once.
+
+    Attributes
+    ----------
+    model : SceneModel
+    sources : tuple of Source
+    probabilities : bool
+        Whether probabilities are wanted beside the ids.
+    max_bytes : int or None
+        See `polyad.scene.readers.open_scene`.
+    versions : dict
+        Of the process that makes the map; a worker with others is refused.
+    """
+
+    model: SceneModel
+    sources: tuple[Source, ...]
+    probabilities: bool = False
+    max_bytes: int | None = None
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def __post_init__(self) -> None:
+        self._fresh()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if not k.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._scenes: dict[int, xr.DataArray] = {}
+        self._lock = threading.Lock()
+        self._own = threading.local()  # a classifier keeps buffers: one for each thread
+
+    def __call__(self, part: Part) -> tuple[Array, Array | None]:
+        """Return ids ``(h, w)`` and, if wanted, probabilities ``(h, w, classes)`` of a tile."""
+        scene = self._scene(part.scene)
+        block = read_block(scene, part.tile, self.model.window // 2)
+        return self._classifier(scene.rio.nodata)(block)
+
+    def check_versions(self) -> None:
+        """Refuse to mix the results of different versions in one map."""
+        here = versions()
+        for name, wanted in self.versions.items():
+            if name != "python" and here[name] != wanted:
+                raise ClusterError(
+                    f"the worker on {platform.node()} has {name} {here[name]}, the map is made "
+                    f"with {wanted}; install the same version on every machine"
+                )
+
+    def _scene(self, number: int) -> xr.DataArray:
+        with self._lock:
+            if number not in self._scenes:
+                while len(self._scenes) >= OPEN_SCENES:
+                    self._scenes.pop(next(iter(self._scenes)))
+                self._scenes[number] = self._open(self.sources[number])
+            return self._scenes[number]
+
+    def _open(self, source: Source) -> xr.DataArray:
+        if isinstance(source.where, xr.DataArray):
+            return source.where
+        os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
+        try:
+            scene = open_scene(source.where, max_bytes=self.max_bytes)
+        except SceneError as error:
+            raise type(error)(
+                f"{error} (seen from the worker on {platform.node()}: every worker reads the scene "
+                "from the path that was given, so it must lie on a disk that all of them share)"
+            ) from error
+        if (scene.shape, scene.dtype.str) != (tuple(source.shape), source.dtype):
+            raise SceneMismatch(
+                f"{source.where} has {scene.shape} values of {scene.dtype} on {platform.node()}, "
+                f"{tuple(source.shape)} of {np.dtype(source.dtype)} where the map is made; put the "
+                "same file on every machine"
+            )
+        return scene
+
+    def _classifier(self, nodata: float | None) -> Classify:
+        kept: dict[float | None, Classify] | None = getattr(self._own, "classifiers", None)
+        if kept is None:
+            kept = self._own.classifiers = {}
+        key = None if nodata is None or np.isnan(nodata) else float(nodata)
+        if key not in kept:
+            kept[key] = block_classifier(self.model, key, self.probabilities)
+        return kept[key]

@@ -1,0 +1,122 @@
+"""One real cluster of two processes for all tests, a scene on disk and a model fitted on it."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from distributed import Client, LocalCluster
+
+from polyad.scene.mapping import map_file
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import open_scene
+from polyad.scene.training import train_on
+
+HEIGHT, WIDTH, BANDS = 150, 110, 12
+TILE = 16  # 70 tiles, the last ones cut
+NODATA = -9
+
+
+@pytest.fixture(scope="session")
+def values():
+    """Smooth fields of three classes with noise and a corner without data."""
+    rng = np.random.default_rng(0)
+    truth = truth_map()
+    spectra = rng.normal(0, 300, (4, BANDS))
+    cube = spectra[truth] + rng.normal(1000, 150, (HEIGHT, WIDTH, BANDS))
+    cube[:9, -23:] = NODATA
+    return cube.astype("<i2")
+
+
+def truth_map():
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    return ((y // 20 + x // 25) % 3 + 1).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def scene_path(values, tmp_path_factory):
+    return write_envi(tmp_path_factory.mktemp("scene") / "scene.hdr", values)
+
+
+def write_envi(path, values):
+    rows, cols, bands = values.shape
+    path.with_suffix(".img").write_bytes(values.tobytes())
+    path.write_text(
+        f"ENVI\nsamples = {cols}\nlines = {rows}\nbands = {bands}\nheader offset = 0\n"
+        "data type = 2\ninterleave = bip\nbyte order = 0\n"
+        f"data ignore value = {NODATA}\n"
+        "map info = {UTM, 1, 1, 500000, 4000000, 30, 30, 16, North, WGS-84}\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(scene_path):
+    scene = open_scene(scene_path)
+    labels = scene.isel(band=0, drop=True).copy(data=truth_map().astype("int64"))
+    pixels = np.argwhere(np.ones((HEIGHT, WIDTH - 30), bool))[::97]
+    return train_on(scene, labels, pixels, hidden=6, rank=2, epochs=15, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def model_path(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.polyad"
+    model.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def wanted(model_path, scene_path, tmp_path_factory):
+    """The map and its probabilities as one machine makes them, as bytes."""
+    folder = tmp_path_factory.mktemp("wanted")
+    out, proba = folder / "map.tif", folder / "proba.tif"
+    map_file(
+        SceneModel.load(model_path), open_scene(scene_path), out, probabilities=proba, tile=TILE
+    )
+    return out.read_bytes(), proba.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def two_workers(client):
+    """The client, when both workers are there: an earlier test may have killed one."""
+    client.wait_for_workers(2, timeout=60)
+    return client
+
+
+def worker_pids(client):
+    return list(client.run(os.getpid).values())
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(condition, seconds=60):
+    """Wait for a condition; return what it gave."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise TimeoutError(f"not within {seconds} s")
