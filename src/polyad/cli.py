@@ -118,10 +118,21 @@ def train(
 @app.command(name="map", epilog="Example:  polyad map model.polyad scene.hdr --out map.tif")
 def map_command(
     model: Model,
-    scene: Scene,
+    scene: Annotated[
+        list[str],
+        typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
+    ],
     out: Annotated[
         Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
     ] = Path("map.tif"),
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Dask: local, local:N, tcp://host:port, or a scheduler file."),
+    ] = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
     ] = None,
@@ -139,10 +150,28 @@ def map_command(
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene
 
-    cube = open_scene(scene, max_bytes=max_bytes)
+    fitted = SceneModel.load(model)
+    if cluster is not None or out_dir is not None or len(scene) > 1:
+        from polyad.distributed import map_on
+
+        result = map_on(
+            cluster,
+            fitted,
+            scene,
+            out=out,
+            out_dir=out_dir,
+            probabilities=probabilities,
+            probability_dtype=probability_type,
+            tile=tile,
+            max_bytes=max_bytes,
+            progress=_on_terminal(),
+        )
+        _say(result, as_json, "{pixels:,} pixels in {map_seconds:.2f} s: {maps}".format(**result))
+        return
+    cube = open_scene(scene[0], max_bytes=max_bytes)
     started = time.perf_counter()
     map_file(
-        SceneModel.load(model),
+        fitted,
         cube,
         out,
         probabilities=probabilities,

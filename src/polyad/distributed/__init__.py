@@ -7,13 +7,14 @@ written in one pass, in order, so it is the same file whatever happened on the w
 
 from polyad.distributed.cluster import open_cluster
 from polyad.distributed.ledger import BrokenLedgerWarning
-from polyad.distributed.mapping import map_cluster, map_many
+from polyad.distributed.mapping import map_cluster, map_many, map_on
 
 __all__ = [
     "BrokenLedgerWarning",
     "map_blocks",
     "map_cluster",
     "map_many",
+    "map_on",
     "open_cluster",
     "spread_runs",
 ]

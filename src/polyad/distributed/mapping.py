@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,9 +14,11 @@ from typing import Any
 import numpy.typing as npt
 from tqdm import tqdm
 
+from polyad.distributed.cluster import open_cluster
 from polyad.distributed.ledger import Ledger
 from polyad.distributed.plans import (
     AnySource,
+    Mapped,
     ScenePlan,
     find_scenes,
     outputs_for,
@@ -44,7 +47,7 @@ def map_cluster(
     tile: int | None = None,
     max_bytes: int | None = None,
     progress: bool = False,
-) -> None:
+) -> Mapped:
     """Map a scene into a file with the workers of a Dask cluster.
 
     The model goes to every worker once. A worker opens the scene by its path and reads the windows
@@ -75,6 +78,11 @@ def map_cluster(
     progress : bool, default=False
         Show a bar.
 
+    Returns
+    -------
+    Mapped
+        The map's path and number of pixels.
+
     Raises
     ------
     ClusterError
@@ -91,6 +99,7 @@ def map_cluster(
     failures = job.run(client, progress)
     if failures:
         raise SceneError(failures[plan.label])
+    return plan.mapped
 
 
 def map_many(
@@ -103,7 +112,7 @@ def map_many(
     tile: int | None = None,
     max_bytes: int | None = None,
     progress: bool = False,
-) -> list[Path]:
+) -> list[Mapped]:
     """Map many scenes into a folder, with one ledger and one progress display.
 
     A scene that cannot be read does not stop the others; it is reported at the end.
@@ -122,7 +131,7 @@ def map_many(
 
     Returns
     -------
-    list of Path
+    list of Mapped
         The maps, in the order of the scenes.
     """
     found, folder = find_scenes(sources), Path(out_dir)
@@ -146,7 +155,56 @@ def map_many(
             f"{len(failures)} of {len(found)} scenes could not be mapped, the others are done:"
             f"{listed}"
         )
-    return outs
+    return [plan.mapped for plan in plans]
+
+
+def map_on(
+    where: str | os.PathLike[str] | None,
+    model: SceneModel,
+    sources: Sequence[str],
+    *,
+    out: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str] | None = None,
+    probabilities: str | os.PathLike[str] | None = None,
+    probability_dtype: str = "float32",
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Do what ``polyad map --cluster WHERE`` asks for.
+
+    Parameters
+    ----------
+    where
+        See `polyad.distributed.cluster.open_cluster`.
+    out_dir : path-like, optional
+        If given, ``out`` is not used and each map is named after its scene.
+    model, sources, out, probabilities, probability_dtype, tile, max_bytes, progress
+        See `map_cluster` and `map_many`.
+
+    Returns
+    -------
+    dict
+        ``maps``, ``pixels`` and ``map_seconds``, the start of a local cluster not counted.
+    """
+    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "progress": progress}
+    if out_dir is None and len(sources) > 1:
+        raise InputError(f"{len(sources)} scenes need a folder for their maps; add --out-dir maps")
+    if out_dir is not None and probabilities is not None:
+        raise InputError("--probabilities names one file; map the scenes one by one to have them")
+    with open_cluster(where) as client:
+        started = time.perf_counter()
+        if out_dir is None:
+            shares = {"probabilities": probabilities, "probability_dtype": probability_dtype}
+            maps = [map_cluster(model, sources[0], out, client=client, **shares, **options)]
+        else:
+            maps = map_many(model, sources, out_dir, client=client, **options)
+        seconds = time.perf_counter() - started
+    return {
+        "maps": [str(found.path) for found in maps],
+        "pixels": sum(found.pixels for found in maps),
+        "map_seconds": round(seconds, 4),
+    }
 
 
 class _Job:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import xarray as xr
@@ -22,6 +22,13 @@ from polyad.scene.readers import open_scene, split_key
 from polyad.scene.tiles import Tile
 
 AnySource = str | os.PathLike[str] | xr.DataArray
+
+
+class Mapped(NamedTuple):
+    """A finished map."""
+
+    path: Path
+    pixels: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,11 @@ class ScenePlan:
         """What to call the scene in a message."""
         where = self.source.where
         return where if isinstance(where, str) else str(self.scene.encoding.get("source", "scene"))
+
+    @property
+    def mapped(self) -> Mapped:
+        """What is there when it is done."""
+        return Mapped(self.out, self.scene.sizes["y"] * self.scene.sizes["x"])
 
 
 def plan_scene(
