@@ -1,0 +1,211 @@
+"""The paper's four tables, and those it does not have, made from results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polyad.experiments import paper
+from polyad.experiments.models import MODELS, RANKS
+from polyad.experiments.results import Results, Summary
+from polyad.experiments.statistics import Comparison, holm
+from polyad.experiments.tables import Cell, Table, signed
+from polyad.scene.known import KNOWN_SCENES
+
+COMPARED = (*RANKS, "cnn")
+NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
+SHAPES = {name: (row.shape[2], len(row.class_names)) for name, row in KNOWN_SCENES.items()}
+
+
+def scene_title(name: str) -> str:
+    """Return a scene's name for a heading; a stand-in keeps the name that says so."""
+    return KNOWN_SCENES[name].title if name in KNOWN_SCENES else name
+
+
+def accuracy_table(
+    results: Results,
+    scenes: Sequence[str],
+    *,
+    name: str,
+    title: str,
+    noise: str,
+    samples: int,
+    missing: Mapping[str, str],
+    note: str = "",
+    models: Sequence[str] = COMPARED,
+    runs: int = paper.RUNS,
+) -> Table:
+    """Return accuracies after 50 epochs and after the last, as the paper's Tables 1 and 4.
+
+    ``missing`` has the scenes that were not on the machine; their cells say so.
+    """
+    last = _last_epoch(results, scenes, samples, noise)
+    rows: list[tuple[str | Cell, ...]] = []
+    for epoch in sorted({min(50, last), last}):
+        for model in models:
+            cells = []
+            for scene in scenes:
+                values = results.accuracies(scene, model, samples, noise, epoch)
+                theirs = paper.reported(scene, model, samples, noise, epoch)
+                absent = "scene not there" if scene in missing else "not run"
+                cells.append(Cell(Summary.of(values), theirs, absent, runs))
+            rows.append((f"{MODELS[model].title}, {epoch} epochs", *cells))
+    return Table(name, title, ("", *map(scene_title, scenes)), tuple(rows), note)
+
+
+def parameter_table(scenes: Sequence[str], results: Results) -> Table:
+    """Return Table 2: trainable parameters, by formula and as the fitted models counted them."""
+    rows: list[tuple[str | Cell, ...]] = []
+    for model in COMPARED:
+        texts = []
+        for scene in scenes:
+            if scene not in SHAPES:
+                texts.append("")
+                continue
+            count = expected_parameters(model, *SHAPES[scene])
+            printed = paper.reported_parameters(scene, model)
+            counted = {r.parameters for n in (10, 50) for r in results.runs(scene, model, n)}
+            suffix = "" if printed is None else f" (paper ~{printed}K)"
+            if counted and counted != {count}:
+                suffix += f", but counted {sorted(counted)}"
+            texts.append(f"{count:,}{suffix}")
+        rows.append((MODELS[model].title, *texts))
+    note = (
+        "Without biases for the Rank-R networks and with them for the CNN, as the paper counts. "
+        "The paper prints about 10K for Rank-1 on Pavia University, where its formula gives 9,150."
+    )
+    columns = ("", *map(scene_title, scenes))
+    return Table("table-2", "Table 2: trainable parameters", columns, tuple(rows), note)
+
+
+def expected_parameters(model: str, bands: int, classes: int, window: int = 5) -> int:
+    """Return the parameters of a model, by the paper's formula.
+
+    Examples
+    --------
+    >>> expected_parameters("rank-1", 200, 16), expected_parameters("cnn", 103, 9)
+    (16950, 567759)
+    """
+    if model == "cnn":
+        left = (window - 4) ** 2
+        first, second = 9 * bands * 150 + 150, 9 * 150 * 300 + 300
+        return first + second + (300 * left + 1) * 75 + 76 * classes
+    rank = int(MODELS[model].settings["rank"])
+    return rank * 75 * (2 * window + bands) + 75 * classes
+
+
+def significance_table(
+    results: Results, scene: str, noise: str, last: int, samples: Sequence[int] = paper.SAMPLES
+) -> Table:
+    """Return Table 3 of one scene: each Rank-R network against the CNN, with the path taken."""
+    found: list[tuple[str, int, int, Comparison]] = []
+    gaps: list[tuple[str | Cell, ...]] = []
+    for epoch in sorted({min(50, last), last}):
+        for n in samples:
+            for model in RANKS:
+                got = results.compare(scene, model, "cnn", n, noise, epoch)
+                if got is None:
+                    label = f"{MODELS[model].title}, {n} per class, {epoch} epochs"
+                    gaps.append(
+                        (label, "not run", _theirs(scene, model, n, noise, epoch), *[""] * 3)
+                    )
+                else:
+                    found.append((model, n, epoch, got))
+    corrected = holm([got.p for *_, got in found])
+    rows: list[tuple[str | Cell, ...]] = []
+    for (model, n, epoch, got), fair in zip(found, corrected, strict=True):
+        effect = got.effect
+        better = "Rank-R" if effect.value > 0 else "CNN"
+        rows.append(
+            (
+                f"{MODELS[model].title}, {n} per class, {epoch} epochs",
+                f"{got.p:.3g}{f', {better} better' if got.significant else ''}",
+                _theirs(scene, model, n, noise, epoch),
+                f"{fair:.3g}",
+                f"{effect.name} {signed(effect.value, 2)} "
+                f"[{signed(effect.low, 2)}, {signed(effect.high, 2)}]",
+                "; ".join(got.path),
+            )
+        )
+    title = f"Table 3: Rank-R against CNN, {scene_title(scene)}, {NOISES[noise]}"
+    note = (
+        "Path as in the paper: Shapiro-Wilk on both; if normal, Levene, then Student or Welch; "
+        "else Mann-Whitney. Holm's correction over all rows of this table. The effect is positive "
+        "where the Rank-R network is better, with its 95 % interval."
+    )
+    columns = ("null hypothesis: same as CNN", "p", "p in the paper", "p by Holm", "effect", "path")
+    suffix = "" if noise == "none" else f"-{noise}"
+    return Table(f"table-3-{scene}{suffix}", title, columns, (*rows, *gaps), note)
+
+
+def honesty_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table:
+    """Return what the paper does not show: other scores, no-overlap, last against best epoch."""
+    rows: list[tuple[str | Cell, ...]] = []
+    for noise, words in NOISES.items():
+        for n in results.samples(scene):
+            for model in MODELS:
+                if not results.runs(scene, model, n, noise):
+                    continue
+                values = {
+                    name: results.scores(scene, model, n, noise, name)
+                    for name in ("oa", "oa_no_overlap", "aa", "kappa")
+                }
+                best = results.best(scene, model, n, noise)
+                rows.append(
+                    (
+                        f"{MODELS[model].title}, {n} per class, {words}",
+                        Cell(Summary.of(values["oa"]), wanted=runs),
+                        Cell(Summary.of(best), wanted=runs, absent="has no epochs"),
+                        Cell(Summary.of(values["oa_no_overlap"]), wanted=runs),
+                        Cell(Summary.of(values["aa"]), wanted=runs),
+                        Cell(Summary.of(values["kappa"]), wanted=runs, digits=3),
+                    )
+                )
+    note = (
+        "After the last epoch. Best: the best of the evaluated epochs, chosen by looking at the "
+        "test pixels, as the published code prints it. No overlap: test pixels whose window shares "
+        "no pixel with any training window."
+    )
+    columns = ("", "overall accuracy", "best epoch", "no overlap", "average accuracy", "kappa")
+    title = f"What the paper does not show, {scene_title(scene)}"
+    return Table(f"scores-{scene}", title, columns, tuple(rows), note)
+
+
+def time_table(results: Results, scene: str) -> Table:
+    """Return how long a run of each model took."""
+    rows: list[tuple[str | Cell, ...]] = []
+    for n in results.samples(scene):
+        for model in MODELS:
+            found = [r for noise in NOISES for r in results.runs(scene, model, n, noise)]
+            if not found:
+                continue
+            fit = [r.seconds["fit"] for r in found]
+            seen = [r.seconds["evaluate"] for r in found]
+            each = 1000 * sum(fit) / sum(r.protocol.epochs for r in found)
+            rows.append(
+                (
+                    f"{MODELS[model].title}, {n} per class",
+                    f"{len(found)}",
+                    f"{sum(fit) / len(fit):.1f}",
+                    f"{each:.1f}" if MODELS[model].iterative else "",
+                    f"{sum(seen) / len(seen):.1f}",
+                )
+            )
+    columns = ("", "runs", "seconds to fit", "ms per epoch", "seconds to evaluate")
+    note = "Mean of the runs, one thread each, on a machine that did other work beside it."
+    return Table(f"times-{scene}", f"Time, {scene_title(scene)}", columns, tuple(rows), note)
+
+
+def _theirs(scene: str, model: str, samples: int, noise: str, epoch: int) -> str:
+    found = paper.reported_p(scene, model, samples, epoch) if noise == "none" else None
+    return "" if found is None else f"{found:.3f}"
+
+
+def _last_epoch(results: Results, scenes: Sequence[str], samples: int, noise: str) -> int:
+    """Return how many epochs the runs have; the paper's number where there are none."""
+    found = [
+        r.protocol.epochs
+        for scene in scenes
+        for model in COMPARED
+        for r in results.runs(scene, model, samples, noise)
+    ]
+    return max(found, default=max(paper.EPOCHS))

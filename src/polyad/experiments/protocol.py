@@ -1,0 +1,124 @@
+"""What one run is: a frozen set of settings, whose hash names the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from polyad.errors import InputError
+from polyad.experiments.models import MODELS, known_model
+
+NOISES = ("none", "pixel", "band-offset")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One run of one cell: scene, model, labels, noise, seed.
+
+    The seed draws the training pixels, the noise and the model's start, so that all models of one
+    seed are trained and tested on the same pixels of the same image.
+
+    Attributes
+    ----------
+    scene : str
+        A known scene or a stand-in.
+    model : str
+        A key of `polyad.experiments.models.MODELS`.
+    samples_per_class : int
+        The paper's alpha; a class that has no more pixels than that trains with half of them.
+    noise : {"none", "pixel", "band-offset"}
+    epochs, seed : int
+    noise_level : float
+        Deviation of the noise as a share of each band's maximum.
+    window : int
+        Side of the patch.
+    border : {"drop", "reflect"}
+        The published code drops pixels whose window leaves the scene.
+
+    Examples
+    --------
+    >>> run = Protocol("indian-pines", "rank-1", samples_per_class=10)
+    >>> run.cell
+    'indian-pines_rank-1_10_none'
+    >>> run.key == Protocol("indian-pines", "rank-1", samples_per_class=10, seed=1).key
+    False
+    """
+
+    scene: str
+    model: str
+    samples_per_class: int
+    noise: str = "none"
+    epochs: int = 500
+    seed: int = 0
+    noise_level: float = 0.2
+    window: int = 5
+    border: str = "drop"
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that decides the outcome, the model's own settings among it."""
+        return asdict(self) | {"model_settings": dict(known_model(self.model).settings)}
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits that change with any setting."""
+        text = json.dumps(self.settings(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def cell(self) -> str:
+        """Name of the table's cell this run belongs to: all but seed and epochs."""
+        return f"{self.scene}_{self.model}_{self.samples_per_class}_{self.noise}"
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Protocol:
+        """Return the protocol of `settings`; the model's own settings are left to the hash."""
+        return cls(**{name: v for name, v in settings.items() if name != "model_settings"})
+
+
+def check_choice(what: str, name: str, known: Sequence[str]) -> None:
+    """Refuse a name that is not known, and list those that are."""
+    if name not in known:
+        raise InputError(f"{name!r} is no known {what}; known are {', '.join(known)}")
+
+
+def plan_runs(
+    scenes: Sequence[str],
+    models: Sequence[str],
+    samples_per_class: Sequence[int],
+    noises: Sequence[str],
+    runs: int,
+    epochs: int,
+) -> list[Protocol]:
+    """Return the runs of a table, cell by cell, the seeds of a cell together.
+
+    Parameters
+    ----------
+    scenes, models, noises : sequence of str
+    samples_per_class : sequence of int
+    runs, epochs : int
+
+    Examples
+    --------
+    >>> plan = plan_runs(["indian-pines"], ["rank-1", "cnn"], [10], ["none"], runs=2, epochs=5)
+    >>> [(p.model, p.seed) for p in plan]
+    [('rank-1', 0), ('rank-1', 1), ('cnn', 0), ('cnn', 1)]
+    """
+    for model in models:
+        check_choice("model", model, tuple(MODELS))
+    for noise in noises:
+        check_choice("noise", noise, NOISES)
+    for what, value in [("epochs", epochs), *(("samples_per_class", n) for n in samples_per_class)]:
+        if value < 1:
+            raise InputError(f"{what} must be at least 1, got {value}")
+    if runs < 0:
+        raise InputError(f"runs must not be negative, got {runs}; 0 writes the report alone")
+    cells = product(scenes, noises, samples_per_class, models)
+    return [
+        Protocol(scene, model, n, noise, epochs, seed)
+        for scene, noise, n, model in cells
+        for seed in range(runs)
+    ]

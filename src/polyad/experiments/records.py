@@ -1,0 +1,241 @@
+"""One JSON line per run, whole or absent: what was asked, and what came out.
+
+The runs of one cell share a file ``<cell>.jsonl``. It is written beside its place and renamed, so
+that a process killed at any moment leaves either the old lines or the old lines and the new one.
+A line that cannot be read (a hand's edit, a bad disk) is reported with its number and set aside in
+``<cell>.jsonl.broken``; its run is then simply done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyad.atomic import replacing
+from polyad.experiments.protocol import Protocol
+
+PER = 10_000  # accuracies of a curve are stored as integers: 6512 is 65.12 %
+
+
+class BrokenRecordWarning(UserWarning):
+    """A line of a record file could not be read and was set aside."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Outcome of one run.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    key : str
+        The protocol's hash when it was run.
+    epochs : tuple of (first, last, step)
+        The epochs after which the test pixels were classified; empty for a model without epochs.
+    curve : tuple of int
+        Overall accuracy after each of them, in hundredths of a percent.
+    scores : dict
+        By epoch (as text; "50" and the last): ``oa``, ``aa``, ``kappa``, ``oa_no_overlap``.
+    n_train, n_test, n_test_no_overlap, parameters : int
+        Parameters as Table 2 counts them: without biases for Rank-R, with them for the others.
+    seconds : dict
+        ``fit`` and ``evaluate``.
+    versions : dict
+    settings : dict
+        The protocol with the model's own settings, as hashed.
+    """
+
+    protocol: Protocol
+    key: str
+    epochs: tuple[tuple[int, int, int], ...]
+    curve: tuple[int, ...]
+    scores: dict[str, dict[str, float | None]]
+    n_train: int
+    n_test: int
+    n_test_no_overlap: int
+    parameters: int
+    seconds: dict[str, float]
+    versions: dict[str, str]
+    settings: dict[str, Any]
+
+    @property
+    def final(self) -> dict[str, float | None]:
+        """Scores after the last epoch."""
+        return self.scores[str(self.protocol.epochs)]
+
+    @property
+    def curve_epochs(self) -> list[int]:
+        """The epochs of the curve, one by one."""
+        return unfold(self.epochs)
+
+    def accuracies(self) -> NDArray[np.float64]:
+        """Return the curve in percent, shape (number of evaluated epochs,)."""
+        return np.asarray(self.curve, dtype=np.float64) * (100 / PER)
+
+    def accuracy_at(self, epoch: int) -> float | None:
+        """Return the overall accuracy (%) after ``epoch``; None if it was not evaluated then.
+
+        A model without epochs has one accuracy, whatever the epoch.
+        """
+        if not self.curve:
+            return 100 * float(self.final["oa"] or 0.0)
+        epochs = self.curve_epochs
+        return self.curve[epochs.index(epoch)] * (100 / PER) if epoch in epochs else None
+
+    def to_line(self) -> str:
+        """Return the record as one line of JSON, without its end."""
+        row = {
+            "key": self.key,
+            "settings": self.settings,
+            "epochs": self.epochs,
+            "curve": self.curve,
+            "scores": self.scores,
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "n_test_no_overlap": self.n_test_no_overlap,
+            "parameters": self.parameters,
+            "seconds": self.seconds,
+            "versions": self.versions,
+        }
+        return json.dumps(row, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_line(cls, line: str) -> Record:
+        """Read what `to_line` wrote; raise ValueError, KeyError or TypeError if it is not whole."""
+        row = json.loads(line)
+        epochs = tuple((int(a), int(b), int(c)) for a, b, c in row["epochs"])
+        curve = tuple(int(v) for v in row["curve"])
+        if len(unfold(epochs)) != len(curve):
+            raise ValueError(f"{len(curve)} accuracies for {len(unfold(epochs))} epochs")
+        protocol = Protocol.from_settings(row["settings"])
+        if str(protocol.epochs) not in row["scores"]:
+            raise ValueError(f"no scores after epoch {protocol.epochs}")
+        plain = ("n_train", "n_test", "n_test_no_overlap", "parameters")
+        return cls(
+            protocol,
+            str(row["key"]),
+            epochs,
+            curve,
+            row["scores"],
+            **{name: int(row[name]) for name in plain},
+            seconds=row["seconds"],
+            versions=row["versions"],
+            settings=row["settings"],
+        )
+
+
+def fold(epochs: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+    """Write increasing epochs as runs of (first, last, step).
+
+    Examples
+    --------
+    >>> fold([1, 2, 3, 5, 10, 15, 17])
+    ((1, 3, 1), (5, 15, 5), (17, 17, 1))
+    """
+    runs: list[tuple[int, int, int]] = []
+    left = list(epochs)
+    while left:
+        step = left[1] - left[0] if len(left) > 1 else 1
+        size = 1
+        while size < len(left) and left[size] - left[size - 1] == step:
+            size += 1
+        if size == 2 and len(left) > 2:  # rather the start of the next run than a run of two
+            size, step = 1, 1
+        runs.append((left[0], left[size - 1], step))
+        left = left[size:]
+    return tuple(runs)
+
+
+def unfold(runs: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Undo `fold`."""
+    return [epoch for first, last, step in runs for epoch in range(first, last + 1, step)]
+
+
+class RecordStore:
+    """The records of a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def append(self, record: Record) -> None:
+        """Add one record to its cell's file; on return it is on the disk."""
+        path = self._path(record.protocol.cell)
+        with _locked(path):
+            old = path.read_text() if path.exists() else ""
+            if old and not old.endswith("\n"):  # a line somebody else left open stays one line
+                old += "\n"
+            with replacing(path) as part:
+                part.write_text(old + record.to_line() + "\n")
+
+    def load(self) -> list[Record]:
+        """Return all whole records; set broken lines aside, with a warning that names each."""
+        files = sorted(self.folder.glob("*.jsonl"))
+        return [record for path in files for record in self._load_file(path)]
+
+    def keys(self) -> set[str]:
+        """Return the names of the runs that are there."""
+        return {record.key for record in self.load()}
+
+    def _load_file(self, path: Path) -> list[Record]:
+        lines = path.read_text(errors="replace").splitlines()
+        good, broken = [], []
+        for number, line in enumerate(lines, start=1):
+            try:
+                good.append((Record.from_line(line), line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                why = f"{type(error).__name__}: {error}"
+                broken.append((number, line, why))
+        if broken:
+            self._set_aside(path, broken)
+        return [record for record, _ in good]
+
+    def _set_aside(self, path: Path, broken: list[tuple[int, str, str]]) -> None:
+        aside = path.with_name(path.name + ".broken")
+        with _locked(path):
+            bad = {line for _, line, _ in broken}
+            kept = path.read_text(errors="replace").splitlines()
+            before = aside.read_text() if aside.exists() else ""
+            with replacing(aside) as part:  # first the copy, then the removal
+                part.write_text(before + "".join(f"{line}\n" for _, line, _ in broken))
+            with replacing(path) as part:
+                part.write_text("".join(f"{line}\n" for line in kept if line not in bad))
+        for number, _, why in broken:
+            warnings.warn(
+                f"{path}, line {number} is no whole record ({why}); it was set aside in "
+                f"{aside.name}, and its run will be done again",
+                BrokenRecordWarning,
+                stacklevel=4,
+            )
+
+    def _path(self, cell: str) -> Path:
+        return self.folder / f"{cell}.jsonl"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from rewriting ``path`` at the same time, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - Windows
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

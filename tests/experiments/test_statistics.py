@@ -1,0 +1,100 @@
+"""The path of tests, Holm's correction and effect sizes, on cases with known answers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from polyad.errors import InputError
+from polyad.experiments.statistics import cliffs_delta, compare, hedges_g, holm
+
+# Normal scores: as normal as ten numbers can be.
+NORMAL = stats.norm.ppf((np.arange(10) + 0.5) / 10)
+SKEWED = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 50.0])
+
+
+def test_normal_samples_of_equal_spread_take_students_test():
+    got = compare(NORMAL, NORMAL + 1)
+    assert got.test == "Student"
+    assert got.p == pytest.approx(stats.ttest_ind(NORMAL, NORMAL + 1).pvalue)
+    assert [step.split(" p=")[0] for step in got.path] == [
+        "Shapiro-Wilk first",
+        "Shapiro-Wilk second",
+        "Levene",
+        "Student",
+    ]
+
+
+def test_normal_samples_of_unequal_spread_take_welchs_test():
+    got = compare(NORMAL, 10 * NORMAL + 30)
+    assert got.test == "Welch"
+    assert got.p == pytest.approx(stats.ttest_ind(NORMAL, 10 * NORMAL + 30, equal_var=False).pvalue)
+    assert got.significant
+
+
+def test_a_sample_that_is_not_normal_takes_mann_whitney():
+    got = compare(NORMAL, SKEWED)
+    assert got.test == "Mann-Whitney"
+    assert got.effect.name == "Cliff's delta"
+    assert got.path[-1].startswith("Mann-Whitney")
+
+
+def test_constant_samples_are_not_normal_and_do_not_fail():
+    got = compare([1.0] * 5, [1.0] * 5)
+    assert got.test == "Mann-Whitney"
+    assert got.p == 1.0
+    assert "first sample constant" in got.path
+
+
+def test_two_runs_are_too_few():
+    with pytest.raises(InputError, match="at least 3"):
+        compare([1, 2], [1, 2, 3])
+
+
+def test_holm_by_hand():
+    # sorted 0.01*4, 0.02*3, 0.03*2, 0.04*1, then made monotone
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_hedges_g_by_hand():
+    # means 3 and 5, pooled deviation 1.5811, J = 1 - 3 / 31
+    got = hedges_g([1, 2, 3, 4, 5], [3, 4, 5, 6, 7])
+    assert got.value == pytest.approx(-2 / 2.5**0.5 * (1 - 3 / 31))
+    assert got.low < got.value < got.high
+
+
+def test_interval_of_hedges_g_holds_the_truth_about_95_times_in_100():
+    rng = np.random.default_rng(0)
+    shrink = 1 - 3 / (4 * 18 - 1)
+    hits = 0
+    for _ in range(200):
+        got = hedges_g(rng.normal(1.0, 1, 10), rng.normal(0, 1, 10))
+        hits += got.low <= shrink * 1.0 <= got.high
+    assert 180 <= hits <= 199
+
+
+def test_effects_change_their_sign_with_the_order():
+    a, b = NORMAL, 2 * NORMAL + 1
+    for effect in (hedges_g, cliffs_delta):
+        one, other = effect(a, b), effect(b, a)
+        assert one.value == pytest.approx(-other.value)
+        assert one.low == pytest.approx(-other.high, abs=1e-4)
+
+
+def test_cliffs_delta_by_hand():
+    got = cliffs_delta([1, 2, 3], [2, 3, 4])  # 1 pair larger, 6 smaller, 2 equal
+    assert got.value == pytest.approx(-5 / 9)
+    assert -1 <= got.low < got.value < got.high <= 1
+
+
+def test_cliffs_delta_of_samples_apart_is_one_with_a_one_sided_interval():
+    got = cliffs_delta(np.arange(10) + 100.0, np.arange(10.0))
+    assert got.value == got.high == 1.0
+    assert 0.4 < got.low < 0.5  # (10 - 1.96^2) / (10 + 1.96^2)
+
+
+def test_a_huge_effect_has_a_finite_interval():
+    got = hedges_g(NORMAL + 500, NORMAL)
+    assert np.isfinite([got.low, got.high]).all()
+    assert got.low < got.value < got.high
