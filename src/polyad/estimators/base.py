@@ -232,9 +232,9 @@ class RankREstimator(BaseEstimator):
         start = "unit-variance" if self.start == "data" else self.start
         network = RankRNet(
             problem.x.shape[1:],
-            self.hidden,
+            int(self.hidden),
             problem.target.shape[1],
-            self.rank,
+            int(self.rank),
             self.activation,
             hidden_bias=self.hidden_bias,
             start=start,  # type: ignore[arg-type]

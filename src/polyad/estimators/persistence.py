@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,13 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
     check_is_fitted(model, "network_")
     tensors = {f"network.{k}": v.cpu().contiguous() for k, v in _state(model.network_).items()}
     tensors |= {name: torch.from_numpy(np.asarray(a)) for name, a in _arrays(model).items()}
-    header = json.dumps(_header(model, dict(about or {})), sort_keys=True)
+    described = _header(model, dict(about or {}))
+    try:
+        header = json.dumps(described, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"about must hold what JSON can: numbers, strings, lists, mappings ({error})"
+        ) from error
     metadata = {"polyad": header, "sha256": _digest(header, tensors)}
     with replacing(path) as part:
         part.write_bytes(to_bytes(tensors, metadata))
@@ -102,10 +109,10 @@ def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
     path = Path(path)
     header, tensors = _read(path)
     try:
-        return _rebuild(path, header, tensors), header["about"]
+        return _rebuild(path, header, tensors), dict(header["about"])
     except PolyadError as error:
         raise ModelFileError(f"{path} describes no valid model: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # a header is written by anybody: whatever it breaks is its fault
         raise ModelFileError(
             f"{path} has a header that does not describe a model ({error!r}); get the file again"
         ) from error
@@ -117,7 +124,7 @@ def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
 def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
     layer, output = model.network_.hidden, model.network_.output
     parameters = model.get_params(deep=False)
-    if not isinstance(parameters["random_state"], int | None):
+    if not isinstance(parameters["random_state"], Integral | None):
         parameters["random_state"] = None  # a RandomState has moved on; it cannot be written down
     if isinstance(parameters.get("class_weight"), dict):
         pairs = [[_plain(k), float(v)] for k, v in parameters["class_weight"].items()]
@@ -136,6 +143,7 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
             "start": layer.start,
             "dtype": str(output.weight.dtype).removeprefix("torch."),
         },
+        "scaler_mode": None if model.scaler_ is None else int(model.scaler_.mode),
         "history": {k: [float(v) for v in values] for k, values in vars(model.history_).items()},
         "feature_names": [str(n) for n in getattr(model, "feature_names_in_", [])],
         "about": about,
@@ -147,7 +155,7 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
         },
     }
     if isinstance(model, RankRClassifier):
-        kind = model.classes_.dtype
+        kind = _class_type(model.classes_.dtype)
         values = [_plain(c) for c in model.classes_.tolist()]
         header["classes"] = {"dtype": "object" if kind.hasobject else kind.str, "values": values}
     elif isinstance(model, RankRRegressor):
@@ -179,6 +187,12 @@ def _plain(value: Any) -> Any:
     )
 
 
+def _class_type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    if kind.kind not in "biufUO":
+        raise InputError(f"classes of type {kind} cannot be kept in a model file; use strings")
+    return kind
+
+
 def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(header.encode())
     for name in sorted(tensors):
@@ -195,12 +209,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return header and tensors of an undamaged file."""
     try:
         with path.open("rb") as file:
-            start = file.read(2)
+            start = file.read(9)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     if not start:
         raise ModelFileError(f"{path} is empty (0 bytes); a model file holds a header and weights")
-    if start[:1] == b"\x80" or start == b"PK":
+    # A safetensors header opens after eight bytes of length, which may look like anything
+    if start[8:] != b"{" and (start[:1] == b"\x80" or start[:2] == b"PK"):
         raise ModelFileError(
             f"{path} is a pickle or an archive, which polyad never opens since it could run code; "
             "save the model with polyad.save"
@@ -208,13 +223,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as content:
             metadata = content.metadata() or {}
-            tensors = {name: content.get_tensor(name).clone() for name in content.keys()}  # noqa: SIM118
+            if "polyad" not in metadata:
+                raise ModelFileError(f"{path} is a safetensors file, but not one that polyad wrote")
+            tensors = {name: _tensor(content, name) for name in content.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(
             f"{path} is truncated, damaged or no model file ({error}); get the file again"
         ) from error
-    if "polyad" not in metadata:
-        raise ModelFileError(f"{path} is a safetensors file, but not one that polyad wrote")
     if metadata.get("sha256") != _digest(metadata["polyad"], tensors):
         raise ModelFileError(
             f"{path} is damaged: header and weights do not match their checksum; get it again"
@@ -222,13 +237,21 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         header = json.loads(metadata["polyad"])
         newest = int(header["format"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} has a header that is not JSON of ours") from error
     if newest > FORMAT:
         raise ModelFileError(
             f"{path} has model format {newest}, this polyad reads up to {FORMAT}; upgrade polyad"
         )
     return header, tensors
+
+
+def _tensor(content: Any, name: str) -> Tensor:
+    """Read one tensor into memory of its own; polyad writes two types only."""
+    kind = content.get_slice(name).get_dtype()
+    if kind not in ("F32", "F64"):
+        raise ValueError(f"tensor {name!r} is of type {kind}, wanted F32 or F64")
+    return content.get_tensor(name).clone()
 
 
 def _rebuild(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator:
@@ -245,20 +268,30 @@ def _rebuild(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> 
         model.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
     model.history_ = History(**header["history"])
     model.n_iter_ = len(model.history_)
-    model.scaler_ = _scaler(path, parameters["standardize"], model.sample_shape_, tensors)
+    model.scaler_ = _scaler(path, header["scaler_mode"], model.sample_shape_, tensors)
     n_outputs = header["network"]["n_outputs"]
     if isinstance(model, RankRClassifier):
-        model.classes_ = np.asarray(header["classes"]["values"], dtype=header["classes"]["dtype"])
+        model.classes_ = _classes(header["classes"])
         if len(model.classes_) != n_outputs:
             raise ModelFileError(
                 f"{path} names {len(model.classes_)} classes for {n_outputs} outputs"
             )
     elif isinstance(model, RankRRegressor):
         model._one_target = header["one_target"]
-        for name in ("mean", "scale"):
-            values = _finite(path, tensors, f"target.{name}", (n_outputs,))
-            setattr(model, f"target_{name}_", values.numpy())
+        model.target_mean_ = _finite(path, tensors, "target.mean", (n_outputs,)).numpy()
+        model.target_scale_ = _positive(path, tensors, "target.scale", (n_outputs,))
+    if tensors:
+        raise ModelFileError(f"{path} holds tensors that its header has no place for: {[*tensors]}")
     return model
+
+
+def _classes(classes: dict[str, Any]) -> Any:
+    kind = _class_type(np.dtype(classes["dtype"]))
+    # Strings are as wide as the longest of them, not as wide as the header claims
+    values = np.asarray(classes["values"], dtype=str if kind.kind == "U" else kind)
+    if values.ndim != 1 or len(set(values.tolist())) != len(values):
+        raise ValueError("classes are not distinct single values")
+    return values
 
 
 def _network(path: Path, shape: dict[str, Any], tensors: dict[str, Tensor]) -> RankRNet:
@@ -281,7 +314,7 @@ def _scaler(
     scaler = ModeStandardScaler(mode)
     size = (shape[mode],)
     scaler.mean_ = _finite(path, tensors, "scaler.mean", size).numpy()
-    scaler.scale_ = _finite(path, tensors, "scaler.scale", size).numpy()
+    scaler.scale_ = _positive(path, tensors, "scaler.scale", size)
     scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
     return scaler
 
@@ -293,10 +326,10 @@ def _finite(
     shape: tuple[int, ...],
     dtype: torch.dtype = torch.float64,
 ) -> Tensor:
-    """Return the named tensor if it is what the header promises."""
+    """Take the named tensor out of ``tensors`` if it is what the header promises."""
     if name not in tensors:
         raise ModelFileError(f"{path} lacks the tensor {name!r}; get the file again")
-    tensor = tensors[name]
+    tensor = tensors.pop(name)
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ModelFileError(
             f"{path}: tensor {name!r} should be {shape} of {dtype} by the header, "
@@ -305,3 +338,10 @@ def _finite(
     if not bool(torch.isfinite(tensor).all()):
         raise ModelFileError(f"{path}: tensor {name!r} holds NaN or infinite values; fit again")
     return tensor
+
+
+def _positive(path: Path, tensors: dict[str, Tensor], name: str, shape: tuple[int, ...]) -> Any:
+    values = _finite(path, tensors, name, shape).numpy()
+    if (values <= 0).any():
+        raise ModelFileError(f"{path}: tensor {name!r} holds scales that are not above 0")
+    return values

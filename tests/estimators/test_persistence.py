@@ -1,0 +1,486 @@
+"""The model file: bit-identical round trips, and nothing but `ModelFileError` for bad files."""
+
+import hashlib
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
+from polyad.errors import InputError, ModelFileError, OutputError
+from polyad.estimators import persistence
+from polyad.estimators.persistence import load_with_about
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 2, 3, 4))
+QUICK = {"hidden": 4, "epochs": 3, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return RankRClassifier(rank=2, **QUICK).fit(X, np.arange(24) % 3)
+
+
+@pytest.fixture
+def path(fitted, tmp_path):
+    file = tmp_path / "model.polyad"
+    save(fitted, file, about={"scene": "made"})
+    return file
+
+
+# -- round trips ------------------------------------------------------------------------------
+
+LABELS = {
+    "int": np.array([3, 10, -7]),
+    "int8": np.array([3, 10, -7], dtype=np.int8),
+    "uint16": np.array([0, 1, 65535], dtype=np.uint16),
+    "str": np.array(["water", "soil", "été 草"]),
+    "object": np.array(["water", "soil", "tree"], dtype=object),
+    "float": np.array([1.0, 2.0, -3.0]),
+    "bool": np.array([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classifier_comes_back_bit_for_bit(kind, dtype, tmp_path):
+    x, y = X.astype(dtype), LABELS[kind][np.arange(24) % 3]
+    model = RankRClassifier(rank=2, **QUICK).fit(x, y)
+    save(model, tmp_path / "m.polyad")
+    again = load(tmp_path / "m.polyad")
+    assert again.classes_.dtype.kind == model.classes_.dtype.kind
+    assert list(map(type, again.classes_.tolist())) == list(map(type, model.classes_.tolist()))
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        np.testing.assert_array_equal(getattr(again, method)(x), getattr(model, method)(x))
+    assert again.predict_proba(x).dtype == model.predict_proba(x).dtype
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("targets", [(), (1,), (3,)])
+def test_regressor_comes_back_bit_for_bit(dtype, targets, tmp_path):
+    x, y = X.astype(dtype), RNG.normal(5, 3, size=(24, *targets))
+    model = RankRRegressor(**QUICK).fit(x, y)
+    save(model, tmp_path / "m.polyad")
+    again = load(tmp_path / "m.polyad")
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    assert again.predict(x).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"standardize": None},
+        {"standardize": 0},
+        {"hidden_bias": False, "activation": "relu"},
+        {"solver": "alternating", "start": "xavier"},
+        {"class_weight": "balanced"},
+        {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}},
+        {"class_weight": {np.int64(0): 1, np.int64(1): 2, np.int64(2): 3}},
+        {"early_stopping": True, "validation_fraction": 0.25},
+        {"rank": np.int64(2), "hidden": np.int32(4), "random_state": np.int64(5)},
+        {"learning_rate": np.float32(0.01), "batch_size": None, "patience": None},
+    ],
+)
+def test_every_setting_and_the_history_come_back(settings, tmp_path):
+    model = RankRClassifier(**(QUICK | settings)).fit(X, np.arange(24) % 3)
+    save(model, tmp_path / "m.polyad")
+    again = load(tmp_path / "m.polyad")
+    assert again.get_params() == model.get_params()
+    assert again.history_ == model.history_
+    assert again.n_iter_ == model.n_iter_
+    assert again.sample_shape_ == model.sample_shape_
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (2, 2, 2, 3)])
+def test_samples_of_every_order_come_back(shape, tmp_path):
+    x = RNG.normal(size=(20, *shape))
+    model = RankRClassifier(**QUICK).fit(x, np.arange(20) % 2)
+    save(model, tmp_path / "m.polyad")
+    again = load(tmp_path / "m.polyad")
+    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+    assert again.n_features_in_ == model.n_features_in_
+
+
+def test_a_loaded_model_can_learn_on(path):
+    model = load(path)
+    model.partial_fit(X, np.arange(24) % 3)
+    assert model.n_iter_ == 4
+    assert model.fit(X, np.arange(24) % 3).n_iter_ == 3
+
+
+def test_a_random_state_object_is_left_out_and_the_rest_kept(tmp_path):
+    model = RankRClassifier(**(QUICK | {"random_state": np.random.RandomState(0)}))
+    save(model.fit(X, np.arange(24) % 3), tmp_path / "m.polyad")
+    assert load(tmp_path / "m.polyad").random_state is None
+
+
+def test_settings_changed_after_the_fit_do_not_change_the_model(fitted, tmp_path):
+    model = pickle.loads(pickle.dumps(fitted)).set_params(standardize=None, rank=7)
+    save(model, tmp_path / "m.polyad")
+    again = load(tmp_path / "m.polyad")
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_about_travels_with_the_model(fitted, tmp_path):
+    about = {"wavelengths": [400.5, 410.0], "names": {"1": "été"}, "n": None}
+    save(fitted, tmp_path / "m.polyad", about=about)
+    assert load_with_about(tmp_path / "m.polyad")[1] == about
+
+
+def test_feature_names_come_back(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X.reshape(24, -1)[:, :3], columns=["a", "b", "c"])
+    model = RankRClassifier(**QUICK).fit(frame, np.arange(24) % 3)
+    save(model, tmp_path / "m.polyad")
+    assert load(tmp_path / "m.polyad").feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_a_header_of_any_length_is_read(fitted, tmp_path):
+    """The first two bytes are a length: it may begin as a pickle or an archive does."""
+    seen = set()
+    for extra in range(0, 400, 8):
+        save(fitted, tmp_path / "m.polyad", about={"pad": "x" * extra})
+        seen.add((tmp_path / "m.polyad").read_bytes()[0])
+        load(tmp_path / "m.polyad")
+    assert 0x80 in seen
+
+
+def test_the_file_is_an_ordinary_safetensors_file(path):
+    assert load_file(path)["network.hidden.factors.0"].shape == (4, 2, 2)
+
+
+# -- what save refuses ------------------------------------------------------------------------
+
+
+def test_save_refuses_what_is_no_model_of_ours(tmp_path):
+    with pytest.raises(InputError, match=r"save wants one of .*got ModeStandardScaler.*joblib"):
+        save(ModeStandardScaler().fit(X), tmp_path / "m.polyad")
+
+
+def test_save_refuses_an_unfitted_model(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        save(RankRClassifier(), tmp_path / "m.polyad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_save_refuses_an_about_that_json_cannot_hold(fitted, tmp_path):
+    with pytest.raises(InputError, match="about must hold what JSON can"):
+        save(fitted, tmp_path / "m.polyad", about={"when": object()})
+
+
+def test_save_refuses_classes_that_are_no_simple_values(tmp_path):
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="M8[D]")
+    model = RankRClassifier(**QUICK).fit(X, np.arange(24) % 2)
+    model.classes_ = days
+    with pytest.raises(InputError, match="use strings"):
+        save(model, tmp_path / "m.polyad")
+    model.classes_ = np.array([(1, 2), "b"], dtype=object)
+    with pytest.raises(InputError, match="numbers and strings only"):
+        save(model, tmp_path / "m.polyad")
+
+
+def test_save_into_a_missing_folder_says_so(fitted, tmp_path):
+    with pytest.raises(OutputError, match="no such folder"):
+        save(fitted, tmp_path / "nowhere" / "m.polyad")
+
+
+def test_a_save_that_fails_half_way_leaves_the_old_file(fitted, path, monkeypatch):
+    before = path.read_bytes()
+
+    def half(tensors, metadata):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(persistence, "to_bytes", half)
+    with pytest.raises(KeyboardInterrupt):
+        save(fitted, path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+# -- damaged files ----------------------------------------------------------------------------
+
+
+def refused(path, content, match=None):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=match):
+        load(path)
+
+
+def test_a_truncated_file_is_refused_at_every_length(path):
+    whole = path.read_bytes()
+    header = 8 + struct.unpack("<Q", whole[:8])[0]
+    lengths = {*range(1, 40), *range(40, header, 29), *range(header, len(whole), 37)}
+    for length in sorted(lengths | {header - 1, header, len(whole) - 1}):
+        refused(path, whole[:length])
+
+
+def test_a_file_with_more_at_its_end_is_refused(path):
+    refused(path, path.read_bytes() + b"more")
+
+
+def test_a_flipped_byte_is_refused_wherever_it_is(path):
+    whole = path.read_bytes()
+    header = 8 + struct.unpack("<Q", whole[:8])[0]
+    rng = np.random.default_rng(1)
+    places = [*range(16), *range(16, header, 7), *range(header, len(whole), 31)]
+    for place in places:
+        flip = bytearray(whole)
+        flip[place] ^= int(rng.integers(1, 256))
+        if _same_model(whole, bytes(flip)):
+            continue  # a space of the padding, say
+        refused(path, bytes(flip))
+
+
+def test_a_flipped_bit_in_the_weights_says_checksum(path):
+    flip = bytearray(path.read_bytes())
+    flip[-1] ^= 1
+    refused(path, bytes(flip), match="do not match their checksum")
+
+
+def _same_model(one, other):
+    """Tell whether two files hold the same header, spaces aside, and the same data."""
+
+    def parts(content):
+        size = struct.unpack("<Q", content[:8])[0]
+        return json.loads(content[8 : 8 + size]), content[8 + size :]
+
+    try:
+        return parts(one) == parts(other)
+    except (ValueError, OverflowError, MemoryError, RecursionError):
+        return False
+
+
+# -- dishonest files: everything below carries a valid checksum -------------------------------
+
+
+def forge(path, change=None, tensors=None, raw=None):
+    """Rewrite the file with a changed header or other tensors, and the checksum to match."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as content:
+        header = json.loads(content.metadata()["polyad"])
+    weights = load_file(path)
+    if change is not None:
+        header = change(header) or header
+    if tensors is not None:
+        tensors(weights)
+    text = json.dumps(header, sort_keys=True) if raw is None else raw
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(weights):
+        tensor = weights[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.view(torch.uint8).numpy().tobytes())
+    save_file(weights, path, {"polyad": text, "sha256": digest.hexdigest()})
+
+
+def setter(*keys, value):
+    def change(header):
+        place = header
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+
+    return change
+
+
+def test_forged_files_carry_a_valid_checksum(path, fitted):
+    forge(path)
+    np.testing.assert_array_equal(load(path).predict_proba(X), fitted.predict_proba(X))
+
+
+LIES = {
+    "shape": setter("network", "in_shape", value=[2, 3, 5]),
+    "order": setter("network", "in_shape", value=[2, 3]),
+    "hidden": setter("network", "hidden", value=5),
+    "rank": setter("network", "rank", value=1),
+    "rank as text": setter("network", "rank", value="2"),
+    "rank zero": setter("network", "rank", value=0),
+    "outputs": setter("network", "n_outputs", value=2),
+    "activation": setter("network", "activation", value="eval"),
+    "bias": setter("network", "hidden_bias", value=False),
+    "start": setter("network", "start", value="nowhere"),
+    "dtype": setter("network", "dtype", value="float32"),
+    "unknown dtype": setter("network", "dtype", value="object"),
+    "extra setting": setter("network", "device", value="cuda"),
+    "too few classes": setter("classes", "values", value=[0, 1]),
+    "same class twice": setter("classes", "values", value=[0, 1, 1]),
+    "nested classes": setter("classes", "values", value=[[0], [1], [2]]),
+    "class out of range": setter("classes", value={"dtype": "|u1", "values": [0, 1, 300]}),
+    "class type": setter("classes", "dtype", value="V100000000"),
+    "class type list": setter("classes", "dtype", value=[["a", "i4"]]),
+    "class type nonsense": setter("classes", "dtype", value="nonsense"),
+    "mode": setter("scaler_mode", value=9),
+    "mode as text": setter("scaler_mode", value="x"),
+    "kind": setter("kind", value="Pipeline"),
+    "kind list": setter("kind", value=["RankRClassifier"]),
+    "wrong kind": setter("kind", value="RankRRegressor"),
+    "parameters": setter("parameters", value={"nonsense": 1}),
+    "parameters list": setter("parameters", value=[1]),
+    "class weight": setter("parameters", "class_weight", value={"pairs": [[[1], 2]]}),
+    "history": setter("history", value={"loss": 3}),
+    "history names": setter("history", value={"nonsense": []}),
+    "about": setter("about", value=7),
+    "format": setter("format", value=None),
+    "format text": setter("format", value="one"),
+    "header is a list": lambda header: [header],
+    "header is empty": lambda header: {"format": 1},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_header_that_lies_is_refused(lie, path):
+    forge(path, LIES[lie])
+    with pytest.raises(ModelFileError, match=r"model\.polyad"):
+        load(path)
+
+
+def test_a_lie_about_shapes_names_the_tensor(path):
+    forge(path, LIES["shape"])
+    with pytest.raises(ModelFileError, match=r"'network.hidden.factors.2' should be \(4, 2, 5\)"):
+        load(path)
+
+
+@pytest.mark.parametrize("key", ["kind", "parameters", "network", "classes", "history", "about"])
+def test_a_header_without_a_part_is_refused(key, path):
+    forge(path, lambda header: {k: v for k, v in header.items() if k != key})
+    with pytest.raises(ModelFileError, match=key):
+        load(path)
+
+
+def test_a_newer_format_asks_for_an_upgrade(path):
+    forge(path, setter("format", value=2))
+    with pytest.raises(ModelFileError, match=r"model format 2, this polyad reads up to 1; upgrade"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["network.output.weight", "network.hidden.bias", "scaler.mean"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(name, value, path):
+    forge(path, tensors=lambda t: t[name].view(-1)[-1:].fill_(value))
+    with pytest.raises(ModelFileError, match=f"{name}.* holds NaN or infinite"):
+        load(path)
+
+
+def test_scales_of_zero_are_refused(path):
+    forge(path, tensors=lambda t: t["scaler.scale"].zero_())
+    with pytest.raises(ModelFileError, match="not above 0"):
+        load(path)
+
+
+def test_a_missing_tensor_is_named(path):
+    forge(path, tensors=lambda t: t.pop("network.output.bias"))
+    with pytest.raises(ModelFileError, match=r"lacks the tensor 'network.output.bias'"):
+        load(path)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int64, torch.bool])
+def test_weights_of_another_type_are_refused(dtype, path):
+    forge(path, tensors=lambda t: t.update({"scaler.mean": t["scaler.mean"].to(dtype)}))
+    with pytest.raises(ModelFileError, match=r"scaler.mean.*wanted F32 or F64"):
+        load(path)
+
+
+@pytest.mark.parametrize("raw", ["", "null", "[", "[" * 100_000, "1" * 5000, '{"format": 1e999}'])
+def test_a_header_that_is_no_json_of_ours_is_refused(raw, path):
+    forge(path, raw=raw)
+    with pytest.raises(ModelFileError, match="not JSON of ours"):
+        load(path)
+
+
+HUGE = {
+    "hidden": setter("network", "hidden", value=10**9),
+    "rank": setter("network", "rank", value=10**9),
+    "shape": setter("network", "in_shape", value=[10**9] * 3),
+    "beyond any integer": setter("network", "in_shape", value=[10**30] * 3),
+    "modes": setter("network", "in_shape", value=[1] * 10**5),
+    "outputs": setter("network", "n_outputs", value=10**12),
+}
+
+
+@pytest.mark.parametrize("claim", HUGE)
+def test_a_huge_claim_takes_no_memory(claim, path):
+    resource = pytest.importorskip("resource")
+    forge(path, HUGE[claim])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelFileError):
+        load(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_a_huge_claim_about_class_names_takes_no_memory(path):
+    resource = pytest.importorskip("resource")
+    forge(path, setter("classes", value={"dtype": "<U500000000", "values": ["a", "b", "c"]}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert load(path).classes_.tolist() == ["a", "b", "c"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_huge_claim_about_the_header_itself_is_refused(path):
+    refused(path, struct.pack("<Q", 2**62) + path.read_bytes()[8:])
+
+
+def test_a_tensor_said_to_be_larger_than_the_file_is_refused(path):
+    entry = {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}
+    header = json.dumps({"__metadata__": {"polyad": "{}"}, "a": entry}).encode()
+    refused(path, struct.pack("<Q", len(header)) + header, match="truncated, damaged")
+
+
+# -- other files ------------------------------------------------------------------------------
+
+
+class Bomb:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("a model file was unpickled",)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_is_never_opened(protocol, tmp_path):
+    match = "pickle or an archive, which polyad never opens" if protocol > 1 else None
+    refused(tmp_path / "m.polyad", pickle.dumps([Bomb()], protocol), match)
+
+
+def test_a_torch_file_is_never_opened(tmp_path):
+    torch.save([Bomb()], tmp_path / "m.polyad")
+    with pytest.raises(ModelFileError, match="pickle or an archive"):
+        load(tmp_path / "m.polyad")
+
+
+def test_an_archive_is_never_opened(tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.polyad", "w") as archive:
+        archive.writestr("data.pkl", pickle.dumps(Bomb()))
+    with pytest.raises(ModelFileError, match="pickle or an archive"):
+        load(tmp_path / "m.polyad")
+
+
+def test_an_empty_file_says_so(tmp_path):
+    refused(tmp_path / "m.polyad", b"", match=r"is empty \(0 bytes\)")
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(ModelFileError, match=r"m\.polyad cannot be read: No such file"):
+        load(tmp_path / "m.polyad")
+
+
+def test_a_folder_says_so(tmp_path):
+    with pytest.raises(ModelFileError, match="cannot be read: Is a directory"):
+        load(tmp_path)
+
+
+def test_a_safetensors_file_of_somebody_else_says_so(tmp_path):
+    save_file({"a": torch.zeros(2)}, tmp_path / "m.polyad", {"format": "pt"})
+    with pytest.raises(ModelFileError, match="but not one that polyad wrote"):
+        load(tmp_path / "m.polyad")
+
+
+def test_noise_is_refused(tmp_path):
+    rng = np.random.default_rng(2)
+    for size in (1, 7, 8, 9, 100, 5000):
+        refused(tmp_path / "m.polyad", rng.bytes(size))
