@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyad.errors import SceneError
+from polyad.errors import OutputError
 from polyad.scene.writers import write_scores
 
 SCORES: dict[str, Any] = {
@@ -39,6 +39,6 @@ def test_scores_come_back_from_csv(tmp_path: Path) -> None:
 
 
 def test_scores_in_another_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SceneError, match=r"\.json, \.csv"):
+    with pytest.raises(OutputError, match=r"\.json, \.csv"):
         write_scores(tmp_path / "scores.xml", SCORES)
     assert list(tmp_path.iterdir()) == []

@@ -237,6 +237,18 @@ def known_scene(name: str) -> KnownScene:
     """
     if name in KNOWN_SCENES:
         return KNOWN_SCENES[name]
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), KNOWN_SCENES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest_known(name)
+    hint = f"; did you mean {near!r}?" if near else ""
     raise SceneError(f"{name!r} is not a known scene ({', '.join(KNOWN_SCENES)}){hint}")
+
+
+def nearest_known(name: str) -> str | None:
+    """Return the known scene whose name is most like ``name``, None if none is.
+
+    Examples
+    --------
+    >>> nearest_known("Indian_Pine")
+    'indian-pines'
+    """
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), KNOWN_SCENES, n=1)
+    return near[0] if near else None

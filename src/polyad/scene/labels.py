@@ -21,7 +21,7 @@ from polyad.scene.grid import Grid, grid_of, move
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.label_vectors import draw, read_csv_marks, read_geojson_marks
-from polyad.scene.patches import extract_patches
+from polyad.scene.patches import iter_patches
 from polyad.scene.readers import split_key, valid_pixels
 from polyad.scene.sources import open_known_labels
 
@@ -127,7 +127,7 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
 def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     """Return ``labels`` with 0 where the scene has no data in any band.
 
-    Only the labelled pixels are read.
+    Only the labelled pixels are read, a bounded number at a time.
 
     Examples
     --------
@@ -136,8 +136,9 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     array([[1, 0]])
     """
     rows, cols = np.nonzero(labels.to_numpy())
-    spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
-    lost = ~valid_pixels(spectra, scene.rio.nodata)
+    lost = np.zeros(len(rows), bool)
+    for part, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
+        lost[part] = ~valid_pixels(patches[:, 0, 0], scene.rio.nodata)
     values = labels.to_numpy().copy()
     values[rows[lost], cols[lost]] = UNLABELLED
     return labels.copy(data=values)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -33,9 +33,9 @@ from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
-from polyad.scene.separable import Scorer, separable_scorer
+from polyad.scene.separable import Scorer, separable_scorer, standardization
 from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.writers import georeference, write_map, write_probabilities
+from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
 PIECE_BYTES = 2**20  # of projected pixels computed at once: they stay in the processor's cache
@@ -110,7 +110,7 @@ def map_scene(
         ids[part] = found
         if proba is not None:
             proba[part] = shares
-    frame = scene.isel(band=0, drop=True).drop_attrs()
+    frame = scene.isel(band=0, drop=True).drop_attrs(deep=False)
     class_map = with_classes(_like(frame, ids, ("y", "x")), model.classes)
     class_map.attrs["_FillValue"] = UNLABELLED
     if proba is None:
@@ -146,6 +146,10 @@ def map_file(
     probability_dtype : {"float32", "uint8"}, default="float32"
     """
     model = as_scene_model(model, scene, window)
+    model.check(scene)
+    check_output(path, "map")
+    if probabilities is not None:
+        check_output(probabilities, "file of probabilities")
     if Path(path).suffix.lower() not in (".tif", ".tiff"):
         if probabilities is None:
             write_map(path, map_scene(model, scene, tile=tile, progress=progress))
@@ -176,8 +180,16 @@ def iter_map(
     probabilities: bool,
     tile: int | None = None,
     progress: bool = False,
+    tiles: Sequence[Tile] | None = None,
 ) -> Iterator[tuple[Tile, Array, Array | None]]:
     """Yield each tile with its class ids ``(h, w)`` and, if asked for, its probabilities.
+
+    Parameters
+    ----------
+    model, scene, probabilities, tile, progress
+        See `map_scene`.
+    tiles : sequence of Tile, optional
+        The tiles to map; those of the whole scene when not given.
 
     Yields
     ------
@@ -187,7 +199,8 @@ def iter_map(
     """
     model.check(scene)
     classify, halo = block_classifier(model, scene.rio.nodata, probabilities), model.window // 2
-    for part in tqdm(scene_tiles(scene, tile), desc="mapping", unit="tile", disable=not progress):
+    tiles = scene_tiles(scene, tile) if tiles is None else tiles
+    for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
         yield part, *classify(read_block(scene, part, halo))
 
 
@@ -207,13 +220,14 @@ def block_classifier(
     """
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
     scorer, halo, side = make_scorer(model), model.window // 2, piece_side(model)
+    fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
         valid = valid_pixels(block.values, nodata)
         whole = bool(valid.all())
         if not whole:
-            filled = np.where(valid[..., None], block.values, _neutral(model))
+            filled = np.where(valid[..., None], block.values, fill)
             block = block._replace(values=filled)
         ids = np.empty(shape, values.dtype)
         shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
@@ -243,19 +257,49 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
         raise InputError(
             f"a map holds whole numbers, the model has classes {ids[:3]!r}...; fit it on class ids"
         )
-    if window is None:
-        shape: tuple[int, ...] = getattr(model, "sample_shape_", ())
-        window = shape[0] if len(shape) > 1 else 1
-    classes = (
+    classes = tuple(
         ClassInfo(int(v), f"class {v}", c) for v, c in zip(ids, palette(len(ids)), strict=True)
     )
-    return SceneModel(model, check_window(window), tuple(classes), scene.sizes["band"])
+    side, bands = _window_and_bands(model, window, scene.sizes["band"])
+    fill = None
+    if isinstance(model, RankRClassifier):
+        fill = tuple(standardization(model, bands)[0].tolist())
+    return SceneModel(model, side, classes, bands, fill=fill)
+
+
+def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple[int, int]:
+    """Return what a bare classifier was fitted on, as far as it tells."""
+    shape = tuple(getattr(model, "sample_shape_", ()))
+    if len(shape) > 1:
+        if len(shape) < 3 or shape[0] != shape[1]:
+            raise InputError(
+                f"a scene is mapped by a model of square windows (s, s, bands) or of spectra "
+                f"(bands,), this one was fitted on samples of {shape}"
+            )
+        if window not in (None, shape[0]):
+            raise InputError(
+                f"the model was fitted on windows of side {shape[0]}, got window={window}; "
+                "leave it out"
+            )
+        return check_window(shape[0]), math.prod(shape[2:])
+    side = check_window(1 if window is None else window)
+    features = int(getattr(model, "n_features_in_", 0))
+    if features in (0, side):  # it takes patches, or does not tell
+        return side, scene_bands
+    if features % side**2:
+        raise InputError(
+            f"the model was fitted on {features} values, which are no windows of {side} x {side} "
+            "pixels; pass the window it was fitted on"
+        )
+    return side, features // side**2
 
 
 def make_scorer(model: SceneModel) -> Scorer:
     """Return the separable path for a Rank-R classifier, batches of patches for any other."""
     estimator = model.estimator
-    if isinstance(estimator, RankRClassifier):
+    if isinstance(estimator, RankRClassifier) and (
+        model.window == 1 or len(estimator.sample_shape_) > 1
+    ):
         return separable_scorer(estimator)
     return patch_scorer(estimator, model.window)
 
@@ -284,12 +328,12 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
         views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
         views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)
         height, width = views.shape[:2]
+        shape = _sample_shape(estimator, window, block.shape[2])
         rows = max(1, PATCH_BYTES // max(1, width * window * window * block.shape[2] * 4))
         parts = []
         for start in range(0, height, rows):
-            patches = views[start : start + rows].reshape(-1, *views.shape[2:])
-            samples = patches if _takes_patches(estimator) else patches.reshape(len(patches), -1)
-            parts.append(_class_scores(estimator, samples.astype(np.float32)))
+            samples = views[start : start + rows].astype(np.float32).reshape(-1, *shape)
+            parts.append(_class_scores(estimator, samples))
         return np.concatenate(parts).T.reshape(-1, height, width)
 
     return scores
@@ -306,15 +350,18 @@ def first_largest(scores: Array) -> npt.NDArray[np.intp]:
     return index
 
 
-def _neutral(model: SceneModel) -> Array | float:
-    """Stand-in for pixels without data inside a window: the mean that standardisation removes."""
-    scaler = getattr(model.estimator, "scaler_", None)
-    return 0.0 if scaler is None else scaler.mean_.astype(np.float32)
+def _sample_shape(estimator: Any, window: int, bands: int) -> tuple[int, ...]:
+    """Return the shape of the samples that the classifier wants.
 
-
-def _takes_patches(estimator: Any) -> bool:
-    """Whether the classifier was fitted on tensors; scikit-learn's own want vectors."""
-    return len(getattr(estimator, "sample_shape_", ())) > 1
+    Ours say so. One of scikit-learn's says how long the first axis was: the window's side if it
+    was fitted on patches, the whole patch's if it was fitted on vectors.
+    """
+    shape = tuple(getattr(estimator, "sample_shape_", ()))
+    if shape:
+        return shape
+    flat = window * window * bands
+    takes_vectors = getattr(estimator, "n_features_in_", flat) == flat
+    return (flat,) if takes_vectors else (window, window, bands)
 
 
 def _class_scores(estimator: Any, samples: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import SceneMismatch
+from polyad.errors import ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.classes import ClassInfo
 
@@ -36,6 +37,9 @@ class SceneModel:
     training : dict
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out.
+    fill : tuple of float or None
+        Spectrum that stands for pixels without data inside a window: the mean of the training
+        pixels, in training and in mapping alike. None is zero.
     """
 
     estimator: Any
@@ -44,6 +48,7 @@ class SceneModel:
     bands: int
     wavelength: tuple[float, ...] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
+    fill: tuple[float, ...] | None = None
 
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
@@ -75,33 +80,70 @@ class SceneModel:
             "bands": self.bands,
             "wavelength": None if self.wavelength is None else list(self.wavelength),
             "training": dict(self.training),
+            "fill": None if self.fill is None else list(self.fill),
         }
         save(self.estimator, path, {"scene": about})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SceneModel:
-        """Read a model back."""
+        """Read a model back.
+
+        Raises
+        ------
+        ModelFileError
+            The file is missing, damaged or dishonest.
+        SceneMismatch
+            The model in it was not trained on a scene.
+        """
         estimator, about = load_with_about(path)
-        if "scene" not in about:
+        if not isinstance(about, dict) or "scene" not in about:
             raise SceneMismatch(
                 f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
             )
-        found = about["scene"]
-        wavelength = found["wavelength"]
-        return cls(
-            estimator,
-            int(found["window"]),
-            tuple(ClassInfo(int(v), str(n), str(c)) for v, n, c in found["classes"]),
-            int(found["bands"]),
-            None if wavelength is None else tuple(float(w) for w in wavelength),
-            found["training"],
-        )
+        try:
+            return cls._checked(estimator, about["scene"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(
+                f"{os.fspath(path)} does not describe its scene as polyad does ({error}); train it "
+                "again"
+            ) from error
+
+    @classmethod
+    def _checked(cls, estimator: Any, found: Mapping[str, Any]) -> SceneModel:
+        """Build the model, or raise ValueError where parts of the description disagree."""
+        window, bands = int(found["window"]), int(found["bands"])
+        classes = tuple(ClassInfo(int(v), str(n), str(c)) for v, n, c in found["classes"])
+        if [c.value for c in classes] != list(estimator.classes_):
+            raise ValueError("its class table is not that of its network")
+        shape = tuple(estimator.sample_shape_)
+        if len(shape) == 1:
+            shape = (1, 1, *shape)
+        if shape[:2] != (window, window) or math.prod(shape[2:]) != bands:
+            raise ValueError(f"window {window} and {bands} bands, the network takes {shape}")
+        training = dict(found["training"])
+        pixels = np.asarray(training.get("pixels", []))
+        if pixels.size and (pixels.dtype.kind != "i" or pixels.shape != (len(pixels), 2)):
+            raise ValueError("its training pixels are not rows and columns")
+        spectra = {k: _spectrum(found.get(k), bands) for k in ("wavelength", "fill")}
+        return cls(estimator, window, classes, bands, training=training, **spectra)
 
 
 def fingerprint(scene: xr.DataArray) -> str:
-    """Return a digest of a scene's size and of a few of its pixels."""
-    height, width, _ = scene.shape
-    middle = scene.isel(y=slice(height // 2, height // 2 + 1), x=slice(0, min(width, 64)))
-    digest = hashlib.sha256(str(scene.shape).encode())
-    digest.update(np.ascontiguousarray(middle.values, dtype=np.float32).tobytes())
+    """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
+    height, width, count = (scene.sizes[d] for d in ("y", "x", "band"))
+    digest = hashlib.sha256(str((height, width, count)).encode())
+    bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
+    # The corners are left out: they often hold no data
+    for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
+        rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
+        pixels = scene.isel(y=rows, x=cols, band=bands).transpose("y", "x", "band").values
+        digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
+
+
+def _spectrum(values: Any, bands: int) -> tuple[float, ...] | None:
+    if values is None:
+        return None
+    if len(values) != bands:
+        raise ValueError(f"wanted {bands} values, one for each band, got {len(values)}")
+    return tuple(float(v) for v in values)

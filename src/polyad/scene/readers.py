@@ -178,8 +178,10 @@ def _open_known(name: str) -> xr.DataArray:
     if name in sources.KNOWN_SCENES:
         scene: xr.DataArray = sources.open_known(name)
         return scene
+    near = sources.nearest_known(name)
+    remedy = f"did you mean {near!r}? Otherwise check the path" if near else "check the path"
     raise SceneError(
-        f"{name}: no such file and no known scene; check the path, or use one of "
+        f"{name}: no such file and no known scene; {remedy}, or use one of "
         f"{', '.join(sources.KNOWN_SCENES)}"
     )
 
@@ -240,12 +242,12 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     values : array of shape (..., bands)
         Pixels of a scene or of a tile of it.
     nodata : float, optional
-        Value that stands for "no measurement"; NaN always does.
+        Value that stands for "no measurement"; NaN and infinity always do.
 
     Returns
     -------
     bool array of shape (...)
-        False where any band is nodata or NaN.
+        False where any band is nodata or not finite.
 
     Examples
     --------
@@ -254,7 +256,7 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     """
     valid = np.ones(values.shape[:-1], bool)
     if values.dtype.kind == "f":
-        valid &= ~np.isnan(values).any(axis=-1)
+        valid &= np.isfinite(values).all(axis=-1)
     if nodata is not None and not np.isnan(nodata):
         valid &= ~np.asarray(values == nodata).any(axis=-1)
     return valid

@@ -42,7 +42,7 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     spectral = khatri_rao([f[:, None] for f in factors[len(spatial) :]])[:, 0]  # (R * Q, features)
     device, dtype = spectral.device, spectral.dtype
     terms, features = spectral.shape
-    centre, scale = _standardization(estimator, features)
+    centre, scale = standardization(estimator, features)
     # (x - centre) / scale projected: the division goes into the weights, in double precision
     projection = (spectral.double() / torch.from_numpy(scale).to(device)).to(dtype).T.contiguous()
     shift = centre.astype(_numpy_dtype(dtype))
@@ -107,7 +107,7 @@ def _correlation(spatial: list[Tensor]) -> Callable[[Tensor], Tensor]:
     return correlate
 
 
-def _standardization(estimator: RankRClassifier, features: int) -> tuple[Array, Array]:
+def standardization(estimator: RankRClassifier, features: int) -> tuple[Array, Array]:
     """Return what to subtract from and divide a pixel by, each ``(features,)``."""
     scaler, shape = estimator.scaler_, estimator.sample_shape_
     if scaler is None:

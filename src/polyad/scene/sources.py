@@ -21,7 +21,13 @@ import xarray as xr
 from polyad.atomic import replacing
 from polyad.errors import SceneError
 from polyad.scene.classes import ClassInfo, palette, with_classes
-from polyad.scene.known import KNOWN_SCENES, KnownScene, RemoteFile, known_scene
+from polyad.scene.known import (
+    KNOWN_SCENES,
+    KnownScene,
+    RemoteFile,
+    known_scene,
+    nearest_known,
+)
 from polyad.scene.label_rasters import read_label_raster
 from polyad.scene.readers import open_scene
 
@@ -32,6 +38,7 @@ __all__ = [
     "data_folder",
     "fetch",
     "known_scene",
+    "nearest_known",
     "open_known",
     "open_known_labels",
 ]

@@ -30,7 +30,14 @@ from polyad.scene.geotiff_map import (
     open_probabilities,
 )
 
-__all__ = ["MapWriter", "georeference", "write_map", "write_probabilities", "write_scores"]
+__all__ = [
+    "MapWriter",
+    "check_output",
+    "georeference",
+    "write_map",
+    "write_probabilities",
+    "write_scores",
+]
 
 
 def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
@@ -76,7 +83,7 @@ def write_probabilities(
         ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
         round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
     """
-    _by_ending(path, {".tif": None, ".tiff": None}, "file of probabilities")
+    _by_ending(path, _ENDINGS["file of probabilities"], "file of probabilities")
     if set(proba.dims) != {"y", "x", "class"}:
         raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
     proba = proba.transpose("y", "x", "class")
@@ -99,9 +106,30 @@ def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> Non
     scores : mapping
         Numbers, strings, lists and mappings, as `polyad.scene.scores.Scores.to_dict` gives them.
     """
-    write = _by_ending(path, {".json": _scores_json, ".csv": _scores_csv}, "file of scores")
+    write = _by_ending(path, _ENDINGS["file of scores"], "file of scores")
     with replacing(path) as part:
         write(part, _plain(scores))
+
+
+def check_output(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `OutputError` before hours of work, if their result could not be written.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to be written later.
+    what : {"map", "file of probabilities", "file of scores", "model"}
+        Decides which endings are known; a model may have any.
+    """
+    if what in _ENDINGS:
+        _by_ending(path, _ENDINGS[what], what)
+    check_room(Path(path), 0)
+    folder = Path(path).absolute().parent
+    if not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"cannot write {os.fspath(path)}: wanted a folder that may be written to, {folder} "
+            "may not; change its permissions or choose another folder"
+        )
 
 
 def georeference(raster: xr.DataArray) -> tuple[CRS | None, Affine | None]:
@@ -261,3 +289,10 @@ def _scores_csv(part: Path, scores: dict[str, Any]) -> None:
         for row in scores.get("classes", []):
             for measure in ("precision", "recall", "f1", "support"):
                 table.writerow([measure, row["name"], row[measure]])
+
+
+_ENDINGS: dict[str, Mapping[str, Any]] = {
+    "map": _MAP_FORMATS,
+    "file of probabilities": {".tif": None, ".tiff": None},
+    "file of scores": {".json": _scores_json, ".csv": _scores_csv},
+}
