@@ -237,6 +237,44 @@ def scenes(as_json: AsJson = False) -> None:
     _say({"scenes": rows}, as_json, "\n".join(lines))
 
 
+@app.command(epilog="Example:  polyad reproduce --quick --jobs 2")
+def reproduce(
+    scene: Annotated[list[str] | None, typer.Option(help="Scene; may be given often.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="rank-1 to rank-5, cnn, dense, svm-...; often.")
+    ] = None,
+    samples_per_class: Annotated[
+        list[int] | None, typer.Option(help="Training pixels of each class; often.")
+    ] = None,
+    noise: Annotated[
+        list[str] | None, typer.Option(help="none, pixel or band-offset; often.")
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
+    epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 500,
+    jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-paper"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the paper's experiments again: records, tables, figures, report."""
+    from polyad import experiments
+
+    names = ("scenes", "models", "samples_per_class", "noises")
+    asked = zip(names, (scene, model, samples_per_class, noise), strict=True)
+    given: dict[str, Any] = {name: values for name, values in asked if values}
+    done = experiments.reproduce(
+        **given, runs=runs, epochs=epochs, jobs=jobs, out=out, quick=quick, progress=not as_json
+    )
+    lost = "".join(f"\nnot there: {why}" for why in done.missing.values())
+    _say(
+        done.to_dict(),
+        as_json,
+        f"{done.runs_done} runs done, {done.runs_there} in the report{lost}\nreport: {done.report}",
+    )
+
+
 @app.command(epilog="Example:  polyad fetch salinas")
 def fetch(
     name: Annotated[str, typer.Argument(help="A name that `polyad scenes` lists.")],
