@@ -127,7 +127,8 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Array) -> Array:
         """Return the most probable class of each sample, ``(n,)``."""
-        return self.classes_[self._logits(X).argmax(axis=1)]
+        codes = self._logits(X).argmax(axis=1)
+        return self.classes_[codes]
 
     def _logits(self, X: Array) -> Array:
         check_is_fitted(self, "network_")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from polyad.experiments.document import make_document, wanted_runs
 from polyad.experiments.figures import write_figures
@@ -49,6 +50,10 @@ class Reproduction:
     runs_there: int
     missing: dict[str, str]
     hours: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as JSON wants them."""
+        return asdict(self) | {"out": str(self.out), "report": str(self.report)}
 
     @property
     def report(self) -> Path:

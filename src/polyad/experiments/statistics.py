@@ -148,15 +148,18 @@ def hedges_g(first: ArrayLike, second: ArrayLike) -> Effect:
 
 def _noncentrality(t: float, free: int, tail: float) -> float:
     """Return the noncentrality for which ``t`` is the quantile ``tail``."""
+    spread = math.sqrt(1 + t * t / (2 * free))
 
     def miss(centre: float) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # far out in the tail the series loses digits
-            return float(stats.nct.cdf(t, free, centre)) - tail
+            warnings.simplefilter("ignore")  # far out in the tail the series fails
+            below = float(stats.nct.cdf(t, free, centre))
+        if not math.isfinite(below):
+            below = float(stats.norm.cdf((t - centre) / spread))  # its large-sample form
+        return below - tail
 
-    reach = 6.0 + 1.5 * abs(t)
+    reach = 5 * spread
     if not miss(t - reach) > 0 > miss(t + reach):
-        spread = math.sqrt(1 + t * t / (2 * free))  # the large-sample interval
         return t + spread * float(stats.norm.ppf(1 - tail))
     return float(optimize.brentq(miss, t - reach, t + reach, xtol=1e-6))
 
