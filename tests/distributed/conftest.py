@@ -1,24 +1,24 @@
 """One real cluster of two processes for all tests, a scene on disk and a model fitted on it."""
 
-import os
-import signal
-import time
-
 import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
 
 from distributed import Client, LocalCluster
-
 from polyad.scene.mapping import map_file
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import open_scene
 from polyad.scene.training import train_on
 
 HEIGHT, WIDTH, BANDS = 150, 110, 12
-TILE = 16  # 70 tiles, the last ones cut
+TILE = 8  # 266 tiles, the last ones cut
 NODATA = -9
+
+
+@pytest.fixture(scope="session")
+def tile():
+    return TILE
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +38,17 @@ def truth_map():
 
 
 @pytest.fixture(scope="session")
-def scene_path(values, tmp_path_factory):
-    return write_envi(tmp_path_factory.mktemp("scene") / "scene.hdr", values)
+def scene_path(values, envi, tmp_path_factory):
+    return envi(tmp_path_factory.mktemp("scene") / "scene.hdr", values)
 
 
-def write_envi(path, values):
+@pytest.fixture(scope="session")
+def envi():
+    """Write an ENVI scene."""
+    return _write_envi
+
+
+def _write_envi(path, values):
     rows, cols, bands = values.shape
     path.with_suffix(".img").write_bytes(values.tobytes())
     path.write_text(
@@ -88,7 +94,8 @@ def client():
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # Dask would else listen for all
+            scheduler_kwargs={"dashboard": False},
             silence_logs=50,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
@@ -101,22 +108,3 @@ def two_workers(client):
     """The client, when both workers are there: an earlier test may have killed one."""
     client.wait_for_workers(2, timeout=60)
     return client
-
-
-def worker_pids(client):
-    return list(client.run(os.getpid).values())
-
-
-def kill(pid):
-    os.kill(pid, signal.SIGKILL)
-
-
-def wait_until(condition, seconds=60):
-    """Wait for a condition; return what it gave."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise TimeoutError(f"not within {seconds} s")

@@ -86,9 +86,8 @@ def map_blocks(
         )  # fmt: skip
         frame = class_map(fitted, scene, found[..., 0])
         names = [c.name for c in fitted.classes]
-        return xr.DataArray(found, dims=("y", "x", "class"), coords=frame.coords).assign_coords(
-            {"class": names}
-        )
+        proba = xr.DataArray(found, dims=("y", "x", "class"), coords=frame.coords).rename(None)
+        return proba.assign_coords({"class": names})
     dtype = class_dtype(fitted.classes)
     found = pixels.map_blocks(
         _classify, **options, chunks=inner, drop_axis=2, dtype=dtype, meta=np.empty((0, 0), dtype)

@@ -195,8 +195,8 @@ def map_on(
     with open_cluster(where) as client:
         started = time.perf_counter()
         if out_dir is None:
-            shares = {"probabilities": probabilities, "probability_dtype": probability_dtype}
-            maps = [map_cluster(model, sources[0], out, client=client, **shares, **options)]
+            options |= {"probabilities": probabilities, "probability_dtype": probability_dtype}
+            maps = [map_cluster(model, sources[0], out, client=client, **options)]
         else:
             maps = map_many(model, sources, out_dir, client=client, **options)
         seconds = time.perf_counter() - started

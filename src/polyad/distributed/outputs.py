@@ -78,7 +78,8 @@ def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
     """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
     frame = scene.isel(band=0, drop=True)
     coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
-    return with_classes(xr.DataArray(ids, dims=("y", "x"), coords=coords), model.classes)
+    found = xr.DataArray(ids, dims=("y", "x"), coords=coords).rename(None)  # Dask brings a name
+    return with_classes(found, model.classes)
 
 
 def _write_zarr(model: SceneModel, plan: ScenePlan, ids: TileStore) -> None:

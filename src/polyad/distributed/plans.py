@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,8 +156,10 @@ def absolute(source: str) -> str:
 def model_digest(model: SceneModel) -> str:
     """Return a digest of all that decides what the model says of a pixel."""
     estimator = model.estimator
-    kind = type(estimator).__name__
-    digest = hashlib.sha256(repr((kind, model.window, model.bands, model.classes)).encode())
+    digest = hashlib.sha256(type(estimator).__name__.encode())
+    for field in fields(model):
+        if field.name not in ("estimator", "training"):
+            digest.update(str(joblib.hash(getattr(model, field.name))).encode())
     network = getattr(estimator, "network_", None)
     if network is None:
         digest.update(str(joblib.hash(estimator)).encode())

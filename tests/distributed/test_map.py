@@ -1,0 +1,171 @@
+"""A map from a cluster is the map from one machine."""
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+
+from polyad.cli import main
+from polyad.distributed import map_cluster, map_many, open_cluster
+from polyad.distributed.ledger import Ledger
+from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
+from polyad.scene.mapping import map_scene
+from polyad.scene.readers import open_scene
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_map_and_probabilities_have_the_bytes_of_one_machine(
+    two_workers, model, scene_path, wanted, tile, tmp_path
+):
+    out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
+    map_cluster(model, scene_path, out, client=two_workers, probabilities=proba, tile=tile)
+    assert (out.read_bytes(), proba.read_bytes()) == wanted
+    assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
+
+
+def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, tile, tmp_path):
+    out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
+    mapped = map_cluster(model, scene_path, out, probabilities=proba, tile=tile)
+    assert (out.read_bytes(), proba.read_bytes()) == wanted
+    assert mapped == (out, 150 * 110)
+    assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
+
+
+@pytest.mark.parametrize("kind", ["geotiff", "netcdf", "zarr"])
+def test_workers_read_every_kind_of_file(two_workers, model, scene_path, kind, tmp_path):
+    scene = open_scene(scene_path).load()
+    path = tmp_path / f"scene.{kind}"
+    plain = scene.rename("scene").drop_vars("spatial_ref")
+    if kind == "geotiff":
+        scene.transpose("band", "y", "x").rio.to_raster(path, driver="GTiff", tiled=True)
+    elif kind == "netcdf":
+        plain.drop_attrs().to_netcdf(path, engine="h5netcdf")
+    else:
+        plain.drop_attrs().to_zarr(path, consolidated=False)
+    map_cluster(model, path, tmp_path / "map.npy", client=two_workers, tile=40)
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "map.npy"), map_scene(model, open_scene(path)).values
+    )
+
+
+def test_lazy_scene_is_sent_as_its_path_and_window(two_workers, model, scene_path, tmp_path):
+    part = open_scene(scene_path).isel(y=slice(3, 90), x=slice(50, 110))
+    map_cluster(model, part, tmp_path / "map.tif", client=two_workers, tile=32)
+    with rasterio.open(tmp_path / "map.tif") as found:
+        np.testing.assert_array_equal(found.read(1), map_scene(model, part).values)
+        assert found.transform.f == 4000000 - 3 * 30
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [(lambda s: s.load(), "pass the path"), (lambda s: s.chunk(), "map_blocks")],
+)
+def test_scene_that_would_be_sent_whole_is_refused(model, scene_path, tmp_path, change, remedy):
+    scene = change(open_scene(scene_path))
+    with pytest.raises(InputError, match=remedy):
+        map_cluster(model, scene, tmp_path / "map.tif")
+
+
+def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path, tmp_path):
+    out, scene = tmp_path / "map.zarr", open_scene(scene_path)
+    for tile in (64, 50):
+        map_cluster(model, scene_path, out, tile=tile)
+        found = xr.open_zarr(out, consolidated=False, chunks=None)["class_map"]
+        np.testing.assert_array_equal(found.values, map_scene(model, scene).values)
+        assert found.attrs["class_names"] == [c.name for c in model.classes]
+    assert names(tmp_path) == ["map.zarr"]
+
+
+def test_many_scenes_share_one_ledger_and_a_bad_one_does_not_stop_the_others(
+    two_workers, model, values, envi, tmp_path
+):
+    for k in range(3):
+        envi(tmp_path / f"s{k}.hdr", np.roll(values, 7 * k, axis=0))
+    (tmp_path / "s1.img").write_bytes(b"short")
+    with pytest.raises(SceneError, match=r"1 of 3 scenes could not be mapped.*\n.*s1"):
+        map_many(model, [f"{tmp_path}/s*.hdr"], tmp_path / "maps", client=two_workers, tile=50)
+    assert names(tmp_path / "maps") == ["s0.tif", "s0.tif.aux.xml", "s2.tif", "s2.tif.aux.xml"]
+    for k in (0, 2):
+        with rasterio.open(tmp_path / "maps" / f"s{k}.tif") as found:
+            scene = open_scene(tmp_path / f"s{k}.hdr")
+            np.testing.assert_array_equal(found.read(1), map_scene(model, scene).values)
+
+
+def test_scenes_of_the_same_name_are_refused(model, scene_path, values, envi, tmp_path):
+    (tmp_path / "b").mkdir()
+    other = envi(tmp_path / "b" / "scene.hdr", values)
+    with pytest.raises(InputError, match="different folders"):
+        map_many(model, [str(scene_path), str(other)], tmp_path)
+
+
+def test_pattern_without_files_is_an_error(model, tmp_path):
+    with pytest.raises(SceneError, match="no file matches"):
+        map_many(model, [f"{tmp_path}/*.hdr"], tmp_path)
+
+
+def test_scene_that_the_model_does_not_fit_is_refused_at_once(model, values, envi, tmp_path):
+    path = envi(tmp_path / "s.hdr", values[..., :5])
+    with pytest.raises(SceneMismatch, match="wants 12 bands"):
+        map_cluster(model, path, tmp_path / "map.tif")
+
+
+def test_scene_that_workers_do_not_see_is_told_with_the_reason(
+    two_workers, model, values, envi, tmp_path, monkeypatch
+):
+    path = envi(tmp_path / "s.hdr", values)
+    monkeypatch.setattr("polyad.distributed.plans.absolute", lambda _: "/nowhere/s.hdr")
+    monkeypatch.setattr("polyad.distributed.plans.open_scene", lambda _, **__: open_scene(path))
+    with pytest.raises(SceneError, match="all of them share"):
+        map_cluster(model, path, tmp_path / "map.tif", client=two_workers)
+
+
+def test_second_process_on_the_same_output_is_refused(model, scene_path, tmp_path):
+    with (
+        Ledger(tmp_path / "map.tif.tiles"),
+        pytest.raises(OutputError, match="another process"),
+    ):
+        map_cluster(model, scene_path, tmp_path / "map.tif")
+
+
+def test_missing_folder_is_told_before_anything_is_mapped(model, scene_path, tmp_path):
+    with pytest.raises(OutputError, match="no such folder"):
+        map_cluster(model, scene_path, tmp_path / "no" / "map.tif")
+
+
+def test_command_maps_on_a_cluster_of_its_own(
+    model_path, scene_path, wanted, tile, tmp_path, capsys
+):
+    out = tmp_path / "map.tif"
+    arguments = ["map", model_path, scene_path, "--out", out, "--tile", tile, "--json"]
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in [*arguments, "--cluster", "local:1"]])
+    assert end.value.code == 0
+    assert json.loads(capsys.readouterr().out)["pixels"] == 150 * 110
+    assert out.read_bytes() == wanted[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("local:0", "at least one"),
+        ("nothing-here.json", "scheduler file"),
+        ("tcp://127.0.0.1:9", "no scheduler answers"),
+    ],
+)
+def test_cluster_that_is_not_there_is_told_in_one_sentence(where, sentence, monkeypatch):
+    monkeypatch.setattr("polyad.distributed.cluster.CONNECT_SECONDS", 1)
+    with pytest.raises(ClusterError, match=sentence), open_cluster(where):
+        pass
+
+
+def test_worker_of_another_version_is_refused(model):
+    from polyad.distributed.work import TileWork
+
+    work = TileWork(model, (), versions={"torch": "1.0"})
+    with pytest.raises(ClusterError, match="torch"):
+        work.check_versions()
