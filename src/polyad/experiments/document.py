@@ -97,7 +97,7 @@ def make_document(
     samples, noises, runs
         What was asked for.
     """
-    tables = [coverage_table(results, scenes, samples, noises, runs)]
+    tables = [coverage_table(results, scenes, samples, noises, runs, missing)]
     numbers = {"none": "1", "pixel": "4", "band-offset": "4"}
     for noise in noises:
         for n in samples:
@@ -143,11 +143,15 @@ def coverage_table(
     samples: Sequence[int],
     noises: Sequence[str],
     runs: int,
+    missing: Mapping[str, str],
 ) -> Table:
     """Return how many runs there are of each cell: what is not run yet is seen at once."""
     rows: list[tuple[str, ...]] = []
     columns = [(noise, n) for noise in noises for n in samples]
     for scene in scenes:
+        if scene in missing:
+            rows.append((scene_title(scene), *["scene not there"] * len(columns)))
+            continue
         for model in MODELS:
             counts = [len(results.runs(scene, model, n, noise)) for noise, n in columns]
             if any(counts) or model in COMPARED:

@@ -21,8 +21,12 @@ def render_page(document: Document, command: str) -> str:
     ]
     if document.missing:
         names = ", ".join(scene_title(scene) for scene in document.missing)
-        lines += [f"**Not there:** {names}. Their cells stay empty.", ""]
-        lines += [f"- {scene}: {why}" for scene, why in document.missing.items()] + [""]
+        fetch = " and ".join(f"`polyad fetch {scene}`" for scene in document.missing)
+        lines += [
+            f"**Not there:** {names}. Their files were not on the machine, and their cells stay "
+            f"empty. After {fetch} (or with files fetched by hand) the same command fills them.",
+            "",
+        ]
     first, *others = document.tables
     lines += [f"## {first.title}", "", first.note, "", first.markdown(), ""]
     for scene, parts in document.findings.items():

@@ -43,7 +43,7 @@ class Progress:
             total=done_before + len(protocols),
             initial=done_before,
             unit="run",
-            disable=not show,
+            disable=not (show and protocols),
             bar_format="{n_fmt}/{total_fmt} runs |{bar}| {elapsed} gone{postfix}",
         )
 

@@ -235,7 +235,9 @@ def _locked(path: Path) -> Iterator[None]:
     except ImportError:  # pragma: no cover - Windows
         yield
         return
-    lock = path.with_name(f".{path.name}.lock")
-    with lock.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    folder = os.open(path.parent, os.O_RDONLY)  # the folder itself: no lock file is left behind
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)

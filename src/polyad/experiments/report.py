@@ -30,7 +30,8 @@ from polyad.scene.report_style import STYLE
 _MORE_STYLE = """
 .results { width: 100%; }
 .results th, .results td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-.results td { vertical-align: top; }
+.results td, .results th { vertical-align: top; }
+.results th[scope=row] { white-space: nowrap; }
 .results small { display: block; color: var(--soft); }
 .maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }
 .maps img { width: 100%; border: 1px solid var(--line); border-radius: 4px; }

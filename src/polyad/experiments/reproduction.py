@@ -129,7 +129,8 @@ def reproduce(
     command = command_line(scenes, models, samples_per_class, noises, wanted_runs(runs), epochs)
     if quick:
         command = "polyad reproduce --quick"
-    command += f" --out {shlex.quote(home.name)}"
+    shown = home.name if home.is_absolute() else str(home)
+    command += f" --out {shlex.quote(shown)}"
     write_tables(document.tables, home / "tables")
     write_figures(document.figures, home / "figures")
     write_page(document, command, home / "paper.md")
