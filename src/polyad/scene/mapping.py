@@ -261,10 +261,16 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
         ClassInfo(int(v), f"class {v}", c) for v, c in zip(ids, palette(len(ids)), strict=True)
     )
     side, bands = _window_and_bands(model, window, scene.sizes["band"])
-    fill = None
-    if isinstance(model, RankRClassifier):
-        fill = tuple(standardization(model, bands)[0].tolist())
-    return SceneModel(model, side, classes, bands, fill=fill)
+    if not _is_separable(model, side):
+        return SceneModel(model, side, classes, bands)
+    centre, _ = standardization(model, bands)
+    return SceneModel(model, side, classes, bands, fill=tuple(centre.tolist()))
+
+
+def _is_separable(estimator: Any, window: int) -> bool:
+    return isinstance(estimator, RankRClassifier) and (
+        window == 1 or len(estimator.sample_shape_) > 1
+    )
 
 
 def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple[int, int]:
@@ -296,12 +302,9 @@ def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple
 
 def make_scorer(model: SceneModel) -> Scorer:
     """Return the separable path for a Rank-R classifier, batches of patches for any other."""
-    estimator = model.estimator
-    if isinstance(estimator, RankRClassifier) and (
-        model.window == 1 or len(estimator.sample_shape_) > 1
-    ):
-        return separable_scorer(estimator)
-    return patch_scorer(estimator, model.window)
+    if _is_separable(model.estimator, model.window):
+        return separable_scorer(model.estimator)
+    return patch_scorer(model.estimator, model.window)
 
 
 def piece_side(model: SceneModel) -> int:
