@@ -76,8 +76,8 @@ def _reproduction(results: Results, scene: str) -> Finding | None:
     cnn = Summary.of(results.accuracies(scene, "cnn", 10, "none", 500))
     if cnn is not None and scene == "indian-pines":
         text.append(
-            f"The CNN reaches {cnn.mean:.1f} ± {cnn.deviation:.1f} ({cnn.runs} runs); the paper has "
-            "69.62 ± 14.8 without noise and 59.78 ± 2.74 with it. Since the published noise is "
+            f"The CNN reaches {cnn.mean:.1f} ± {cnn.deviation:.1f} ({cnn.runs} runs); the paper "
+            "has 69.62 ± 14.8 without noise and 59.78 ± 2.74 with it. Since the published noise is "
             "taken away again by standardisation (see below), these two are the same experiment "
             "with other seeds"
             + (
@@ -219,8 +219,8 @@ def _pixel_noise(results: Results, scene: str) -> Finding | None:
         (
             "What the paper's text describes: independent Gaussian noise with a deviation of 20 % "
             f"of the band's maximum. It changes accuracy by {signed(min(costs), 1)} to "
-            f"{signed(max(costs), 1)} points. Between the paper's Tables 1 and 4 the Rank-R networks "
-            f"change by {_paper_change(scene)}.",
+            f"{signed(max(costs), 1)} points. Between the paper's Tables 1 and 4 the Rank-R "
+            f"networks change by {_paper_change(scene)}.",
             *said,
         ),
     )
