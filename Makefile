@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit check-oldest clean
+.PHONY: demo test lint types unit browser check-oldest clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
@@ -20,8 +20,14 @@ lint: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(BIN)/mypy
 
-unit: $(VENV)/.ready
+unit: $(VENV)/.ready browser
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# The tests of the labelling page run in Chromium and are skipped where there is none.
+browser:
+	@command -v chromium >/dev/null 2>&1 || \
+	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
+	    apt-get install -y -qq chromium >/dev/null 2>&1; } || true
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

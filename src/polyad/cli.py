@@ -208,6 +208,30 @@ def evaluate(
     _say(result, as_json, str(scores))
 
 
+@app.command(epilog="Example:  polyad label indian-pines --truth indian-pines")
+def label(
+    scene: Scene,
+    labels: Annotated[str | None, typer.Option(help="Labels to begin with.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="Labels to score the map against as it grows.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; by default this machine alone.")
+    ] = "127.0.0.1",
+    journal: Annotated[
+        Path | None, typer.Option(help="File that keeps every label; by default beside the scene.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Label pixels on a web page and watch the map grow."""
+    try:
+        from polyad.app import serve
+    except ModuleNotFoundError as error:
+        _fail(f"the labelling page needs {error.name}; install it with: pip install 'polyad[app]'")
+    serve(scene, labels, truth, host=host, port=port, journal=journal, browser=browser)
+
+
 @app.command(epilog="Example:  polyad info model.polyad")
 def info(
     file: Annotated[str, typer.Argument(help="A scene or a model.")],

@@ -1,0 +1,283 @@
+"""Labels and classes of one scene in memory: a command in, a change out, undo and redo.
+
+Nothing here touches a disk or a network. A command is a plain mapping, as it stands in the journal;
+a `Change` says what it did, before and after, and can therefore be turned round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from polyad.errors import InputError
+from polyad.scene.classes import UNLABELLED, ClassInfo, palette
+
+Pixel = tuple[int, int]
+Command = Mapping[str, Any]
+
+MAX_CLASSES = 255  # a map's picture has a palette of 256 colours, one of them "no class"
+MAX_PIXELS = 50_000  # of one command
+MAX_NAME = 80
+HISTORY = 1000  # steps that can be undone
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a command did.
+
+    Attributes
+    ----------
+    labels : mapping
+        Pixel (row, column) to its class id before and after; 0 is unlabelled.
+    classes : mapping
+        Class id to what it was before and is after; None where there is no such class.
+    stroke : str
+        Changes of one stroke of the mouse are undone together.
+    """
+
+    labels: Mapping[Pixel, tuple[int, int]] = field(default_factory=dict)
+    classes: Mapping[int, tuple[ClassInfo | None, ClassInfo | None]] = field(default_factory=dict)
+    stroke: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.classes)
+
+    def inverse(self) -> Change:
+        """Return the change that takes this one back."""
+        return Change(
+            {p: (new, old) for p, (old, new) in self.labels.items()},
+            {k: (new, old) for k, (old, new) in self.classes.items()},
+            self.stroke,
+        )
+
+    def then(self, later: Change) -> Change:
+        """Return this change and a later one as one."""
+        return Change(_joined(self.labels, later.labels), _joined(self.classes, later.classes),
+                      self.stroke)  # fmt: skip
+
+
+def _joined(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> dict[Any, Any]:
+    both = dict(first)
+    for key, (old, new) in second.items():
+        both[key] = (both[key][0] if key in both else old, new)
+    return both
+
+
+class Board:
+    """The labels and classes of a scene of ``shape`` (height, width), and what can be undone.
+
+    Examples
+    --------
+    >>> board = Board((10, 10))
+    >>> _ = board.do({"do": "add", "name": "Corn"})
+    >>> _ = board.do({"do": "label", "class": 1, "pixels": [[2, 3]]})
+    >>> board.labels
+    {(2, 3): 1}
+    >>> _ = board.do({"do": "undo"})
+    >>> board.labels
+    {}
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = shape
+        self.classes: dict[int, ClassInfo] = {}
+        self.labels: dict[Pixel, int] = {}
+        self.loaded: set[str] = set()  # digests of the label files that were loaded
+        self.revision = 0  # counts every change
+        self.label_revision = 0  # counts the changes that a model depends on
+        self._done: deque[Change] = deque(maxlen=HISTORY)
+        self._undone: deque[Change] = deque(maxlen=HISTORY)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a step to undo."""
+        return bool(self._done)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an undone step."""
+        return bool(self._undone)
+
+    def do(self, command: Command) -> Change:
+        """Carry out a command: `plan` it, then `commit` it."""
+        change = self.plan(command)
+        self.commit(command, change)
+        return change
+
+    def plan(self, command: Command) -> Change:
+        """Return what ``command`` would change; nothing is changed yet.
+
+        Raises
+        ------
+        InputError
+            The command is malformed, or names a class or a pixel that does not exist.
+        """
+        do = command.get("do")
+        if do == "undo":
+            return self._done[-1].inverse() if self._done else Change()
+        if do == "redo":
+            return self._undone[-1] if self._undone else Change()
+        if do not in _PLANS:
+            raise InputError(f"no such command: {do!r}; wanted one of {', '.join(_PLANS)}")
+        return _PLANS[do](self, command)
+
+    def commit(self, command: Command, change: Change) -> None:
+        """Apply a planned change and remember it for undo."""
+        if "digest" in command:
+            self.loaded.add(str(command["digest"]))
+        if not change:
+            return
+        self._apply(change)
+        if command.get("given"):  # there from the start: nothing to undo
+            return
+        if command["do"] == "undo":
+            self._undone.append(self._done.pop())
+        elif command["do"] == "redo":
+            self._done.append(self._undone.pop())
+        else:
+            self._undone.clear()
+            last = self._done[-1] if self._done else None
+            if last is not None and change.stroke and last.stroke == change.stroke:
+                self._done[-1] = last.then(change)
+            else:
+                self._done.append(change)
+
+    def _apply(self, change: Change) -> None:
+        for value, (_, info) in change.classes.items():
+            if info is None:
+                self.classes.pop(value, None)
+            else:
+                self.classes[value] = info
+        self.classes = dict(sorted(self.classes.items()))
+        for pixel, (_, value) in change.labels.items():
+            if value == UNLABELLED:
+                self.labels.pop(pixel, None)
+            else:
+                self.labels[pixel] = value
+        self.revision += 1
+        self.label_revision += bool(change.labels)
+
+    # -- one plan for each command --------------------------------------------------------------
+
+    def _label(self, command: Command) -> Change:
+        value = self._known(command.get("class"), erase=True)
+        pixels = self._pixels(command.get("pixels"))
+        stroke = str(command.get("stroke", ""))[:40]
+        changed = {p: (self.labels.get(p, UNLABELLED), value) for p in pixels}
+        return Change({p: c for p, c in changed.items() if c[0] != c[1]}, stroke=stroke)
+
+    def _add(self, command: Command) -> Change:
+        value = self._free()
+        name = self._name(command.get("name"), value)
+        used = {c.color.lower() for c in self.classes.values()}
+        spare = [c for c in palette(MAX_CLASSES + len(used)) if c.lower() not in used]
+        color = _color(command.get("color") or spare[0])
+        return Change(classes={value: (None, ClassInfo(value, name, color))})
+
+    def _change(self, command: Command) -> Change:
+        value = self._known(command.get("class"))
+        old = self.classes[value]
+        name = old.name if command.get("name") is None else self._name(command["name"], value)
+        color = old.color if command.get("color") is None else _color(command["color"])
+        new = ClassInfo(value, name, color)
+        return Change(classes={value: (old, new)}) if new != old else Change()
+
+    def _delete(self, command: Command) -> Change:
+        value = self._known(command.get("class"))
+        labels = {p: (v, UNLABELLED) for p, v in self.labels.items() if v == value}
+        return Change(labels, {value: (self.classes[value], None)})
+
+    def _load(self, command: Command) -> Change:
+        """Take over the classes and labels of a file; a class of a known name is that class."""
+        by_name = {c.name: v for v, c in self.classes.items()}
+        new: dict[int, tuple[ClassInfo | None, ClassInfo | None]] = {}
+        ids: dict[int, int] = {UNLABELLED: UNLABELLED}
+        for theirs, raw, color in command["classes"]:
+            name = _tidy(raw)
+            if name not in by_name:
+                value = self._free({*new}, wish=int(theirs))
+                new[value] = (None, ClassInfo(value, name, _color(color)))
+                by_name[name] = value
+            ids[int(theirs)] = by_name[name]
+        labels = {}
+        for row, col, theirs in command["labels"]:
+            pixel, value = self._pixel([row, col]), ids[int(theirs)]
+            if self.labels.get(pixel, UNLABELLED) != value:
+                labels[pixel] = (self.labels.get(pixel, UNLABELLED), value)
+        return Change(labels, new)
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def _known(self, value: Any, erase: bool = False) -> int:
+        if type(value) is int and (value in self.classes or (erase and value == UNLABELLED)):
+            return value
+        have = ", ".join(map(str, self.classes)) or "none yet"
+        raise InputError(f"there is no class {value!r} (classes: {have}); add it first")
+
+    def _free(self, taken: set[int] | None = None, wish: int = 0) -> int:
+        taken = {*self.classes, *(taken or ())}
+        if 1 <= wish <= MAX_CLASSES and wish not in taken:
+            return wish
+        free = next((v for v in range(1, MAX_CLASSES + 1) if v not in taken), None)
+        if free is None:
+            raise InputError(f"there are {MAX_CLASSES} classes already; delete one first")
+        return free
+
+    def _name(self, raw: Any, value: int) -> str:
+        name = _tidy(raw if raw is not None else f"class {value}")
+        if any(c.name == name for v, c in self.classes.items() if v != value):
+            raise InputError(f"there is a class {name!r} already; choose another name")
+        return name
+
+    def _pixels(self, raw: Any) -> list[Pixel]:
+        if not isinstance(raw, Sequence) or isinstance(raw, str):
+            raise InputError("pixels must be a list of [row, column]")
+        if len(raw) > MAX_PIXELS:
+            raise InputError(
+                f"{len(raw):,} pixels at once are too many, wanted at most {MAX_PIXELS:,}; send "
+                "them in parts"
+            )
+        return [self._pixel(pixel) for pixel in raw]
+
+    def _pixel(self, raw: Any) -> Pixel:
+        if isinstance(raw, Sequence) and len(raw) == 2 and all(type(v) is int for v in raw):
+            row, col = raw
+            if 0 <= row < self.shape[0] and 0 <= col < self.shape[1]:
+                return row, col
+            raise InputError(
+                f"pixel [{row}, {col}] lies outside the scene of {self.shape[0]} rows and "
+                f"{self.shape[1]} columns, counted from 0"
+            )
+        raise InputError("a pixel is [row, column], two whole numbers")
+
+
+_PLANS: dict[str, Callable[[Board, Command], Change]] = {
+    "label": Board._label,
+    "add": Board._add,
+    "change": Board._change,
+    "delete": Board._delete,
+    "load": Board._load,
+}
+
+
+def _tidy(raw: Any) -> str:
+    """Return a class name without stray blanks, or refuse it; any visible character may be in it.
+
+    Examples
+    --------
+    >>> _tidy("  <script>  ")
+    '<script>'
+    """
+    name = " ".join(str(raw).split())
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise InputError(f"a class name has 1 to {MAX_NAME} visible characters, got {name[:90]!r}")
+    return name
+
+
+def _color(raw: Any) -> str:
+    if not isinstance(raw, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", raw):
+        raise InputError(f"a colour is written #rrggbb, got {str(raw)[:20]!r}")
+    return raw

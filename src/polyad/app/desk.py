@@ -1,0 +1,138 @@
+"""Everything that belongs to one scene being labelled: session, fitter, pictures, news."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from polyad.app.events import Bus
+from polyad.app.fitter import Fitter, Settings, plain_floats
+from polyad.app.pictures import TILE, ScenePictures, levels
+from polyad.app.session import Session, file_digest
+from polyad.errors import InputError
+from polyad.scene.classes import class_table
+from polyad.scene.colour import colour_bands
+from polyad.scene.grid import grid_of
+from polyad.scene.known import KNOWN_SCENES
+from polyad.scene.labels import open_labels
+from polyad.scene.readers import open_scene
+
+Source = str | PathLike[str] | xr.DataArray
+
+
+class Desk:
+    """A scene laid out for labelling.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    labels : path, known name or DataArray, optional
+        Labels to begin with; they are taken over once.
+    truth : path, known name or DataArray, optional
+        Labels to score against. Its classes are offered if there are none yet.
+    journal : path, optional
+        Where labels are kept; by default beside the scene or in the user's data folder.
+    settings : Settings, optional
+    threads : int, optional
+        See `Fitter`.
+    """
+
+    def __init__(
+        self,
+        scene: Source,
+        labels: Source | None = None,
+        truth: Source | None = None,
+        *,
+        journal: str | PathLike[str] | None = None,
+        settings: Settings | None = None,
+        threads: int | None = None,
+    ) -> None:
+        source = None if isinstance(scene, xr.DataArray) else str(scene)
+        self.scene = scene if isinstance(scene, xr.DataArray) else open_scene(scene)
+        self.scene = self.scene.transpose("y", "x", "band")
+        self.name = _name(self.scene, source)
+        # Everything that may be refused is read before the journal is made.
+        first = None if labels is None else _as_labels(labels, self.scene)
+        self.truth = None if truth is None else _as_labels(truth, self.scene)
+        self.session = Session(self.scene, source, None if journal is None else Path(journal))
+        if first is not None:
+            self.session.load(first, _digest(labels))
+        if self.truth is not None and not self.session.board.classes:
+            offered = [list(c) for c in class_table(self.truth)]
+            self.session.do({"do": "load", "classes": offered, "labels": [], "given": True})
+        self.pictures = ScenePictures(self.scene)
+        self.bus = Bus()
+        self.fitter = Fitter(
+            self.scene, self.session, self.bus.publish, self.truth, settings, threads
+        )
+        self.session.listen(lambda _, answer: self.bus.publish("change", answer))
+
+    def start(self) -> None:
+        """Begin to fit."""
+        self.fitter.start()
+
+    def close(self) -> None:
+        """End the fitter, tell the pages, release the journal."""
+        self.bus.close()
+        self.fitter.stop()
+        if self.fitter.is_alive():
+            self.fitter.join(timeout=10)
+        self.session.close()
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page must know of the scene itself."""
+        scene, grid = self.scene, grid_of(self.scene)
+        nm = scene["wavelength"].values if "wavelength" in scene.coords else None
+        wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
+        return {
+            "name": self.name,
+            "height": scene.sizes["y"],
+            "width": scene.sizes["x"],
+            "bands": scene.sizes["band"],
+            "wavelength": wavelength,
+            "false_colour": list(colour_bands(scene)),
+            "true_colour": list(colour_bands(scene, true_colour=True)),
+            "tile": TILE,
+            "levels": levels((scene.sizes["y"], scene.sizes["x"])),
+            "georeferenced": grid.crs is not None and grid.transform is not None,
+            "truth": self.truth is not None,
+            "journal": self.session.journal.path.name,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return everything a page needs to begin."""
+        return {
+            "scene": self.about(),
+            **self.session.state(),
+            "map": self.fitter.mapped.describe(),
+        }
+
+    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+        """Return the spectrum of one pixel, with None where a band has no value."""
+        height, width = self.scene.shape[:2]
+        if not (0 <= row < height and 0 <= col < width):
+            raise InputError(f"pixel [{row}, {col}] lies outside the scene")
+        values = np.asarray(self.scene.isel(y=row, x=col).values, dtype=float)
+        nodata = self.scene.rio.nodata
+        if nodata is not None:
+            values = np.where(values == nodata, np.nan, values)
+        return {"row": row, "col": col, "values": plain_floats(values)}
+
+
+def _as_labels(source: Source, scene: xr.DataArray) -> xr.DataArray:
+    return source if isinstance(source, xr.DataArray) else open_labels(source, scene)
+
+
+def _digest(source: Source | None) -> str:
+    return "" if source is None or isinstance(source, xr.DataArray) else file_digest(str(source))
+
+
+def _name(scene: xr.DataArray, source: str | None) -> str:
+    if source is None:
+        return str(scene.attrs.get("title") or scene.name or "scene")
+    row = KNOWN_SCENES.get(source)
+    return Path(source).name if row is None else row.title

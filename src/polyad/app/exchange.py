@@ -1,0 +1,118 @@
+"""Labels, map and model as files to download, and label files that were uploaded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from rasterio.crs import CRS
+from rasterio.warp import transform as transform_points
+
+from polyad.app.session import Snapshot
+from polyad.errors import InputError, SceneMismatch
+from polyad.scene.grid import grid_of, move
+from polyad.scene.labels import open_labels
+from polyad.scene.mapping import map_file
+from polyad.scene.model import SceneModel
+from polyad.scene.writers import write_map
+
+UPLOADS = {"csv": ".csv", "geojson": ".geojson", "tif": ".tif"}
+
+
+def labels_csv(labels: Snapshot, scene: xr.DataArray) -> bytes:
+    """Return labels as ``row,col,class,name,color``, rows and columns counted from 0."""
+    del scene
+    table = {c.value: c for c in labels.classes}
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "col", "class", "name", "color"])
+    for (row, col), value in sorted(labels.labels.items()):
+        writer.writerow([row, col, value, table[value].name, table[value].color])
+    return out.getvalue().encode()
+
+
+def labels_geojson(labels: Snapshot, scene: xr.DataArray) -> bytes:
+    """Return labels as GeoJSON points, the centres of pixels in longitude and latitude."""
+    grid = grid_of(scene)
+    if grid.transform is None or grid.crs is None:
+        raise SceneMismatch(
+            "GeoJSON lies on the map, but this scene has no georeference; save the labels as CSV"
+        )
+    pixels = sorted(labels.labels)
+    points = [move(grid.transform, col + 0.5, row + 0.5) for row, col in pixels]
+    if points and grid.crs != CRS.from_epsg(4326):
+        xs, ys = transform_points(grid.crs, CRS.from_epsg(4326), *zip(*points, strict=True))
+        points = list(zip(xs, ys, strict=True))
+    table = {c.value: c for c in labels.classes}
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": [round(x, 9), round(y, 9)]},
+            "properties": {
+                "class": labels.labels[pixel],
+                "name": table[labels.labels[pixel]].name,
+                "color": table[labels.labels[pixel]].color,
+            },
+        }
+        for pixel, (x, y) in zip(pixels, points, strict=True)
+    ]
+    document = {"type": "FeatureCollection", "features": features}
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
+def labels_tif(labels: Snapshot, scene: xr.DataArray) -> bytes:
+    """Return labels as a GeoTIFF of class ids with the scene's georeference and a palette."""
+    raster = labels.raster(scene)
+    return _written("labels.tif", lambda path: write_map(path, raster))
+
+
+def map_tif(model: SceneModel, scene: xr.DataArray) -> bytes:
+    """Return the map of ``model`` as a GeoTIFF."""
+    return _written("map.tif", lambda path: map_file(model, scene, path))
+
+
+def model_file(model: SceneModel) -> bytes:
+    """Return the model as a ``.polyad`` file."""
+    return _written("model.polyad", model.save)
+
+
+LABEL_FILES: dict[str, tuple[str, Callable[[Snapshot, xr.DataArray], bytes]]] = {
+    "csv": ("text/csv; charset=utf-8", labels_csv),
+    "geojson": ("application/geo+json", labels_geojson),
+    "tif": ("image/tiff", labels_tif),
+}
+
+
+def read_upload(content: bytes, kind: str, scene: xr.DataArray) -> xr.DataArray:
+    """Read an uploaded label file of a known kind; its name is never used."""
+    if kind not in UPLOADS:
+        raise InputError(f"labels are read from {', '.join(UPLOADS)}, got {kind[:20]!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"upload{UPLOADS[kind]}"
+        path.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the page shows the labels themselves
+            try:
+                return open_labels(path, scene).load()
+            except Exception as error:
+                raise _without_folder(error, folder) from error
+
+
+def _written(name: str, write: Callable[[Path], Any]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        write(path)
+        return path.read_bytes()
+
+
+def _without_folder(error: Exception, folder: str) -> Exception:
+    """Return the error without the name of the temporary folder, which means nothing to anyone."""
+    text = str(error).replace(f"{folder}/", "").replace(folder, "")
+    return SceneMismatch(text) if isinstance(error, SceneMismatch) else InputError(text)

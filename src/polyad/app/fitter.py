@@ -1,0 +1,297 @@
+"""The thread that turns labels into maps: newest labels win, an outdated fit is dropped.
+
+Each round has two stages. The *draft* is quick: if the classes are those of the last model, that
+model takes a few more steps on all labels; else a new one is fitted in few steps. The *final* model
+is fitted anew, exactly as ``polyad train`` does with the same settings and seed. A label that comes
+in meanwhile ends the round within one step of the solver.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import xarray as xr
+
+from polyad.app.mapped import (
+    CANDIDATES,
+    Candidates,
+    Mapped,
+    advise,
+    map_window,
+    score_against,
+    shares,
+    tiles_from,
+)
+from polyad.app.session import Session, Snapshot
+from polyad.errors import PolyadError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.model import SceneModel
+from polyad.scene.patches import extract_patches
+from polyad.scene.training import train
+
+Array = npt.NDArray[Any]
+Publish = Callable[[str, dict[str, Any]], None]
+
+COLD = {"epochs": 40, "learning_rate": 0.02}  # a draft from nothing
+WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
+DRAFT_UP_TO = 500_000  # pixels; mapping a larger scene takes longer than the fit that it waits for
+PATIENCE = 2.0  # seconds of labels coming in without a pause, after which a draft is let through
+PARTIAL = 0.3  # seconds between two looks at a map that is being made
+
+_log = logging.getLogger("polyad.app")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are fitted; the defaults are those of ``polyad train``."""
+
+    window: int = 5
+    random_state: int = 0
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class Outdated(Exception):
+    """The labels changed while a model was fitted to the old ones."""
+
+
+class Watched:
+    """A classifier that looks up after every step of its fit; what `train` is given to fit."""
+
+    def __init__(self, classifier: RankRClassifier, look: Callable[[], None], warm: int = 0):
+        self.classifier = classifier
+        self._look = look
+        self._warm = warm
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit anew, or take some more steps from where the classifier is."""
+        if not self._warm:
+            self.classifier.fit(X, y, on_epoch=lambda *_: self._look())
+        for _ in range(self._warm):
+            self.classifier.partial_fit(X, y)
+            self._look()
+        return self
+
+    @property
+    def classes_(self) -> Array:
+        """Class ids."""
+        return self.classifier.classes_
+
+
+class Fitter(threading.Thread):
+    """Fits and maps in the background.
+
+    Parameters
+    ----------
+    scene : DataArray
+    session : Session
+        Where the labels are.
+    publish : callable
+        Is told ``("map", about)``, ``("progress", about)`` and ``("problem", about)``.
+    truth : DataArray, optional
+        Labels to score against.
+    settings : Settings
+    threads : int, optional
+        Of torch in this thread; on a small machine one core is best left to the browser.
+    """
+
+    def __init__(
+        self,
+        scene: xr.DataArray,
+        session: Session,
+        publish: Publish,
+        truth: xr.DataArray | None = None,
+        settings: Settings | None = None,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(name="polyad-fitter", daemon=True)
+        self.scene, self.session, self.truth = scene, session, truth
+        self.settings = settings or Settings()
+        self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
+        self.mapped = Mapped.empty((scene.sizes["y"], scene.sizes["x"]))
+        self.means: dict[str, Any] = {}
+        self._publish, self._threads = publish, threads
+        self._wake = threading.Condition()
+        self._wanted = True
+        self._stopped = False
+        self._dropping_since = 0.0
+        session.listen(lambda change, _: self.wake() if change.labels else None)
+
+    # -- called from outside --------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Tell that there are new labels."""
+        with self._wake:
+            self._wanted = True
+            self._wake.notify_all()
+
+    def stop(self) -> None:
+        """End the thread; a running fit is dropped."""
+        with self._wake:
+            self._stopped = self._wanted = True
+            self._wake.notify_all()
+
+    def final_model(self, timeout: float = 120.0) -> SceneModel | None:
+        """Return the model that ``polyad train`` gives on the newest labels; wait until it is."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and self.is_alive():
+            mapped, newest = self.mapped, self.session.snapshot()
+            if len(set(newest.labels.values())) < 2:
+                return None
+            if mapped.stage == "final" and mapped.revision == newest.revision:
+                return _with_classes(mapped.model, newest)
+            time.sleep(0.05)
+        return None
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Wait for labels; fit and map."""
+        if self._threads:
+            torch.set_num_threads(self._threads)
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._wanted)
+                self._wanted = False
+                if self._stopped:
+                    return
+            try:
+                self._round(self.session.snapshot())
+                self._dropping_since = 0.0
+            except Outdated:
+                self._dropping_since = self._dropping_since or time.monotonic()
+            except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
+                _log.debug("no map", exc_info=True)
+                self._publish("problem", {"message": f"no map could be made: {error}"})
+
+    def _round(self, labels: Snapshot) -> None:
+        if len(set(labels.labels.values())) < 2:
+            self.means = self._class_means(labels)[0]
+            if self.mapped.stage != "none":
+                self._show(Mapped.empty(self.mapped.ids.shape, self.mapped.version + 1))
+            return
+        if self.scene.sizes["y"] * self.scene.sizes["x"] <= DRAFT_UP_TO:
+            self._stage(labels, "draft")
+        self._stage(labels, "final")
+
+    def _stage(self, labels: Snapshot, stage: str) -> None:
+        patient = stage == "draft" and 0 < self._dropping_since < time.monotonic() - PATIENCE
+        look = self._look_stopped if patient else self._look
+        self._publish("progress", {"stage": stage, "share": 0.0, "labels": len(labels.labels)})
+        started = time.perf_counter()
+        model = self._fit(labels, stage, look)
+        fitted = time.perf_counter()
+        self.means, spectra = self._class_means(labels)
+        self._map(labels, model, stage, look, spectra, started, fitted)
+
+    def _fit(self, labels: Snapshot, stage: str, look: Callable[[], None]) -> SceneModel:
+        settings, warm = self.settings, 0
+        classifier = RankRClassifier(random_state=settings.random_state, **settings.parameters)
+        if stage == "draft":
+            last = self.mapped.model
+            if last is not None and {c.value for c in last.classes} == set(labels.labels.values()):
+                classifier, warm = copy.deepcopy(last.estimator), WARM_EPOCHS
+                classifier.set_params(learning_rate=WARM_RATE)
+            else:
+                classifier.set_params(**COLD)
+        watched = Watched(classifier, look, warm)
+        model = train(self.scene, labels.raster(self.scene), window=settings.window,
+                      random_state=settings.random_state, estimator=watched)  # fmt: skip
+        return replace(model, estimator=classifier)
+
+    def _map(
+        self,
+        labels: Snapshot,
+        model: SceneModel,
+        stage: str,
+        look: Callable[[], None],
+        spectra: Array,
+        started: float,
+        fitted: float,
+    ) -> None:
+        before = self.mapped
+        ids, uncertainty = before.ids.copy(), before.uncertainty.copy()
+        tiles = tiles_from(ids.shape, self.focus)
+        unsure: list[Candidates] = []
+        shown = time.monotonic()
+        for k, tile in enumerate(tiles):
+            ids[tile], uncertainty[tile], found = map_window(
+                model, self.scene, tile, max(16, CANDIDATES // len(tiles))
+            )
+            unsure.append(found)
+            look()
+            if k + 1 < len(tiles) and time.monotonic() - shown > PARTIAL:
+                shown = time.monotonic()
+                about = {**self.mapped.about, "share": (k + 1) / len(tiles)}
+                version = self.mapped.version + 1
+                partial = Mapped(version, labels.revision, "draft", ids, uncertainty, model, about)
+                self._show(partial)
+        done = time.perf_counter()
+        about = {
+            "share": 1.0,
+            "labels": len(labels.labels),
+            "shares": shares(ids, model.classes),
+            "score": None if self.truth is None else score_against(self.truth, ids, model),
+            "advice": advise(unsure, spectra),
+            "fit_seconds": round(fitted - started, 4),
+            "map_seconds": round(done - fitted, 4),
+        }
+        version = self.mapped.version + 1
+        self._show(Mapped(version, labels.revision, stage, ids, uncertainty, model, about))
+
+    def _show(self, mapped: Mapped) -> None:
+        self.mapped = mapped
+        self._publish("map", mapped.describe())
+
+    def _class_means(self, labels: Snapshot) -> tuple[dict[str, Any], Array]:
+        """Return the mean spectrum of each class, and every label's spectrum for the advice."""
+        if not labels.labels:
+            return {}, np.empty((0, self.scene.sizes["band"]))
+        pixels = np.array(sorted(labels.labels))
+        window = self.settings.window
+        patches = extract_patches(self.scene, pixels[:, 0], pixels[:, 1], window).astype(np.float32)
+        centre = patches[:, window // 2, window // 2]  # (labels, bands)
+        values = np.array([labels.labels[tuple(p)] for p in pixels.tolist()])
+        means = {
+            str(v): {
+                "count": int((values == v).sum()),
+                "mean": plain_floats(centre[values == v].mean(axis=0)),
+            }
+            for v in np.unique(values)
+        }
+        return means, np.nan_to_num(patches.mean(axis=(1, 2)))
+
+    def _look(self) -> None:
+        if self._wanted:
+            raise Outdated
+
+    def _look_stopped(self) -> None:
+        if self._stopped:
+            raise Outdated
+
+
+def plain_floats(values: Array) -> list[float | None]:
+    """Return numbers for JSON, with None where there is none.
+
+    Examples
+    --------
+    >>> plain_floats(np.array([1.5, np.nan]))
+    [1.5, None]
+    """
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
+
+
+def _with_classes(model: SceneModel | None, newest: Snapshot) -> SceneModel | None:
+    """Return the model with the newest names and colours of its classes."""
+    if model is None:
+        return None
+    known = {c.value: c for c in newest.classes}
+    return replace(model, classes=tuple(known.get(c.value, c) for c in model.classes))

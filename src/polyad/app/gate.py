@@ -1,0 +1,187 @@
+"""What stands before every route: token, Host, Origin, size of the body, and the answer's headers.
+
+Only the one who was shown the address may come in. The token is the first part of the path, so the
+page's own relative links carry it. A page of another site that makes the browser send a request
+here is turned away by its Origin, and one that has its name point here (DNS rebinding) by its Host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_BODY = 16 * 2**20  # bytes; 50,000 labels are under one million
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Who may come in.
+
+    Attributes
+    ----------
+    token : str
+    port : int
+    host : str
+        The address the server listens on.
+    framed : bool
+        Whether a notebook on this machine may show the page in a frame.
+    """
+
+    token: str
+    port: int
+    host: str = "127.0.0.1"
+    framed: bool = False
+
+    def admits_host(self, value: str) -> bool:
+        """Tell whether a Host header names this server.
+
+        Examples
+        --------
+        >>> doors = Doors("t", 80)
+        >>> doors.admits_host("127.0.0.1:80"), doors.admits_host("evil.example:80")
+        (True, False)
+        """
+        name, _, port = value.rpartition(":") if not value.endswith("]") else (value, "", "80")
+        if not port.isdecimal():
+            name, port = value, "80"
+        if port != str(self.port):
+            return False
+        if name in LOOPBACK or name == self.host:
+            return True
+        # Listening on every address of the machine: any of them, but no name that can be rebound.
+        return self.host in ("0.0.0.0", "::") and _is_address(name)
+
+    def admits_origin(self, value: str) -> bool:
+        """Tell whether an Origin header is this server's own."""
+        parts = urlsplit(value)
+        return parts.scheme == "http" and self.admits_host(parts.netloc)
+
+    @property
+    def policy(self) -> str:
+        """The Content-Security-Policy."""
+        inside = "http://localhost:* http://127.0.0.1:*" if self.framed else "'none'"
+        return _POLICY + inside
+
+
+class Gate:
+    """ASGI middleware: lets in what `Doors` admit and bounds the body."""
+
+    def __init__(self, app: App, doors: Doors, max_body: int = MAX_BODY) -> None:
+        self.app, self.doors, self.max_body = app, doors, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check one request and hand it on."""
+        if scope["type"] != "http":
+            return
+        send = self._with_headers(send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _answer(send, *refusal)
+            return
+        prefix = f"/{self.doors.token}"
+        inner = dict(scope)
+        inner["path"] = scope["path"][len(prefix) :] or "/"
+        inner["raw_path"] = inner["path"].encode()
+        try:
+            await self.app(inner, self._bounded(receive), send)
+        except TooLarge:
+            await _answer(send, *self._too_large())
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        if not self.doors.admits_host(headers.get("host", "")):
+            return 421, "this address is not served here; use the one that polyad label printed"
+        origin = headers.get("origin")
+        if origin is not None and not self.doors.admits_origin(origin):
+            return 403, "requests from other sites are refused"
+        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
+            "navigate",
+            None,
+        ):
+            return 403, "requests from other sites are refused"
+        first = scope["path"].split("/", 2)[1]
+        if not secrets.compare_digest(first.encode(), self.doors.token.encode()):
+            return 403, "wrong or missing token; use the address that polyad label printed"
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            return 400, "content-length must be a number"
+        if int(length) > self.max_body:
+            return self._too_large()
+        return None
+
+    def _too_large(self) -> tuple[int, str]:
+        return 413, f"the body is too large; wanted at most {self.max_body:,} bytes"
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """Count the bytes of a body that comes without its length, or lies about it."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.max_body:
+                raise TooLarge
+            return message
+
+        return counted
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = {"content-security-policy": self.doors.policy, **_HEADERS}
+                names = {name for name, _ in message["headers"]}
+                if b"cache-control" not in names:
+                    extra["cache-control"] = "no-store"
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in extra.items()),
+                ]
+            await send(message)
+
+        return sent
+
+
+class TooLarge(Exception):
+    """More bytes came than a request may have."""
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    body = json.dumps({"error": text}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 413:
+        headers.append((b"connection", b"close"))  # the rest of the body is not read
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""What the page shows of a scene: tiles of three bands, of the map, of the uncertainty.
+
+A tile at level k holds every 2**k-th pixel of a square of the scene, so that a page never asks for
+more pixels than it has room for, and never for more than three bands.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.app.png import RGBA, encode_indexed, encode_rgb
+from polyad.errors import InputError
+from polyad.scene.classes import ClassInfo
+from polyad.scene.pam import rgb
+from polyad.scene.readers import valid_pixels
+
+Array = npt.NDArray[Any]
+
+TILE = 256  # pixels of a picture's side
+_SAMPLE = 384  # pixels of a side that are enough to know a band's percentiles
+_CACHE_BYTES = 64 * 2**20
+
+# Uncertainty from none (clear) through violet to yellow: readable for colour-blind eyes too.
+_RAMP = ((0.0, (40, 20, 90, 40)), (0.5, (190, 50, 120, 190)), (1.0, (255, 225, 80, 255)))
+
+
+def levels(shape: tuple[int, int]) -> int:
+    """Return how many levels it takes until the scene fits into one tile.
+
+    Examples
+    --------
+    >>> levels((145, 145)), levels((256, 257)), levels((10000, 600))
+    (1, 2, 7)
+    """
+    side, count = max(shape), 1
+    while side > TILE:
+        side, count = -(-side // 2), count + 1
+    return count
+
+
+def tile_slices(shape: tuple[int, int], level: int, row: int, col: int) -> tuple[slice, slice]:
+    """Return the pixels of one tile as slices with a step of ``2 ** level``."""
+    step = 2**level
+    side = TILE * step
+    if not 0 <= level < levels(shape) or row < 0 or col < 0:
+        raise InputError(f"there is no tile at level {level}, row {row}, column {col}")
+    if row * side >= shape[0] or col * side >= shape[1]:
+        raise InputError(f"tile {row}, {col} of level {level} lies outside the scene")
+    return (
+        slice(row * side, min((row + 1) * side, shape[0]), step),
+        slice(col * side, min((col + 1) * side, shape[1]), step),
+    )
+
+
+class ScenePictures:
+    """Tiles of a scene in three bands, stretched by percentiles of the whole scene."""
+
+    def __init__(self, scene: xr.DataArray) -> None:
+        self.scene = scene
+        self.shape = (scene.sizes["y"], scene.sizes["x"])
+        self._tiles = ByteCache(_CACHE_BYTES)
+        self._quantiles: dict[int, Array] = {}
+        self._lock = threading.Lock()
+
+    def tile(
+        self,
+        level: int,
+        row: int,
+        col: int,
+        bands: tuple[int, int, int],
+        percentiles: tuple[float, float],
+    ) -> bytes:
+        """Return one tile as PNG; pixels without data are clear."""
+        if not all(0 <= b < self.scene.sizes["band"] for b in bands):
+            raise InputError(f"bands lie between 0 and {self.scene.sizes['band'] - 1}, got {bands}")
+        low, high = percentiles
+        if not 0 <= low < high <= 100:
+            raise InputError(f"percentiles rise from 0 to 100, got {low} and {high}")
+        key = (level, row, col, bands, percentiles)
+        found = self._tiles.get(key)
+        if found is None:
+            ys, xs = tile_slices(self.shape, level, row, col)
+            # A band shown twice is read once.
+            wanted = sorted(set(bands))
+            values = np.asarray(self.scene.isel(y=ys, x=xs, band=wanted).values)
+            values = values[..., [wanted.index(b) for b in bands]]
+            found = encode_rgb(self._stretched(values, bands, percentiles))
+            self._tiles.put(key, found)
+        return found
+
+    def _stretched(
+        self, values: Array, bands: tuple[int, int, int], percentiles: tuple[float, float]
+    ) -> Array:
+        seen = valid_pixels(values, self.scene.rio.nodata)
+        picture = np.zeros((*values.shape[:2], 4), np.uint8)
+        for channel, band in enumerate(bands):
+            low, high = np.interp(percentiles, np.linspace(0, 100, 1001), self.quantiles(band))
+            with np.errstate(invalid="ignore"):
+                share = (values[..., channel].astype(np.float32) - low) / max(high - low, 1e-12)
+            picture[..., channel] = np.rint(255 * np.clip(np.nan_to_num(share), 0, 1))
+        picture[..., 3] = np.where(seen, 255, 0)
+        return picture
+
+    def quantiles(self, band: int) -> Array:
+        """Return 1001 quantiles of a band, from a sample of the scene."""
+        with self._lock:
+            if band not in self._quantiles:
+                step = [max(1, n // _SAMPLE) for n in self.shape]
+                sample = self.scene.isel(
+                    y=slice(None, None, step[0]), x=slice(None, None, step[1]), band=[band]
+                ).values
+                inside = sample[valid_pixels(sample, self.scene.rio.nodata)].ravel()
+                inside = inside[np.isfinite(inside)] if inside.size else np.zeros(1)
+                inside = inside if inside.size else np.zeros(1)
+                self._quantiles[band] = np.quantile(inside.astype(float), np.linspace(0, 1, 1001))
+            return self._quantiles[band]
+
+
+class ByteCache:
+    """The most recently used answers, up to a number of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._items: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> bytes | None:
+        """Return what was put under ``key``, or None."""
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def put(self, key: Hashable, value: bytes) -> None:
+        """Keep ``value``; the oldest ones go when there is no room."""
+        with self._lock:
+            self.bytes += len(value) - len(self._items.pop(key, b""))
+            self._items[key] = value
+            while self.bytes > self.limit and self._items:
+                self.bytes -= len(self._items.popitem(last=False)[1])
+
+
+def map_tile(ids: Array, classes: Sequence[ClassInfo], level: int, row: int, col: int) -> bytes:
+    """Return a tile of a class map ``(y, x)`` in its classes' colours, clear elsewhere."""
+    part = ids[tile_slices(ids.shape, level, row, col)]
+    colors: list[RGBA] = [(0, 0, 0, 0)] * 256
+    for info in classes:
+        colors[info.value] = (*rgb(info.color), 255)
+    return encode_indexed(part, colors)
+
+
+def uncertainty_tile(uncertainty: Array, level: int, row: int, col: int) -> bytes:
+    """Return a tile of uncertainty, uint8 with 0 for "not mapped", from clear to yellow."""
+    part = uncertainty[tile_slices(uncertainty.shape, level, row, col)]
+    return encode_indexed(part, _ramp())
+
+
+def _ramp() -> list[RGBA]:
+    at = np.linspace(0, 1, 255)
+    stops = [position for position, _ in _RAMP]
+    channels = [np.interp(at, stops, [color[k] for _, color in _RAMP]) for k in range(4)]
+    colors = np.rint(np.stack(channels, axis=1)).astype(int)
+    return [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in colors)]

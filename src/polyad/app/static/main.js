@@ -1,0 +1,227 @@
+// The labelling page, put together.
+
+import { classList } from "./classes.js";
+import { $, choice, percent, toast } from "./dom.js";
+import { bindKeys } from "./keys.js";
+import { colourPanel, filesPanel, mapPanel, scorePanel } from "./panels.js";
+import { Pointer } from "./pointer.js";
+import { spectrumPlot } from "./spectrum.js";
+import { Store } from "./store.js";
+import { Viewer } from "./viewer.js";
+
+const store = new Store();
+const viewer = new Viewer($("view"), store);
+const spectrum = spectrumPlot(store);
+const overlay = mapPanel(store, viewer);
+const files = filesPanel(store);
+scorePanel(store);
+colourPanel(store, viewer);
+classList(store);
+new Pointer(viewer, store, { onHover: look, onNothing: askForClass });
+
+// -- what lies under the pointer or cursor --------------------------------------------------------
+
+let asked = 0;
+
+async function look(row, col) {
+  $("place").textContent = `row ${row}, column ${col}`;
+  spectrum.show(row, col);
+  const mine = (asked += 1);
+  const label = store.labels.get(`${row},${col}`);
+  let text = label ? `labelled ${store.classes.get(label)?.name}` : "";
+  if (store.map.stage !== "none") {
+    try {
+      const found = await store.call(`api/class?row=${row}&col=${col}`);
+      const name = store.classes.get(found.class)?.name;
+      if (name) text += `${text ? ", " : ""}mapped ${name} (${percent(found.uncertainty, 0)} unsure)`;
+    } catch { /* the scene is gone; the spectrum says so */ }
+  }
+  if (mine === asked) $("under").textContent = text;
+}
+
+function askForClass() {
+  toast("Add a class first: type its name and press Enter.", "fine");
+  $("new-class").focus();
+}
+
+// -- cursor and labels by key -----------------------------------------------------------------------
+
+function moveCursor(rows, cols, event) {
+  const step = event.shiftKey ? 10 : 1;
+  const { cursor } = viewer;
+  if (!cursor.shown && viewer.hover) [cursor.row, cursor.col] = viewer.hover;
+  else if (!cursor.shown && !cursor.used) {
+    [cursor.row, cursor.col] = [Math.floor(store.scene.height / 2), Math.floor(store.scene.width / 2)];
+  } else {
+    cursor.row = Math.min(Math.max(cursor.row + rows * step, 0), store.scene.height - 1);
+    cursor.col = Math.min(Math.max(cursor.col + cols * step, 0), store.scene.width - 1);
+  }
+  cursor.shown = cursor.used = true;
+  viewer.reveal(cursor.row, cursor.col);
+  look(cursor.row, cursor.col);
+}
+
+function labelCursor(value) {
+  const { cursor } = viewer;
+  if (!cursor.shown) { moveCursor(0, 0, {}); return; }
+  if (value && !store.classes.size) { askForClass(); return; }
+  const pixels = [[cursor.row, cursor.col]];
+  store.paint(pixels, value);
+  store.do({ do: "label", class: value, pixels });
+  look(cursor.row, cursor.col);
+}
+
+function nextAdvice(step) {
+  const advice = (store.map.advice ?? []).map((pixel, k) => [...pixel, k])
+    .filter(([row, col]) => !store.labels.has(`${row},${col}`));
+  if (!advice.length) { toast("Advice comes with the first map: label two classes.", "fine"); return; }
+  const at = advice.findIndex(([, , , k]) => k === viewer.advice);
+  const [row, col, unsure, k] = advice[(at + step + advice.length) % advice.length];
+  viewer.advice = k;
+  Object.assign(viewer.cursor, { row, col, shown: true, used: true });
+  viewer.centre(row, col, Math.max(viewer.scale, 10));
+  $("hint").textContent = `${percent(unsure, 0)} unsure here: choose its class, then Enter`;
+  $("hint").hidden = false;
+  look(row, col);
+}
+
+function pick(position) {
+  const info = [...store.classes.values()][position];
+  if (info) store.choose(info.value);
+}
+
+function step(by) {
+  const ids = [...store.classes.keys()];
+  if (ids.length) store.choose(ids[(ids.indexOf(store.active) + by + ids.length) % ids.length]);
+}
+
+const setTool = choice({ label: $("tool-label"), erase: $("tool-erase") }, tool);
+function tool(name) {
+  store.erasing = name === "erase";
+  store.tell("choice");
+}
+
+function hide(on) {
+  if (viewer.hidden === on) return;
+  viewer.hidden = on;
+  viewer.draw();
+}
+
+const undo = () => store.do({ do: "undo" });
+const redo = () => store.do({ do: "redo" });
+const digits = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"];
+
+bindKeys([
+  [["ArrowUp"], "", (e) => moveCursor(-1, 0, e)],
+  [["ArrowDown"], "", (e) => moveCursor(1, 0, e)],
+  [["ArrowLeft"], "", (e) => moveCursor(0, -1, e)],
+  [["ArrowRight"], "", (e) => moveCursor(0, 1, e)],
+  [["arrows"], "move the cursor; with Shift by ten pixels", () => {}],
+  [["Enter", " "], "label the pixel under the cursor", () => labelCursor(store.erasing ? 0 : store.active)],
+  [["Delete", "Backspace"], "erase its label", () => labelCursor(0)],
+  ...digits.map((key, k) => [[key], "", () => pick(k)]),
+  [["1 … 0"], "choose one of the first ten classes", () => {}],
+  [["[", "]"], "choose the class before or after", (e) => step(e.key === "[" ? -1 : 1)],
+  [["a"], "add a class", () => $("new-class").focus()],
+  [["n"], "where to click next; with Shift back", (e) => nextAdvice(e.shiftKey ? -1 : 1)],
+  [["z"], "undo", undo],
+  [["y"], "redo", redo],
+  [["l"], "labelling tool", () => tool("label")],
+  [["e"], "erasing tool", () => tool("erase")],
+  [["h"], "hold to see the scene alone", () => hide(true), () => hide(false)],
+  [["m"], "map on or off", () => overlay.toggle("map")],
+  [["u"], "uncertainty on or off", () => overlay.toggle("uncertainty")],
+  [["+", "="], "zoom in", () => zoomKey(1.5)],
+  [["-"], "zoom out", () => zoomKey(1 / 1.5)],
+  [["f"], "whole scene", () => viewer.fit()],
+  [["s"], "save labels as CSV", () => files.save("api/labels/csv")],
+  [["?"], "show these keys", () => $("keys").showModal()],
+  [["Escape"], "", () => { document.activeElement?.blur(); $("hint").hidden = true; $("view").focus(); }],
+]);
+
+function zoomKey(factor) {
+  const { cursor } = viewer;
+  if (cursor.shown) {
+    const [x, y, side] = viewer.rect(cursor.row, cursor.col);
+    viewer.zoom(factor, x + side / 2, y + side / 2);
+  } else viewer.zoom(factor);
+}
+
+// -- the bar ----------------------------------------------------------------------------------------
+
+$("undo").addEventListener("click", undo);
+$("redo").addEventListener("click", redo);
+$("next").addEventListener("click", () => nextAdvice(1));
+$("help").addEventListener("click", () => $("keys").showModal());
+$("zoom-in").addEventListener("click", () => viewer.zoom(1.5));
+$("zoom-out").addEventListener("click", () => viewer.zoom(1 / 1.5));
+$("zoom-fit").addEventListener("click", () => viewer.fit());
+$("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme
+    ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  viewer.draw();
+  store.tell("theme");
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { viewer.draw(); store.tell("theme"); });
+
+function status(text, kind = "") {
+  $("status").textContent = text;
+  $("status").dataset.kind = kind;
+}
+
+function mapStatus() {
+  const { stage, revision } = store.map;
+  const count = store.map.labels;
+  if (stage === "none") status(store.labels.size ? "label a second class" : "ready");
+  else status(`map of ${count} labels${stage === "draft" ? ", refining" : ""}`, stage);
+  $("status").dataset.version = store.map.version;
+  $("status").dataset.stage = stage;
+  $("status").dataset.revision = revision ?? 0;
+}
+
+store.addEventListener("labels", () => {
+  $("undo").disabled = !store.undo;
+  $("redo").disabled = !store.redo;
+  if (store.map.stage === "none") mapStatus();
+  viewer.draw();
+});
+store.addEventListener("classes", () => viewer.draw());
+store.addEventListener("choice", () => setTool(store.erasing ? "erase" : "label"));
+store.addEventListener("map", () => {
+  viewer.advice = -1;
+  $("hint").hidden = true;
+  $("next").disabled = !(store.map.advice ?? []).length;
+  mapStatus();
+});
+store.addEventListener("progress", (e) => {
+  if (e.detail.stage === "draft") status(`fitting ${e.detail.labels} labels`, "busy");
+});
+store.addEventListener("problem", (e) => toast(e.detail.message));
+store.addEventListener("offline", () => status("polyad has stopped; labels are safe", "problem"));
+store.addEventListener("online", () => mapStatus());
+store.addEventListener("scene", () => {
+  const { name, width, height, bands } = store.scene;
+  document.title = `${name}, polyad`;
+  $("scene-name").textContent = `${name}, ${width} × ${height} × ${bands}`;
+  viewer.fit();
+  store.tell("choice");
+});
+
+// Large scenes are mapped from the middle of what is looked at.
+let focused = "";
+setInterval(() => {
+  if (!store.scene || store.scene.levels < 3 || document.hidden) return;
+  const [w, h] = viewer.size;
+  const body = JSON.stringify({
+    row: viewer.top + h / viewer.scale / 2, col: viewer.left + w / viewer.scale / 2 });
+  if (body === focused) return;
+  focused = body;
+  store.call("api/focus", { method: "POST", headers: { "content-type": "application/json" }, body })
+    .catch(() => {});
+}, 1000);
+
+store.listen();
+store.watchVisibility();
+window.polyad = { store, viewer }; // for tests and the curious

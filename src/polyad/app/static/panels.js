@@ -1,0 +1,135 @@
+// Map, accuracy, colours, files: the panels beside the scene.
+
+import { $, choice, colour, el, percent, sharpen, toast } from "./dom.js";
+
+export function mapPanel(store, viewer) {
+  const set = choice(
+    { scene: $("show-scene"), map: $("show-map"), uncertainty: $("show-uncertainty") }, show);
+  function show(kind) {
+    viewer.overlay = kind;
+    set(kind);
+    viewer.draw();
+  }
+  $("opacity").addEventListener("input", (e) => {
+    viewer.opacity = e.target.value / 100;
+    viewer.draw();
+  });
+  store.addEventListener("map", () => {
+    const { stage, fit_seconds: fit, map_seconds: map, share } = store.map;
+    $("map-note").textContent =
+      stage === "none" ? "label two classes to see it"
+        : share < 1 ? `${percent(share, 0)} mapped`
+          : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
+    viewer.draw();
+  });
+  show("map");
+  return { show, toggle: (kind) => show(viewer.overlay === kind ? "scene" : kind) };
+}
+
+export function scorePanel(store) {
+  store.addEventListener("scene", () => { $("score-panel").hidden = !store.scene.truth; });
+  store.addEventListener("map", () => {
+    const score = store.map.stage === "none" ? null : store.map.score;
+    $("score-overall").textContent = percent(score?.overall);
+    $("score-apart").textContent = percent(score?.no_overlap);
+    $("score-average").textContent = percent(score?.average);
+    $("score-note").textContent =
+      score ? `${score.classes} classes, ${score.pixels.toLocaleString("en")} pixels` : "";
+    draw();
+  });
+  function draw() {
+    if (!store.scene?.truth) return;
+    const points = store.history;
+    $("score-curve").hidden = points.length < 2;
+    if (points.length < 2) return;
+    const { context, width, height } = sharpen($("score-curve"));
+    context.clearRect(0, 0, width, height);
+    const most = points.at(-1)[0], least = points[0][0];
+    const values = points.map(([, v]) => v);
+    const low = Math.min(...values), high = Math.max(...values);
+    const x = (n) => 3 + ((n - least) / (most - least || 1)) * (width - 6);
+    const y = (v) => height - 4 - ((v - low) / (high - low || 1)) * (height - 8);
+    context.strokeStyle = colour("--accent");
+    context.lineWidth = 2;
+    context.lineJoin = "round";
+    context.beginPath();
+    points.forEach(([n, v], k) => (k ? context.lineTo(x(n), y(v)) : context.moveTo(x(n), y(v))));
+    context.stroke();
+    context.fillStyle = colour("--accent");
+    context.beginPath();
+    context.arc(x(most), y(values.at(-1)), 3, 0, 2 * Math.PI);
+    context.fill();
+  }
+  store.addEventListener("theme", draw);
+}
+
+export function colourPanel(store, viewer) {
+  const names = ["red", "green", "blue"];
+  const inputs = names.map((name) => el("input", { type: "range", min: 0, value: 0 }));
+  const notes = names.map(() => el("output"));
+  names.forEach((name, k) => {
+    inputs[k].setAttribute("aria-label", `Band shown as ${name}`);
+    $("bands").append(el("label", { class: "row band" },
+      el("span", { class: `dot ${name}` }), inputs[k], notes[k]));
+    inputs[k].addEventListener("input", () => take(inputs.map((input) => Number(input.value))));
+  });
+  function take(bands) {
+    viewer.bands = bands;
+    bands.forEach((band, k) => {
+      inputs[k].value = band;
+      const nm = store.scene.wavelength?.[band];
+      notes[k].textContent = nm == null ? `band ${band}` : `${Math.round(nm)} nm`;
+    });
+    viewer.draw();
+  }
+  function stretch() {
+    const low = Number($("low").value), high = Number($("high").value);
+    if (low >= 0 && low < high && high <= 100) { viewer.stretch = [low, high]; viewer.draw(); }
+  }
+  $("low").addEventListener("change", stretch);
+  $("high").addEventListener("change", stretch);
+  $("false-colour").addEventListener("click", () => take(store.scene.false_colour));
+  $("true-colour").addEventListener("click", () => take(store.scene.true_colour));
+  store.addEventListener("scene", () => {
+    for (const input of inputs) input.max = store.scene.bands - 1;
+    take(store.scene.false_colour);
+  });
+}
+
+export function filesPanel(store) {
+  store.addEventListener("scene", () => {
+    $("journal").textContent = store.scene.journal;
+    if (!store.scene.georeferenced) $("save-geojson").remove(); // it lies on the map
+  });
+  // A download that fails must say why instead of saving the error as a file.
+  for (const link of document.querySelectorAll(".links a")) {
+    link.addEventListener("click", async (event) => {
+      event.preventDefault();
+      await save(link.getAttribute("href"));
+    });
+  }
+  async function save(path) {
+    try {
+      const answer = await fetch(path, { cache: "no-store" });
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      const name = /filename="([\w.]+)"/.exec(answer.headers.get("content-disposition"))[1];
+      const address = URL.createObjectURL(await answer.blob());
+      el("a", { href: address, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 10000);
+      toast(`${name} saved`, "fine");
+    } catch (error) { toast(error.message); }
+  }
+  $("load").addEventListener("change", async (event) => {
+    const file = event.target.files[0];
+    event.target.value = "";
+    if (!file) return;
+    const ending = file.name.split(".").pop().toLowerCase();
+    const kind = { json: "geojson", tiff: "tif" }[ending] ?? ending;
+    try {
+      const change = await store.call(`api/labels/${encodeURIComponent(kind)}`, { method: "POST", body: file });
+      store.apply(change);
+      toast(`${change.labels.length} labels loaded`, "fine");
+    } catch (error) { toast(error.message); }
+  });
+  return { save };
+}
