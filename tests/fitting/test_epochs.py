@@ -1,0 +1,120 @@
+"""The loop over epochs: history, stopping, best weights, progress, divergence."""
+
+import math
+
+import pytest
+import torch
+
+from polyad.errors import Diverged
+from polyad.fitting.epochs import Stopping, batch_slices, run_epochs
+
+pytestmark = pytest.mark.usefixtures("callers_state")
+
+
+def losses(*values):
+    """Return an epoch that yields the given losses one after another."""
+    rest = iter(values)
+    return lambda: (next(rest), 0.5)
+
+
+def test_all_epochs_run_without_patience(network_of):
+    history = run_epochs(network_of(), losses(*[1.0] * 7), Stopping(7, patience=None))
+    assert len(history) == 7
+    assert history.loss == [1.0] * 7
+    assert history.score == [0.5] * 7
+    assert len(history.seconds) == 7
+    assert all(s >= 0 for s in history.seconds)
+    assert history.validation_loss == []
+
+
+def test_patience_counts_epochs_without_progress(network_of):
+    falling = losses(1.0, 0.9, 0.9, 0.9, 0.8, 0.8, 0.8, 0.8, 0.8)
+    history = run_epochs(network_of(), falling, Stopping(9, patience=3))
+    assert len(history) == 8  # progress in epochs 1, 2 and 5; then 6, 7, 8
+
+
+def test_a_fall_below_the_tolerance_is_no_progress(network_of):
+    values = [1.0 - 1e-5 * k for k in range(10)]
+    assert len(run_epochs(network_of(), losses(*values), Stopping(10, 1e-4, 4))) == 5
+    assert len(run_epochs(network_of(), losses(*values), Stopping(10, 1e-6, 4))) == 10
+
+
+def test_small_falls_add_up_to_progress(network_of):
+    values = [1.0 - 4e-5 * k for k in range(30)]
+    assert len(run_epochs(network_of(), losses(*values), Stopping(30, 1e-4, 4))) == 30
+
+
+def stepping(network, values):
+    """Return an epoch that sets every weight to the next value."""
+    rest = iter(values)
+
+    def one_epoch():
+        value = next(rest)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.fill_(value)
+        return 1.0, 0.0
+
+    return one_epoch
+
+
+def test_the_best_weights_by_validation_are_restored(network_of, problem_of):
+    network, held = network_of(), problem_of(seed=5, loss="squared")
+    values = [0.5, 0.2, 0.01, 0.3, 0.6]
+    history = run_epochs(network, stepping(network, values), Stopping(5), validation=held)
+    best = history.validation_loss.index(min(history.validation_loss))
+    assert all(torch.equal(p, torch.full_like(p, values[best])) for p in network.parameters())
+    with torch.no_grad():
+        assert held.mean_loss(network(held.x)) == history.validation_loss[best]
+    assert len(history.validation_score) == 5
+
+
+def test_validation_loss_is_what_patience_watches(network_of, problem_of):
+    network, held = network_of(), problem_of(loss="squared")
+    values = [0.01, *[2.0] * 20]  # validation gets worse after the first epoch
+    history = run_epochs(network, stepping(network, values), Stopping(20, 1e-4, 3), validation=held)
+    assert len(history) == 4
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_says_what_to_try(bad, network_of):
+    with pytest.raises(Diverged, match=rf"training loss became {bad} in epoch 2; try a smaller"):
+        run_epochs(network_of(), losses(1.0, bad), Stopping(5))
+
+
+def test_weights_lost_by_the_very_last_step_are_noticed(network_of):
+    network = network_of()
+    with pytest.raises(Diverged, match=r"weights became NaN or infinite in epoch 1; try a smaller"):
+        run_epochs(network, stepping(network, [math.nan]), Stopping(1))
+
+
+def test_on_epoch_sees_every_epoch_and_the_network(network_of):
+    network, seen = network_of(), []
+    run_epochs(network, losses(3, 2, 1), Stopping(3), on_epoch=lambda k, n: seen.append((k, n)))
+    assert seen == [(1, network), (2, network), (3, network)]
+
+
+def test_time_spent_in_on_epoch_is_not_counted(network_of):
+    import time
+
+    history = run_epochs(
+        network_of(), losses(1.0), Stopping(1), on_epoch=lambda *_: time.sleep(0.05)
+    )
+    assert history.seconds[0] < 0.05
+
+
+def test_the_bar_goes_to_standard_error_and_only_when_asked(network_of, capsys):
+    run_epochs(network_of(), losses(1.0, 0.5), Stopping(2))
+    assert capsys.readouterr() == ("", "")
+    run_epochs(network_of(), losses(1.0, 0.5), Stopping(2), verbose=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "fitting" in err
+    assert "2/2" in err
+    assert "loss=0.5000" in err
+
+
+@pytest.mark.parametrize(("n", "size"), [(10, 3), (10, 10), (10, 50), (1, 1), (7, None)])
+def test_batches_cover_every_sample_once(n, size):
+    covered = [k for part in batch_slices(n, size) for k in range(part.start, part.stop)]
+    assert covered == list(range(n))

@@ -1,0 +1,94 @@
+"""The start drawn from the data."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from polyad.core.contract import cp_inner
+from polyad.fitting import start
+from polyad.fitting.problem import Problem
+from polyad.fitting.start import start_from_data
+
+pytestmark = pytest.mark.usefixtures("callers_state")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def size(network, problem):
+    """Root mean square of the pre-activations, samples counted by weight."""
+    with torch.no_grad():
+        before = cp_inner(problem.x, list(network.hidden.factors)).square().mean(dim=1)
+    return float((before * problem.weight).mean().sqrt())
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 4), (2, 3, 2, 2), (2,) * 8])
+@pytest.mark.parametrize("rank", [1, 4])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_pre_activations_have_the_deviation_asked_for(shape, rank, scale, network_of, problem_of):
+    network, problem = network_of(shape, rank=rank), problem_of(shape)
+    problem = Problem(problem.x * scale, problem.target, problem.weight, "log")
+    start_from_data(network, problem, seeded())
+    assert size(network, problem) == pytest.approx(0.1)
+    start_from_data(network, problem, seeded(), deviation=2.0)
+    assert size(network, problem) == pytest.approx(2.0)
+
+
+def test_weights_count_as_repetitions(network_of, problem_of):
+    problem = problem_of(n=12)
+    times = torch.tensor([1, 2, 3] * 4)
+    weighted = Problem(problem.x, problem.target, times / times.double().mean(), "log")
+    repeated = problem.take(torch.arange(12).repeat_interleave(times))
+    repeated = Problem(
+        repeated.x, repeated.target, torch.ones(len(repeated), dtype=torch.float64), "log"
+    )
+    one, other = network_of(), network_of()
+    start_from_data(one, weighted, seeded())
+    start_from_data(other, repeated, seeded())
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert_close(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_factors_lie_where_the_samples_lie(network_of, problem_of):
+    problem = problem_of((5, 6))
+    along = torch.zeros(6, dtype=torch.float64)
+    along[2] = 1.0
+    flat = Problem(problem.x * along, problem.target, problem.weight, "log")
+    network = network_of((5, 6))
+    start_from_data(network, flat, seeded())
+    outside = network.hidden.factors[1].detach()[..., along == 0]
+    assert float(outside.abs().max()) < 1e-6
+
+
+def test_samples_of_zeros_keep_a_usable_start(network_of, problem_of):
+    problem = problem_of()
+    zeros = Problem(torch.zeros_like(problem.x), problem.target, problem.weight, "log")
+    network = network_of()
+    start_from_data(network, zeros, seeded())
+    assert all(bool(f.isfinite().all() and f.any()) for f in network.hidden.factors)
+
+
+def test_only_a_part_of_many_samples_is_read(monkeypatch, network_of, problem_of):
+    monkeypatch.setattr(start, "MAX_SAMPLES", 50)
+    problem = problem_of(n=2000)
+    network = network_of()
+    start_from_data(network, problem, seeded())
+    assert size(network, problem) == pytest.approx(0.1, rel=0.5)
+
+
+def test_a_long_mode_needs_no_decomposition(monkeypatch, network_of, problem_of):
+    monkeypatch.setattr(start, "MAX_ROOT", 3)
+    network, problem = network_of((5, 6)), problem_of((5, 6))
+    start_from_data(network, problem, seeded())
+    assert size(network, problem) == pytest.approx(0.1)
+
+
+def test_same_seed_same_bits(network_of, problem_of):
+    one, other, third = network_of(), network_of(), network_of()
+    start_from_data(one, problem_of(), seeded(1))
+    start_from_data(other, problem_of(), seeded(1))
+    start_from_data(third, problem_of(), seeded(2))
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert not torch.equal(one.hidden.factors[0], third.hidden.factors[0])
