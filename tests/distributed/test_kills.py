@@ -1,0 +1,222 @@
+"""Whatever is killed, the same command goes on, and the map has the bytes of an undisturbed one."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import polyad.distributed.ledger as ledger_module
+from distributed import Client
+from polyad.distributed import BrokenLedgerWarning, map_cluster, map_many
+from polyad.errors import ClusterError, OutputError
+
+MAP = [sys.executable, "-c", "from polyad.cli import main; main()", "map"]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills processes by signals")
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.005)
+    raise TimeoutError(f"not within {seconds} s")
+
+
+def lines(out):
+    """The ledger's lines; none if it is not there."""
+    path = out.with_name(out.name + ".tiles") / "ledger.jsonl"
+    try:
+        return path.read_bytes().splitlines(keepends=True)
+    except OSError:
+        return []
+
+
+class Mapping(threading.Thread):
+    """A map made in another thread, and the error that it ended with."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__()
+        self.call, self.error = lambda: map_cluster(*arguments, **options), None
+
+    def run(self):
+        try:
+            self.call()
+        except Exception as error:
+            self.error = error
+
+
+def half_done(model, scene_path, out, tile, monkeypatch, before=0):
+    """Make a map that breaks off, for want of room, 20 tiles further."""
+    written = []
+    real = ledger_module.write_all
+
+    def write_all(file, data, position=None):
+        if position is not None:
+            written.append(position)
+        if len(written) > 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(file, data, position)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_module, "write_all", write_all)
+        with pytest.raises(OutputError, match=rf"is full.*{before + 20} of 266 tiles are kept"):
+            map_cluster(model, scene_path, out, tile=tile)
+
+
+def test_driver_killed_goes_on_where_it_was(
+    two_workers, model, model_path, scene_path, wanted, tile, tmp_path
+):
+    out = tmp_path / "map.tif"
+    command = [*MAP, model_path, scene_path, "--out", out, "--tile", tile]
+    command += ["--cluster", two_workers.scheduler.address]
+    with subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL) as driver:
+        try:
+            wait_until(lambda: len(lines(out)) >= 20)
+        finally:
+            driver.kill()
+    before = lines(out)
+    assert 20 <= len(before) < 266
+    assert not out.exists()
+    job = Mapping(model, scene_path, out, client=two_workers, tile=tile)
+    job.start()
+    grown = wait_until(lambda: len(lines(out)) > len(before) and lines(out))
+    job.join(60)
+    assert job.error is None
+    assert grown[: len(before) - 1] == before[:-1]  # nothing is done twice
+    assert out.read_bytes() == wanted[0]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["map.tif", "map.tif.aux.xml"]
+
+
+def start_scheduler(folder):
+    """A scheduler and one worker, each a process of its own."""
+    file = folder / "scheduler.json"
+    common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+    dashboard = ["--dashboard-address", "127.0.0.1:0"]
+    alone = ["--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = []
+    for part, options in [("scheduler", ["--port", "0", *dashboard]), ("worker", alone)]:
+        program = [sys.executable, "-m", f"distributed.cli.dask_{part}"]
+        processes.append(subprocess.Popen([*program, *common, *options], **quiet))
+        wait_until(file.exists)
+    return file, processes
+
+
+def test_lost_scheduler_is_told_and_the_next_one_goes_on(
+    two_workers, model, scene_path, wanted, tile, tmp_path
+):
+    out = tmp_path / "map.tif"
+    file, processes = start_scheduler(tmp_path)
+    try:
+        with Client(scheduler_file=str(file), set_as_default=False, timeout=5) as client:
+            job = Mapping(model, scene_path, out, client=client, tile=tile)
+            job.start()
+            wait_until(lambda: len(lines(out)) >= 10)
+            processes[0].kill()
+            job.join(60)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert isinstance(job.error, ClusterError)
+    assert "scheduler" in str(job.error)
+    assert "the same command goes on" in str(job.error)
+    assert len(lines(out)) >= 10
+    map_cluster(model, scene_path, out, client=two_workers, tile=tile)
+    assert out.read_bytes() == wanted[0]
+
+
+def test_full_disk_is_told_and_after_making_room_it_goes_on(
+    model, scene_path, wanted, tile, tmp_path, monkeypatch
+):
+    out = tmp_path / "map.tif"
+    half_done(model, scene_path, out, tile, monkeypatch)
+    assert len(lines(out)) == 20
+    map_cluster(model, scene_path, out, tile=tile)
+    assert out.read_bytes() == wanted[0]
+
+
+def test_limit_of_the_system_on_file_size_is_told(
+    model, model_path, scene_path, wanted, tile, tmp_path
+):
+    command = [*MAP, model_path, scene_path, "--tile", tile, "--out-dir", tmp_path]
+    limited = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
+    )  # fmt: skip
+    assert limited.returncode == 2
+    assert "is full" in limited.stderr
+    assert "of 266 tiles are kept" in limited.stderr
+    assert "Traceback" not in limited.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["polyad.tiles"]
+    map_many(model, [str(scene_path)], tmp_path, tile=tile)
+    assert (tmp_path / "scene.tif").read_bytes() == wanted[0]
+
+
+def test_damaged_ledger_line_is_set_aside_and_its_tile_done_again(
+    model, scene_path, wanted, tile, tmp_path, monkeypatch
+):
+    out = tmp_path / "map.tif"
+    half_done(model, scene_path, out, tile, monkeypatch)
+    ledger = tmp_path / "map.tif.tiles" / "ledger.jsonl"
+    kept = lines(out)
+    kept[3] = kept[3].replace(b'"tile":3', b'"tile":4')
+    ledger.write_bytes(b"".join(kept) + b'{"map":"cut by a ki')
+    with pytest.warns(BrokenLedgerWarning, match=r"line 4 is damaged.*done again"):
+        half_done(model, scene_path, out, tile, monkeypatch, before=19)
+    aside = ledger.with_name("ledger.jsonl.broken")
+    assert aside.read_bytes() == kept[3]
+    map_cluster(model, scene_path, out, tile=tile)
+    assert out.read_bytes() == wanted[0]
+
+
+def test_damaged_tile_is_done_again(model, scene_path, wanted, tile, tmp_path, monkeypatch):
+    out = tmp_path / "map.tif"
+    half_done(model, scene_path, out, tile, monkeypatch)
+    (store,) = (tmp_path / "map.tif.tiles").glob("*.ids")
+    content = bytearray(store.read_bytes())
+    content[70] ^= 1
+    store.write_bytes(content)
+    with pytest.warns(BrokenLedgerWarning, match="1 tiles"):
+        map_cluster(model, scene_path, out, tile=tile)
+    assert out.read_bytes() == wanted[0]
+
+
+def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, monkeypatch):
+    from polyad.scene.mapping import map_file
+    from polyad.scene.model import SceneModel
+    from polyad.scene.readers import open_scene
+
+    out = tmp_path / "map.tif"
+    half_done(model, scene_path, out, tile, monkeypatch)
+    path = tmp_path / "other.polyad"
+    model.save(path)
+    other = SceneModel.load(path)
+    other.estimator.network_.output.weight.data.neg_()
+    map_cluster(other, scene_path, out, tile=tile)
+    map_file(other, open_scene(scene_path), tmp_path / "wanted.tif", tile=tile)
+    assert out.read_bytes() == (tmp_path / "wanted.tif").read_bytes()
+    assert not (tmp_path / "map.tif.tiles").exists()
+
+
+def test_worker_killed_in_the_middle_loses_nothing(
+    two_workers, model, scene_path, wanted, tile, tmp_path
+):
+    out = tmp_path / "map.tif"
+    pid = next(iter(two_workers.run(os.getpid).values()))
+    job = Mapping(model, scene_path, out, client=two_workers, tile=tile)
+    job.start()
+    wait_until(lambda: len(lines(out)) >= 10)
+    os.kill(pid, signal.SIGKILL)
+    job.join(120)
+    assert job.error is None
+    assert out.read_bytes() == wanted[0]
+    assert not (tmp_path / "map.tif.tiles").exists()
