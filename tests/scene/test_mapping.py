@@ -21,11 +21,12 @@ from polyad import RankRClassifier, RankRNet
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.classes import ClassInfo, class_table
+from polyad.scene.evaluation import map_pixels
 from polyad.scene.mapping import map_file, map_scene, patch_scorer
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
 from polyad.scene.readers import open_scene, scene_from_array
-from polyad.scene.training import map_pixels, train
+from polyad.scene.training import train
 from polyad.scene.writers import georeference
 
 BANDS = 5

@@ -1,8 +1,7 @@
-"""From a scene and labels to a fitted `SceneModel`, and an honest score of one."""
+"""From a scene and labels to a fitted `SceneModel`."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +10,17 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.classes import class_table
+from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_map
 from polyad.scene.labels import check_labels, drop_nodata
-from polyad.scene.mapping import iter_map, scene_tiles
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.patches import Border, check_window, extract_patches, interior
 from polyad.scene.readers import memory_budget, valid_pixels
-from polyad.scene.sampling import Split, no_overlap, per_class
-from polyad.scene.scores import Scores, score
+from polyad.scene.sampling import per_class
+
+__all__ = ["Samples", "evaluate", "evaluate_timed", "held_out", "score_map", "train", "train_on"]
 
 Array = npt.NDArray[Any]
 
@@ -129,122 +129,6 @@ def train_on(
     )
 
 
-def evaluate(
-    model: SceneModel,
-    scene: xr.DataArray,
-    labels: xr.DataArray,
-    *,
-    split: Split | None = None,
-    progress: bool = False,
-) -> Scores:
-    """Score a model on labelled pixels that it did not learn from.
-
-    Only the tiles that hold test pixels are mapped.
-
-    Parameters
-    ----------
-    model : SceneModel
-    scene, labels : DataArray
-    split : Split, optional
-        From a sampler, such as `polyad.scene.sampling.blocks` or ``from_labels``. By default, on
-        the scene the model learned from, all labelled pixels but its training pixels are the test
-        set; on another scene, all labelled pixels.
-    progress : bool, default=False
-        Show a bar.
-
-    Returns
-    -------
-    Scores
-        With the accuracy on all test pixels and on those whose window shares no pixel with any
-        training window.
-    """
-    return evaluate_timed(model, scene, labels, split, progress)[0]
-
-
-def evaluate_timed(
-    model: SceneModel,
-    scene: xr.DataArray,
-    labels: xr.DataArray,
-    split: Split | None = None,
-    progress: bool = False,
-) -> tuple[Scores, dict[str, Any]]:
-    """Return the scores, and with them as one dict the pixel counts and the seconds taken."""
-    model.check(scene)
-    check_labels(scene, labels)
-    split = held_out(model, scene, labels) if split is None else split
-    true = labels.values[tuple(split.test.T)]
-    _check_known(model, labels, true)
-    started = time.perf_counter()
-    predicted, proba = map_pixels(model, scene, split.test, progress=progress)
-    seconds = time.perf_counter() - started
-    apart = no_overlap(split, labels.shape, model.window)
-    scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
-    history = getattr(model.estimator, "history_", None)
-    return scores, scores.to_dict() | {
-        "n_train": len(model.training.get("pixels", [])),
-        "n_test": len(split.test),
-        "fit_seconds": None if history is None else round(sum(history.seconds), 4),
-        "map_seconds": round(seconds, 4),
-    }
-
-
-def map_pixels(
-    model: SceneModel, scene: xr.DataArray, pixels: Array, *, progress: bool = False
-) -> tuple[Array, Array]:
-    """Classify the given pixels, ``(n, 2)``, by mapping the tiles in which they lie.
-
-    Returns
-    -------
-    ids : ndarray, ``(n,)``
-    proba : ndarray of float32, ``(n, classes)``
-    """
-    ids = np.zeros(len(pixels), np.int64)
-    proba = np.empty((len(pixels), len(model.classes)), np.float32)
-    place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
-    place[tuple(pixels.T)] = np.arange(len(pixels))
-    wanted = [part for part in scene_tiles(scene) if (place[part] >= 0).any()]
-    for part, found, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
-        inside = place[part] >= 0
-        ids[place[part][inside]] = found[inside]
-        proba[place[part][inside]] = shares[inside] if shares is not None else np.nan
-    return ids, proba
-
-
-def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
-    """Return the training pixels of ``model`` in ``scene``, and all other labelled pixels."""
-    labelled = drop_nodata(scene, labels).values > 0
-    train_pixels = np.empty((0, 2), np.intp)
-    if model.learned_from(scene):
-        train_pixels = np.asarray(model.training.get("pixels", []), np.intp).reshape(-1, 2)
-        labelled = labelled.copy()
-        labelled[tuple(train_pixels.T)] = False
-    test = np.argwhere(labelled)
-    if len(test) == 0:
-        raise SceneError(
-            "every labelled pixel was used for training, none is left to test on; "
-            "train with --samples-per-class or bring more labels"
-        )
-    return Split(train_pixels, test)
-
-
-def score_map(
-    model: SceneModel,
-    class_map: xr.DataArray,
-    proba: xr.DataArray | None,
-    labels: xr.DataArray,
-    split: Split,
-) -> Scores:
-    """Score a class map on the test pixels of ``split``."""
-    rows, cols = split.test.T
-    return score(
-        labels.values[rows, cols],
-        class_map.values[rows, cols],
-        None if proba is None else proba.values[rows, cols],
-        classes=model.classes,
-        no_overlap=no_overlap(split, class_map.shape, model.window),
-    )
-
-
 @dataclass
 class Samples:
     """Training samples of a scene, gathered when they are asked for.
@@ -321,14 +205,3 @@ def _learnable(labels: xr.DataArray, y: Array) -> Array:
             " label pixels of at least one other class"
         )
     return y
-
-
-def _check_known(model: SceneModel, labels: xr.DataArray, true: Array) -> None:
-    known = {c.value for c in model.classes}
-    unknown = [c for c in class_table(labels) if c.value not in known and c.value in set(true)]
-    if unknown:
-        raise SceneMismatch(
-            f"the labels hold class {unknown[0].value} {unknown[0].name!r}, which the model never "
-            f"learned (it knows {', '.join(c.name for c in model.classes)}); set these labels to "
-            "0, or train on them too"
-        )

@@ -1,0 +1,215 @@
+"""What a model is worth: its answers on labelled pixels that it did not learn from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import SceneError, SceneMismatch
+from polyad.scene.classes import class_table
+from polyad.scene.labels import check_labels, drop_nodata
+from polyad.scene.mapping import iter_map, scene_tiles
+from polyad.scene.model import SceneModel
+from polyad.scene.sampling import Split, no_overlap
+from polyad.scene.scores import Scores, score
+
+Array = npt.NDArray[Any]
+
+
+def evaluate(
+    model: SceneModel,
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    *,
+    split: Split | None = None,
+    progress: bool = False,
+) -> Scores:
+    """Score a model on labelled pixels that it did not learn from.
+
+    Only the tiles that hold test pixels are mapped.
+
+    Parameters
+    ----------
+    model : SceneModel
+    scene, labels : DataArray
+    split : Split, optional
+        From a sampler, such as `polyad.scene.sampling.blocks` or ``from_labels``. By default, on
+        the scene the model learned from, all labelled pixels but its training pixels are the test
+        set; on another scene, all labelled pixels.
+    progress : bool, default=False
+        Show a bar.
+
+    Returns
+    -------
+    Scores
+        With the accuracy on all test pixels and on those whose window shares no pixel with any
+        training window.
+    """
+    return evaluate_timed(model, scene, labels, split, progress)[0]
+
+
+def evaluate_timed(
+    model: SceneModel,
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    split: Split | None = None,
+    progress: bool = False,
+) -> tuple[Scores, dict[str, Any]]:
+    """Return the scores, and with them as one dict the pixel counts and the seconds taken."""
+    found = examine(model, scene, labels, split, progress=progress)
+    return found.scores, found.to_dict()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A model's answers on the test pixels, and what they are worth.
+
+    Attributes
+    ----------
+    scores : Scores
+    split : Split
+    confidence : ndarray, ``(n_test,)``
+        Probability of the class predicted.
+    right : ndarray of bool, ``(n_test,)``
+    fit_seconds : float or None
+        None for a model that does not know.
+    map_seconds : float
+        For the tiles that were mapped.
+    """
+
+    scores: Scores
+    split: Split
+    confidence: Array
+    right: Array
+    n_train: int
+    fit_seconds: float | None
+    map_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings."""
+        return self.scores.to_dict() | {
+            "n_train": self.n_train,
+            "n_test": len(self.split.test),
+            "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
+            "map_seconds": round(self.map_seconds, 4),
+        }
+
+
+def examine(
+    model: SceneModel,
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    split: Split | None = None,
+    *,
+    whole: Array | None = None,
+    progress: bool = False,
+) -> Examination:
+    """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
+    model.check(scene)
+    check_labels(scene, labels)
+    split = held_out(model, scene, labels) if split is None else split
+    true = labels.values[tuple(split.test.T)]
+    _check_known(model, labels, true)
+    started = time.perf_counter()
+    predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)
+    seconds = time.perf_counter() - started
+    apart = no_overlap(split, labels.shape, model.window)
+    history = getattr(model.estimator, "history_", None)
+    return Examination(
+        score(true, predicted, proba, classes=model.classes, no_overlap=apart),
+        split,
+        proba.max(axis=1),
+        predicted == true,
+        len(model.training.get("pixels", [])),
+        None if history is None else sum(history.seconds),
+        seconds,
+    )
+
+
+def map_pixels(
+    model: SceneModel,
+    scene: xr.DataArray,
+    pixels: Array,
+    *,
+    whole: Array | None = None,
+    progress: bool = False,
+) -> tuple[Array, Array]:
+    """Classify the given pixels, ``(n, 2)``, by mapping the tiles in which they lie.
+
+    Parameters
+    ----------
+    model, scene, progress
+        See `polyad.scene.mapping.map_scene`.
+    pixels : ndarray of int, ``(n, 2)``
+    whole : ndarray of int, ``(y, x)``, optional
+        Filled with the ids of all pixels: every tile is mapped then.
+
+    Returns
+    -------
+    ids : ndarray, ``(n,)``
+    proba : ndarray of float32, ``(n, classes)``
+    """
+    ids = np.zeros(len(pixels), np.int64)
+    proba = np.empty((len(pixels), len(model.classes)), np.float32)
+    place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
+    place[tuple(pixels.T)] = np.arange(len(pixels))
+    tiles = scene_tiles(scene)
+    wanted = [part for part in tiles if whole is not None or (place[part] >= 0).any()]
+    for part, found, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
+        if whole is not None:
+            whole[part] = found
+        inside = place[part] >= 0
+        ids[place[part][inside]] = found[inside]
+        proba[place[part][inside]] = shares[inside] if shares is not None else np.nan
+    return ids, proba
+
+
+def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
+    """Return the training pixels of ``model`` in ``scene``, and all other labelled pixels."""
+    labelled = drop_nodata(scene, labels).values > 0
+    train_pixels = np.empty((0, 2), np.intp)
+    if model.learned_from(scene):
+        train_pixels = np.asarray(model.training.get("pixels", []), np.intp).reshape(-1, 2)
+        labelled = labelled.copy()
+        labelled[tuple(train_pixels.T)] = False
+    test = np.argwhere(labelled)
+    if len(test) == 0:
+        raise SceneError(
+            "every labelled pixel was used for training, none is left to test on; "
+            "train with --samples-per-class or bring more labels"
+        )
+    return Split(train_pixels, test)
+
+
+def score_map(
+    model: SceneModel,
+    class_map: xr.DataArray,
+    proba: xr.DataArray | None,
+    labels: xr.DataArray,
+    split: Split,
+) -> Scores:
+    """Score a class map on the test pixels of ``split``."""
+    rows, cols = split.test.T
+    return score(
+        labels.values[rows, cols],
+        class_map.values[rows, cols],
+        None if proba is None else proba.values[rows, cols],
+        classes=model.classes,
+        no_overlap=no_overlap(split, class_map.shape, model.window),
+    )
+
+
+def _check_known(model: SceneModel, labels: xr.DataArray, true: Array) -> None:
+    known = {c.value for c in model.classes}
+    unknown = [c for c in class_table(labels) if c.value not in known and c.value in set(true)]
+    if unknown:
+        raise SceneMismatch(
+            f"the labels hold class {unknown[0].value} {unknown[0].name!r}, which the model never "
+            f"learned (it knows {', '.join(c.name for c in model.classes)}); set these labels to "
+            "0, or train on them too"
+        )
