@@ -6,38 +6,30 @@ With every mode but ``d`` fixed, the pre-activations are linear in :math:`W_d` (
 
 `alternating_reference` is the algorithm in plain torch, on any device. `alternating` is the same
 arithmetic on the CPU at memory speed: gradients written out, contractions shared between modes
-(a sweep over D modes needs two large matrix products, not D), and the thin products of the inner
-steps by numpy, whose stacked matrix-vector product reads memory as fast as it comes.
+(a sweep over D modes needs two large matrix products, not D), buffers allocated once, and the
+inner steps by `polyad.fitting.blocks`.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import expit
 from torch import Tensor
 
 from polyad.core.contract import contract_except, khatri_rao
 from polyad.core.network import ACTIVATIONS, RankRNet
-from polyad.fitting.adam import BETA1, BETA2, EPS
+from polyad.fitting.blocks import KINDS, choose_blocks, rates
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
 from polyad.fitting.joint import best_cut
 from polyad.fitting.problem import LOSSES, Problem
 
 Array = npt.NDArray[np.floating]
-
-_VALUES: dict[str, Callable[[Array], Array]] = {
-    "tanh": np.tanh,
-    "sigmoid": expit,
-    "relu": lambda a: np.maximum(a, 0),
-    "identity": lambda a: a,
-}
 
 
 @dataclass(frozen=True)
@@ -173,160 +165,114 @@ class _CpuSweep:
     """One epoch by written-out gradients; arrays are views of the network's own memory."""
 
     def __init__(self, network: RankRNet, problem: Problem, steps: Steps) -> None:
-        layer = network.hidden
-        self.steps, self.loss, self.problem = steps, problem.loss, problem
-        self.shape, self.rank = layer.in_shape, layer.rank
-        self.value = _VALUES[network.activation]
-        self.slope = ACTIVATIONS[network.activation].slope
+        layer, output = network.hidden, network.output
+        self.blocks, self.problem, self.shape = choose_blocks(), problem, layer.in_shape
         self.factors = [f.detach() for f in layer.factors]  # (Q, R, I_d)
-        self.bias = None if layer.bias is None else layer.bias.detach().numpy()
-        self.v = network.output.weight.detach().numpy()  # (C, Q)
-        self.c = None if network.output.bias is None else network.output.bias.detach().numpy()
-        self.target = np.ascontiguousarray(problem.target.numpy().T)  # (C, n)
-        self.weight = problem.weight.numpy()
-        self.slices = batch_slices(len(problem), steps.batch_size)
-        n = len(problem)
+        self.v = output.weight.detach().numpy()  # (C, Q)
+        self.bias, self.c = (_row(b, output.weight) for b in (layer.bias, output.bias))
+        self.log_loss, self.kind = problem.loss == "log", KINDS[network.activation]
+        self.rates = rates(steps.inner_steps, steps.learning_rate, steps.weight_decay, self.v.dtype)
         self.cut = best_cut(list(self.shape)) if len(self.shape) > 1 else 0
-        x = problem.x.reshape(n, math.prod(self.shape[: self.cut]), -1)  # (n, P_left, P_right)
-        # Both layouts of the input, so that each contraction is one plain matrix product
-        self.rows = x.reshape(-1, x.shape[-1]).T  # (P_right, n * P_left)
-        self.columns = (
-            x.transpose(0, 1).reshape(x.shape[1], -1).contiguous()
-        )  # (P_left, n * P_right)
-        self.buffer: dict[str, Array] = {}
+        slices = batch_slices(len(problem), steps.batch_size)
+        self.batches = [_Batch.of(problem, part, self.cut, layer.rank) for part in slices]
 
     def __call__(self) -> tuple[float, float]:
         with torch.no_grad():
-            for mode, z in self._contractions():
-                self._mode_block(mode, z)
-                last = mode, z
-            hidden = self._hidden(last[1], self.factors[last[0]].numpy())  # (Q, n)
-        outputs = torch.from_numpy(self._output_block(hidden).T)
+            for mode, inputs in self._contractions():
+                w = self.factors[mode].flatten(1).numpy()  # (Q, R * I_mode)
+                for batch, z in zip(self.batches, inputs, strict=True):
+                    self._mode_block(z, w, batch)
+            hidden = [self.blocks.hidden(z, w, self.bias, self.kind) for z in inputs]  # (Q, n_b)
+        for batch, u in zip(self.batches, hidden, strict=True):
+            self.blocks.output_block(u, self.v, self.c, *batch.goal, self.log_loss, self.rates)
+        outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.v.T)  # (n, C)
+        if self.c.size:
+            outputs += torch.from_numpy(self.c)
         return self.problem.mean_loss(outputs), self.problem.score(outputs)
 
-    # -- contractions -------------------------------------------------------------------------
+    def _mode_block(self, z: Array, w: Array, batch: _Batch) -> None:
+        layers = w, self.bias, self.v, self.c
+        self.blocks.mode_block(z, *layers, *batch.goal, self.log_loss, self.kind, self.rates)
 
-    def _contractions(self) -> Iterator[tuple[int, Array]]:
-        """Yield each mode with its contracted input ``(Q, R, n, I_mode)``, always up to date.
+    def _contractions(self) -> Iterator[tuple[int, list[Array]]]:
+        """Yield each mode with its contracted inputs, one per batch, always up to date.
 
         A mode's block may change its factor before the next mode is asked for: the left half is
         contracted only after all of its blocks are done.
         """
-        hidden = len(self.factors[0])
-        n = len(self.problem)
-        if self.cut == 0:
-            x = self.problem.x.numpy()[None, None]  # (1, 1, n, I)
-            yield 0, np.broadcast_to(x, (hidden, self.rank, *x.shape[2:]))
+        modes = list(range(len(self.shape)))
+        left, right = modes[: self.cut], modes[self.cut :]
+        if not left:
+            yield 0, [batch.right_first.numpy()[None] for batch in self.batches]
             return
-        for kept, gone, matrix in (
-            (range(self.cut), range(self.cut, len(self.shape)), self.rows),
-            (range(self.cut, len(self.shape)), range(self.cut), self.columns),
-        ):
+        for kept, gone in ((left, right), (right, left)):
             kr = khatri_rao([self.factors[d] for d in gone]).flatten(0, 1)  # (Q * R, P_gone)
-            size = [self.shape[d] for d in kept]
-            z = self._into(f"root{kept.start}", (len(kr), matrix.shape[1]))
-            torch.mm(kr, matrix, out=torch.from_numpy(z))
-            yield from self._open_each(list(kept), z.reshape(hidden, self.rank, n, math.prod(size)))
+            roots = [self._product(kr, batch, gone is left) for batch in self.batches]
+            yield from self._open_each(kept, roots)
 
-    def _open_each(self, modes: list[int], z: Array) -> Iterator[tuple[int, Array]]:
-        """Split ``z``, ``(Q, R, n, prod of modes)``, until one mode is left open."""
+    def _product(self, kr: Tensor, batch: _Batch, from_left: bool) -> Array:
+        """Contract a batch by one matrix product: ``(Q * R, P_kept, n_b)``."""
+        matrix = batch.left_first if from_left else batch.right_first
+        out = batch.buffer(from_left, (len(kr), matrix.shape[1]))
+        torch.mm(kr, matrix, out=torch.from_numpy(out))
+        return out.reshape(len(kr), -1, batch.size)
+
+    def _open_each(self, modes: list[int], roots: list[Array]) -> Iterator[tuple[int, list[Array]]]:
+        """Split inputs ``(Q * R, prod of modes, n_b)`` until one mode is left open."""
         if len(modes) == 1:
-            yield modes[0], z
+            yield modes[0], [z.reshape(len(self.factors[0]), -1, z.shape[-1]) for z in roots]
             return
         cut = best_cut([self.shape[d] for d in modes])
         left, right = modes[:cut], modes[cut:]
-        sizes = math.prod(self.shape[d] for d in left), math.prod(self.shape[d] for d in right)
-        both = z.reshape(*z.shape[:3], *sizes)
-        kr = khatri_rao([self.factors[d] for d in right]).numpy()
-        yield from self._open_each(left, np.matmul(both, kr[:, :, None, :, None])[..., 0])
-        kr = khatri_rao([self.factors[d] for d in left]).numpy()
-        product = torch.from_numpy(both) * torch.from_numpy(kr)[:, :, None, :, None]
-        yield from self._open_each(right, product.sum(dim=-2).numpy())
-
-    # -- blocks -------------------------------------------------------------------------------
-
-    def _mode_block(self, mode: int, z: Array) -> None:
-        factor = self.factors[mode].numpy()
-        for part in self.slices:
-            zb = z[:, :, part]  # (Q, R, n_b, I)
-            adam = _Adam([factor], [self.bias], self.steps)
-            for _ in range(self.steps.inner_steps):
-                hidden = self._hidden(zb, factor)
-                by_before = self.v.T @ self._by_output(hidden, part)  # (Q, n_b)
-                by_before *= self.slope(hidden)  # type: ignore[arg-type]
-                by_factor = np.matmul(by_before[:, None, None, :], zb)[:, :, 0]
-                adam.step([by_factor, None if self.bias is None else by_before.sum(axis=1)])
-
-    def _output_block(self, hidden: Array) -> Array:
-        for part in self.slices:
-            u = np.ascontiguousarray(hidden[:, part])
-            adam = _Adam([self.v], [self.c], self.steps)
-            for _ in range(self.steps.inner_steps):
-                by_output = self._by_output(u, part)
-                adam.step([by_output @ u.T, None if self.c is None else by_output.sum(axis=1)])
-        return self._outputs(hidden)
-
-    def _hidden(self, z: Array, factor: Array) -> Array:
-        """Hidden units ``(Q, n)`` from the contracted input: Eq. (14)."""
-        before = np.matmul(z, factor[..., None])[..., 0]  # (Q, R, n)
-        before = before[:, 0] if self.rank == 1 else before.sum(axis=1)
-        if self.bias is not None:
-            before += self.bias[:, None]
-        return self.value(before)
-
-    def _outputs(self, hidden: Array) -> Array:
-        outputs = self.v @ hidden  # (C, n)
-        if self.c is not None:
-            outputs += self.c[:, None]
-        return outputs
-
-    def _by_output(self, hidden: Array, part: slice) -> Array:
-        """Gradient of the batch's mean loss by the outputs, ``(C, n_b)``."""
-        p = self._outputs(hidden)
-        if self.loss == "log":
-            p -= p.max(axis=0)
-            np.exp(p, out=p)
-            p /= p.sum(axis=0)
-        p -= self.target[:, part]
-        p *= self.weight[part] / (part.stop - part.start)
-        return p
-
-    def _into(self, name: str, shape: tuple[int, ...]) -> Array:
-        if name not in self.buffer:
-            self.buffer[name] = np.empty(shape, dtype=self.v.dtype)
-        return self.buffer[name]
+        sizes = [math.prod(self.shape[d] for d in side) for side in (left, right)]
+        for kept, gone, size in ((left, right, sizes[0]), (right, left, sizes[1])):
+            kr = khatri_rao([self.factors[d] for d in gone]).flatten(0, 1).numpy()
+            contract = self.blocks.open_left if kept is left else self.blocks.open_right
+            opened = []
+            for batch, z in zip(self.batches, roots, strict=True):
+                out = batch.buffer(tuple(kept), (len(z), size, batch.size))
+                contract(z.reshape(len(z), *sizes, batch.size), kr, out)
+                opened.append(out)
+            yield from self._open_each(kept, opened)
 
 
-class _Adam:
-    """Adam of one block, in place on numpy arrays; the first array is decayed."""
+@dataclass
+class _Batch:
+    """One batch, laid out so that each contraction is a plain matrix product.
 
-    def __init__(self, weights: list[Array], biases: list[Array | None], steps: Steps) -> None:
-        self.arrays = [*weights, *biases]
-        self.decay = [1 - steps.learning_rate * steps.weight_decay] * len(weights)
-        self.decay += [1.0] * len(biases)
-        self.rate = steps.learning_rate
-        self.means = [None if a is None else np.zeros_like(a) for a in self.arrays]
-        self.squares = [None if a is None else np.zeros_like(a) for a in self.arrays]
-        self.t = 0
+    Attributes
+    ----------
+    left_first : Tensor, ``(P_left, P_right * n_b)``
+    right_first : Tensor, ``(P_right, P_left * n_b)``
+        Samples run fastest.
+    goal : tuple of targets ``(C, n_b)`` and of sample weights over ``n_b``, ``(n_b,)``
+    """
 
-    def step(self, gradients: list[Array | None]) -> None:
-        self.t += 1
-        rate = self.rate / (1 - BETA1**self.t)
-        rows = zip(self.arrays, gradients, self.means, self.squares, self.decay, strict=True)
-        for array, g, mean, square, decay in rows:
-            if array is None or g is None or mean is None or square is None:
-                continue
-            mean *= BETA1
-            mean += (1 - BETA1) * g
-            square *= BETA2
-            g *= g
-            g *= 1 - BETA2
-            square += g
-            if decay != 1.0:
-                array *= decay
-            scale = np.sqrt(square)
-            scale *= 1 / math.sqrt(1 - BETA2**self.t)
-            scale += EPS
-            np.divide(mean, scale, out=scale)
-            scale *= rate
-            array -= scale
+    size: int
+    left_first: Tensor
+    right_first: Tensor
+    goal: tuple[Array, Array]
+    buffers: dict[Hashable, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: Problem, part: slice, cut: int, rank: int) -> _Batch:
+        x = problem.x[part]
+        n = len(x)
+        x = x.reshape(n, math.prod(x.shape[1 : 1 + cut]), -1)  # (n_b, P_left, P_right)
+        left_first = x.permute(1, 2, 0).reshape(x.shape[1], -1).contiguous()
+        right_first = x.permute(2, 1, 0).reshape(x.shape[2], -1).contiguous()
+        if cut == 0:  # order one: all terms of all units see the sample itself
+            right_first = right_first.repeat(rank, 1)
+        target = np.ascontiguousarray(problem.target[part].numpy().T)
+        return cls(n, left_first, right_first, (target, problem.weight[part].numpy() / n))
+
+    def buffer(self, name: Hashable, shape: tuple[int, ...]) -> Array:
+        """Return the array of that name, made at its first use."""
+        if name not in self.buffers:
+            self.buffers[name] = np.empty(shape, dtype=self.goal[0].dtype)
+        return self.buffers[name]
+
+
+def _row(bias: Tensor | None, like: Tensor) -> Array:
+    """Return a bias as a view ``(1, size)``; no bias has size zero."""
+    return like.new_empty(1, 0).numpy() if bias is None else bias.detach()[None].numpy()
