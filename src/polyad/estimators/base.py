@@ -29,6 +29,7 @@ from polyad.estimators.scaler import (
     NUMERIC,
     ModeStandardScaler,
     as_samples,
+    check_modes,
     check_sample_shape,
     check_weight,
 )
@@ -326,6 +327,7 @@ class RankREstimator(BaseEstimator):
         X, y = validate_data(
             self, X, y, reset=reset, multi_output=self._loss == "squared", **NUMERIC, order="C"
         )
+        check_modes(X)
         weight = check_weight(sample_weight, X)
         if reset:
             self.sample_shape_ = X.shape[1:]

@@ -57,6 +57,7 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sample_weight : array, ``(n,)``, optional
         """
         X = validate_data(self, as_samples(X), **NUMERIC)
+        check_modes(X)
         self.sample_shape_ = X.shape[1:]
         weight = check_weight(sample_weight, X)
         axis = self._axis(X.ndim)
@@ -126,6 +127,12 @@ def check_sample_shape(X: Any, fitted: tuple[int, ...]) -> None:
     single = tuple(X.shape) == tuple(fitted)
     remedy = "pass one sample as X[None]" if single else "select or reorder modes to agree"
     raise InputError(f"fitted on samples of {tuple(fitted)}, got {tuple(X.shape[1:])}; {remedy}")
+
+
+def check_modes(X: Array) -> None:
+    """Raise `InputError` if a mode of the samples has no entries."""
+    if 0 in X.shape[1:]:
+        raise InputError(f"every mode of a sample needs at least one entry, got {X.shape[1:]}")
 
 
 def check_weight(sample_weight: Array | None, X: Array) -> Array:

@@ -1,0 +1,215 @@
+"""Bad input gets a clear error, and a fitted model survives it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from polyad import RankRClassifier, RankRRegressor
+from polyad.errors import Diverged, InputError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 5, 5, 20))
+Y = np.arange(12) % 3
+QUICK = {"hidden": 4, "epochs": 2, "random_state": 0}
+BOTH = pytest.mark.parametrize("kind", [RankRClassifier, RankRRegressor])
+
+
+@pytest.fixture
+def fitted():
+    return RankRClassifier(**QUICK).fit(X, Y)
+
+
+@BOTH
+@pytest.mark.parametrize(("bad", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_numbers_that_are_not_finite_are_named(kind, bad, word):
+    spoiled = X.copy()
+    spoiled[3, 1, 2, 4] = bad
+    with pytest.raises(ValueError, match=word):
+        kind(**QUICK).fit(spoiled, Y)
+    model = kind(**QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match=word):
+        model.predict(spoiled)
+
+
+@BOTH
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_targets_that_are_not_finite_are_refused(kind, bad):
+    y = Y.astype(float)
+    y[2] = bad
+    with pytest.raises(ValueError, match=r"Input y contains|Unknown label"):
+        kind(**QUICK).fit(X, y)
+
+
+def test_other_bands_than_fitted_on():
+    model = RankRClassifier(**QUICK).fit(RNG.normal(size=(6, 5, 5, 200)), [0, 1] * 3)
+    with pytest.raises(InputError, match=r"fitted on samples of \(5, 5, 200\), got \(5, 5, 103\)"):
+        model.predict(np.zeros((2, 5, 5, 103)))
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+@pytest.mark.parametrize("shape", [(2, 500), (2, 5, 100), (2, 5, 20, 5), (2, 5, 5, 20, 1)])
+def test_another_order_or_shape_than_fitted_on(method, shape, fitted):
+    with pytest.raises(InputError, match=r"fitted on samples of \(5, 5, 20\), got "):
+        getattr(fitted, method)(np.zeros(shape))
+
+
+def test_a_single_sample_without_its_first_axis_is_told_how(fitted):
+    with pytest.raises(InputError, match=r"got \(5, 20\); pass one sample as X\[None\]"):
+        fitted.predict(X[0])
+    assert fitted.predict(X[0][None]).shape == (1,)
+
+
+def test_partial_fit_of_another_shape(fitted):
+    with pytest.raises(InputError, match="fitted on samples of"):
+        fitted.partial_fit(X[:, :, :, :7], Y)
+
+
+@BOTH
+def test_empty_input(kind):
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        kind(**QUICK).fit(X[:0], Y[:0])
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        kind(**QUICK).fit(X, Y).predict(X[:0])
+
+
+@BOTH
+@pytest.mark.parametrize("shape", [(12, 5, 0, 20), (12, 0, 5, 20), (12, 5, 5, 0)])
+def test_a_mode_without_entries(kind, shape):
+    with pytest.raises(ValueError, match=r"at least one entry, got|0 feature\(s\)"):
+        kind(**QUICK).fit(np.zeros(shape), Y)
+
+
+@BOTH
+def test_too_many_modes(kind):
+    with pytest.raises(InputError, match="8"):
+        kind(**QUICK).fit(np.zeros((12, *[1] * 9)), Y)
+
+
+@BOTH
+def test_labels_of_another_length(kind):
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[12, 11\]"):
+        kind(**QUICK).fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="sample_weight"):
+        kind(**QUICK).fit(X, Y, sample_weight=np.ones(5))
+
+
+@BOTH
+def test_no_labels(kind):
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        kind(**QUICK).fit(X, None)
+
+
+def test_numbers_where_classes_are_wanted():
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        RankRClassifier(**QUICK).fit(X, RNG.normal(size=12))
+
+
+@BOTH
+def test_predicting_before_fitting(kind):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        kind().predict(X)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "name", ["rank", "hidden", "epochs", "inner_steps", "patience", "batch_size"]
+)
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, np.nan])
+def test_counts_below_one_or_not_whole(kind, name, value):
+    with pytest.raises(InputError, match=f"{name} must be a whole number of at least 1, got "):
+        kind(**(QUICK | {name: value})).fit(X, Y)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("solver", "newton", "solver must be one of joint, alternating, got 'newton'"),
+        ("start", "zeros", "start must be 'data', 'unit-variance' or 'xavier', got 'zeros'"),
+        ("activation", "gelu", "activation must be one of tanh, .*, got 'gelu'"),
+        ("learning_rate", 0, "learning_rate must be a number above 0 .* got 0"),
+        ("learning_rate", np.nan, "learning_rate must be a number above 0 .* got nan"),
+        ("learning_rate", "fast", "learning_rate must be a number above 0 .* got 'fast'"),
+        ("weight_decay", -0.1, "weight_decay one not below 0, got 'auto' and -0.1"),
+        ("standardize", 3, "mode 3 does not exist in samples of order 3"),
+        ("device", "abacus", "device 'abacus' cannot be used here"),
+    ],
+)
+def test_unknown_settings(kind, name, value, words):
+    with pytest.raises(InputError, match=words):
+        kind(**(QUICK | {name: value})).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.5, 2])
+def test_a_validation_fraction_out_of_range(value):
+    with pytest.raises(InputError, match="validation_fraction must lie between 0 and 1"):
+        RankRClassifier(**QUICK, early_stopping=True, validation_fraction=value).fit(X, Y)
+
+
+@pytest.mark.parametrize("weight", [np.zeros(12), np.full(12, -1.0)])
+def test_weights_that_say_nothing(weight):
+    with pytest.raises(ValueError, match="zero"):
+        RankRClassifier(**QUICK).fit(X, Y, sample_weight=weight)
+
+
+def test_class_weights_that_leave_nothing():
+    with pytest.raises(InputError, match="leave no sample any weight"):
+        RankRClassifier(**QUICK, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)
+
+
+def test_partial_fit_wants_its_classes():
+    with pytest.raises(InputError, match="classes must be passed on the first call"):
+        RankRClassifier(**QUICK).partial_fit(X, Y)
+    model = RankRClassifier(**QUICK).partial_fit(X, Y, classes=[0, 1, 2])
+    with pytest.raises(InputError, match="classes must stay"):
+        model.partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(InputError, match=r"y has classes array\(\[9\]\) that were not among"):
+        model.partial_fit(X, np.where(Y == 2, 9, Y))
+
+
+def test_partial_fit_with_another_number_of_targets():
+    model = RankRRegressor(**QUICK).partial_fit(X, Y)
+    with pytest.raises(InputError, match="fitted on 1 targets, got y with 2"):
+        model.partial_fit(X, np.stack([Y, Y], axis=1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_divergence_says_what_to_try():
+    model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e30, random_state=0)
+    with pytest.raises(Diverged, match="try a smaller learning_rate, standardised input"):
+        model.fit(X, Y)
+
+
+def test_a_fit_whose_last_step_diverges_is_noticed():
+    model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e308, epochs=1)
+    with pytest.raises(Diverged, match="try a smaller learning_rate"):
+        model.set_params(weight_decay=10.0, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [RankRClassifier, RankRRegressor])
+def test_a_failed_fit_loses_no_model(kind):
+    model = kind(**QUICK).fit(X, Y)
+    before = model.predict(X)
+    spoiled = np.where(X > 2, np.nan, X)
+    for bad in (lambda: model.fit(spoiled, Y), lambda: model.partial_fit(spoiled, Y)):
+        with pytest.raises(ValueError, match="NaN"):
+            bad()
+        assert_array_equal(model.predict(X), before)
+
+    def interrupt(epoch, network):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :, :, :3], (Y + 5) % 2, on_epoch=interrupt)
+    assert_array_equal(model.predict(X), before)
+    assert model.sample_shape_ == (5, 5, 20)
+
+
+def test_a_failed_first_fit_leaves_nothing_behind():
+    model = RankRClassifier(**QUICK, activation="gelu")
+    with pytest.raises(InputError):
+        model.fit(X, Y)
+    assert not hasattr(model, "classes_")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
