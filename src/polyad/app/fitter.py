@@ -100,7 +100,9 @@ class Fitter(threading.Thread):
         Labels to score against.
     settings : Settings
     threads : int, optional
-        Of torch in this thread; on a small machine one core is best left to the browser.
+        Of torch while it makes a draft; on a small machine one core is best left to the browser.
+        The final model is always fitted with torch's own number, since sums are rounded otherwise
+        with another one.
     """
 
     def __init__(
@@ -118,7 +120,9 @@ class Fitter(threading.Thread):
         self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
         self.mapped = Mapped.empty((scene.sizes["y"], scene.sizes["x"]))
         self.means: dict[str, Any] = {}
-        self._publish, self._threads = publish, threads
+        self._publish = publish
+        self._threads = {"final": torch.get_num_threads()}
+        self._threads["draft"] = threads or self._threads["final"]
         self._wake = threading.Condition()
         self._wanted = True
         self._stopped = False
@@ -155,8 +159,6 @@ class Fitter(threading.Thread):
 
     def run(self) -> None:
         """Wait for labels; fit and map."""
-        if self._threads:
-            torch.set_num_threads(self._threads)
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._wanted)
@@ -187,6 +189,8 @@ class Fitter(threading.Thread):
         look = self._look_stopped if patient else self._look
         self._publish("progress", {"stage": stage, "share": 0.0, "labels": len(labels.labels)})
         started = time.perf_counter()
+        if torch.get_num_threads() != self._threads[stage]:
+            torch.set_num_threads(self._threads[stage])
         model = self._fit(labels, stage, look)
         fitted = time.perf_counter()
         self.means, spectra = self._class_means(labels)

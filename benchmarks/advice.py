@@ -1,0 +1,104 @@
+"""Labels chosen by "where to click next" against random ones, on Indian Pines.
+
+Every run begins with three random labels per class. Then labels are added, with the ground truth
+answering, up to ten per class on average (160): those that the labelling page advises, sixteen at a
+time; random ones of the whole ground truth; or random ones up to ten of each class. The model is
+always that of ``polyad train``, scored on all pixels of the ground truth that are not labelled.
+
+    python benchmarks/advice.py --runs 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polyad.app.advice import margin_uncertainty, suggest
+from polyad.app.mapped import CANDIDATES
+from polyad.scene.mapping import map_scene
+from polyad.scene.patches import extract_patches
+from polyad.scene.sampling import per_class
+from polyad.scene.sources import open_known, open_known_labels
+from polyad.scene.training import train_on
+
+Array = npt.NDArray[Any]
+
+WINDOW, START, END, ROUND = 5, 3, 10, 16
+SCENE, TRUTH = open_known("indian-pines"), open_known_labels("indian-pines")
+VALUES = TRUTH.values
+
+
+def fitted(pixels: Array) -> tuple[Array, Array]:
+    """Return class map and probabilities of the model learned from ``pixels``."""
+    model = train_on(SCENE, TRUTH, pixels, window=WINDOW)
+    ids, proba = map_scene(model, SCENE, probabilities=True)
+    return ids.values, proba.values
+
+
+def accuracy(pixels: Array) -> tuple[float, float]:
+    """Return overall and average accuracy on the pixels that are not labelled."""
+    ids, _ = fitted(pixels)
+    test = unlabelled(pixels)
+    true, found = VALUES[tuple(test.T)], ids[tuple(test.T)]
+    recalls = [float((found[true == c] == c).mean()) for c in np.unique(true)]
+    return float((true == found).mean()), float(np.mean(recalls))
+
+
+def unlabelled(pixels: Array) -> Array:
+    left = VALUES > 0
+    left[tuple(pixels.T)] = False
+    return np.argwhere(left)
+
+
+def spectra(pixels: Array) -> Array:
+    return extract_patches(SCENE, *pixels.T, WINDOW).astype(np.float32).mean(axis=(1, 2))
+
+
+def advised(start: Array, n: int) -> Array:
+    """Add what the page advises until there are ``n`` labels."""
+    pixels = start
+    while len(pixels) < n:
+        _, proba = fitted(pixels)
+        candidates = unlabelled(pixels)
+        unsure = margin_uncertainty(proba[tuple(candidates.T)])
+        best = np.argsort(-unsure)[:CANDIDATES]
+        candidates, unsure = candidates[best], unsure[best]
+        take = min(ROUND, n - len(pixels))
+        chosen = suggest(spectra(candidates), unsure, spectra(pixels), take)
+        pixels = np.concatenate([pixels, candidates[chosen]])
+    return pixels
+
+
+def at_random(start: Array, n: int, rng: np.random.Generator) -> Array:
+    return np.concatenate([start, rng.permutation(unlabelled(start))[: n - len(start)]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10)
+    runs = parser.parse_args().runs
+    results: dict[str, list[tuple[float, float]]] = {}
+    for seed in range(runs):
+        start = per_class(TRUTH, START, seed).train
+        each = per_class(TRUTH, END, seed).train
+        ways = {
+            "start: 3 per class": start,
+            "where to click next": advised(start, len(each)),
+            "random": at_random(start, len(each), np.random.default_rng(seed)),
+            "random, 10 per class": each,
+        }
+        for way, pixels in ways.items():
+            results.setdefault(way, []).append(accuracy(pixels))
+        print(json.dumps({"run": seed, **{w: r[-1] for w, r in results.items()}}), flush=True)
+    print(f"\n| labels chosen by | overall | sd | average | sd |  ({runs} runs)")
+    for way, rows in results.items():
+        mean, sd = 100 * np.mean(rows, axis=0), 100 * np.std(rows, axis=0, ddof=runs > 1)
+        print(f"| {way} | {mean[0]:.1f} | {sd[0]:.1f} | {mean[1]:.1f} | {sd[1]:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from polyad.app import fitter as module
+from polyad.app.fitter import Fitter
+from polyad.app.session import Session
+from polyad.cli import main
+from polyad.errors import SceneError
+from polyad.scene.labels import open_labels
+from polyad.scene.mapping import map_scene
+from polyad.scene.model import SceneModel
+from polyad.scene.training import train
+
+
+@pytest.fixture
+def work(scene, truth, tmp_path, kit):
+    """A session with three classes, a fitter that runs, and what it published."""
+    session = Session(scene, journal=tmp_path / "j")
+    for name in ("Water", "Corn", "Woods"):
+        session.do({"do": "add", "name": name})
+    news = []
+    fitter = Fitter(scene, session, lambda *what: news.append(what), truth, kit.quick)
+    fitter.start()
+    yield session, fitter, news
+    fitter.stop()
+    fitter.join(timeout=20)
+    session.close()
+
+
+def stages(news):
+    return [about["stage"] for kind, about in news if kind == "map"]
+
+
+def test_labels_become_a_draft_and_then_the_final_map(work, kit):
+    session, fitter, news = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(fitter))
+    assert stages(news)[-2:] == ["draft", "final"]
+    about = fitter.mapped.about
+    assert about["score"]["overall"] > 0.9
+    assert about["labels"] == 15
+    assert about["shares"].keys() == {"1", "2", "3"}
+    assert {(r, c) for r, c, _ in about["advice"]}.isdisjoint(session.board.labels)
+    assert fitter.means["1"]["count"] == 5
+
+
+def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
+    session, fitter, _ = work
+    kit.label_some(session)
+    model = fitter.final_model()
+    labels = session.snapshot().raster(scene)
+    other = train(scene, labels, window=3, **kit.quick.parameters)
+    same_weights(model, other)
+    np.testing.assert_array_equal(fitter.mapped.ids, map_scene(other, scene).values)
+
+
+def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_path, capsys, kit):
+    from polyad.app.exchange import labels_csv, model_file
+
+    session, fitter, _ = work
+    kit.label_some(session)
+    np.save(tmp_path / "scene.npy", scene.values)
+    (tmp_path / "labels.csv").write_bytes(labels_csv(session.snapshot(), scene))
+    (tmp_path / "page.polyad").write_bytes(model_file(fitter.final_model()))
+    arguments = ["--window", "3", "--hidden", "8", "--epochs", "30", "--out"]
+    with pytest.raises(SystemExit) as left:
+        main(["train", f"{tmp_path}/scene.npy", f"{tmp_path}/labels.csv", *arguments,
+              f"{tmp_path}/cli.polyad"])  # fmt: skip
+    assert left.value.code in (0, None)
+    one, other = (SceneModel.load(tmp_path / f"{n}.polyad") for n in ("page", "cli"))
+    same_weights(one, other)
+    assert one.classes == other.classes
+    assert one.training["pixels"] == other.training["pixels"]
+
+
+def same_weights(one, other):
+    first, second = (m.estimator.network_.state_dict() for m in (one, other))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[k], second[k]) for k in first)
+
+
+def test_a_draft_goes_on_from_the_last_model_while_the_classes_stay(work, monkeypatch, kit):
+    session, fitter, _ = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(fitter))
+    warm = []
+    monkeypatch.setattr(module, "Watched", spy(module.Watched, warm))
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: kit.finished(fitter))
+    assert warm == [module.WARM_EPOCHS, 0]
+    session.do({"do": "delete", "class": 3})
+    kit.wait_for(lambda: kit.finished(fitter))
+    assert warm[2:] == [0, 0]
+
+
+def spy(watched, warm):
+    def make(classifier, look, steps=0):
+        warm.append(steps)
+        return watched(classifier, look, steps)
+
+    return make
+
+
+def test_no_map_without_two_classes_and_it_goes_when_labels_go(work, kit):
+    session, fitter, _ = work
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: fitter.means)
+    assert fitter.mapped.stage == "none"
+    assert fitter.final_model() is None
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(fitter))
+    session.do({"do": "delete", "class": 1})
+    session.do({"do": "delete", "class": 2})
+    kit.wait_for(lambda: fitter.mapped.stage == "none")
+    assert not fitter.mapped.ids.any()
+
+
+def test_newest_labels_win_and_an_outdated_fit_is_dropped(work, monkeypatch, kit):
+    session, fitter, news = work
+    begun, go_on, calls = threading.Event(), threading.Event(), []
+    real = module.train
+
+    def slow(scene, labels, **options):
+        calls.append(int((labels > 0).sum()))
+        if len(calls) == 1:
+            begun.set()
+            go_on.wait(20)
+        return real(scene, labels, **options)
+
+    monkeypatch.setattr(module, "train", slow)
+    kit.label_some(session)
+    assert begun.wait(20)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})  # answered while the fit runs
+    go_on.set()
+    kit.wait_for(lambda: kit.finished(fitter))
+    assert {
+        about["labels"] for kind, about in news if kind == "map" and about["stage"] != "none"
+    } == {16}
+
+
+def test_labels_that_never_pause_still_get_a_map(work, monkeypatch, kit):
+    session, _, news = work
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    kit.label_some(session)
+    end = time.monotonic() + 20
+    k = 0
+    while "draft" not in stages(news) and time.monotonic() < end:
+        session.do({"do": "label", "class": 1, "pixels": [[k % 30, (k // 30) % 10]]})
+        k += 1
+    assert "draft" in stages(news)
+
+
+def test_a_scene_that_cannot_be_read_is_a_message_and_the_fitter_goes_on(work, monkeypatch, kit):
+    session, fitter, news = work
+    real = module.train
+
+    def broken(*_, **__):
+        raise SceneError("the file is gone")
+
+    monkeypatch.setattr(module, "train", broken)
+    kit.label_some(session)
+    kit.wait_for(lambda: any(kind == "problem" for kind, _ in news))
+    assert "the file is gone" in next(a["message"] for k, a in news if k == "problem")
+    monkeypatch.setattr(module, "train", real)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: kit.finished(fitter))
+
+
+def test_renaming_a_class_needs_no_fit_and_reaches_the_model(work, kit):
+    session, fitter, _ = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(fitter))
+    version = fitter.mapped.version
+    session.do({"do": "change", "class": 1, "name": "Sea"})
+    assert fitter.final_model().classes[0].name == "Sea"
+    assert fitter.mapped.version == version
+
+
+def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, monkeypatch, kit):
+    wide, _ = kit.make_scene(height=30, width=600)
+    monkeypatch.setattr(module, "PARTIAL", 0.0)
+    session = Session(wide, journal=tmp_path / "wide")
+    session.do({"do": "add", "name": "Water"})
+    session.do({"do": "add", "name": "Corn"})
+    session.do({"do": "label", "class": 1, "pixels": [[2, 5], [9, 50]]})
+    session.do({"do": "label", "class": 2, "pixels": [[2, 250], [9, 300]]})
+    news = []
+    fitter = Fitter(wide, session, lambda *what: news.append(what), None, kit.quick)
+    fitter.start()
+    kit.wait_for(lambda: kit.finished(fitter))
+    fitter.stop()
+    fitter.join(timeout=20)
+    session.close()
+    seen = [round(about["share"], 2) for kind, about in news if kind == "map"]
+    assert 0.33 in seen
+    assert seen[-1] == 1.0
+    assert (fitter.mapped.ids > 0).all()
+
+
+def test_labels_as_a_raster_open_as_the_same_labels(work, scene, tmp_path, kit):
+    from polyad.app.exchange import labels_geojson, labels_tif
+
+    session, _, _ = work
+    kit.label_some(session)
+    labels = session.snapshot()
+    for name, content in (("l.tif", labels_tif(labels, scene)),
+                          ("l.geojson", labels_geojson(labels, scene))):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        found = open_labels(tmp_path / name, scene)
+        np.testing.assert_array_equal(found.values, labels.raster(scene).values)

@@ -1,0 +1,173 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from polyad.app.journal import Journal, journal_path, read_entries
+from polyad.app.session import Session
+from polyad.errors import OutputError, SceneError, SceneMismatch
+
+ABOUT = {"shape": [3, 4], "scene": "abc"}
+
+
+def test_what_was_written_is_read_again(tmp_path):
+    journal = Journal(tmp_path / "j", ABOUT)
+    journal.append({"do": "add", "name": "Größe <script> \n"})
+    journal.close()
+    again = Journal(tmp_path / "j", ABOUT)
+    assert again.commands == [{"do": "add", "name": "Größe <script> \n"}]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "half", [b'{"do":"lab', b"{", b'{"do":"undo"}', b"\xff\xfe", b"[1]\n", b"{]\n"]
+)
+def test_a_half_last_line_is_ignored_and_writing_goes_on_after_it(tmp_path, half):
+    journal = Journal(tmp_path / "j", ABOUT)
+    journal.append({"do": "undo"})
+    journal.close()
+    with (tmp_path / "j").open("ab") as file:
+        file.write(half)
+    journal = Journal(tmp_path / "j", ABOUT)
+    assert journal.commands == [{"do": "undo"}]
+    journal.append({"do": "redo"})
+    journal.close()
+    entries, good = read_entries((tmp_path / "j").read_bytes(), tmp_path)
+    assert [e["do"] for e in entries[1:]] == ["undo", "redo"]
+    assert good == (tmp_path / "j").stat().st_size
+
+
+def test_damage_in_the_middle_is_told_with_its_line(tmp_path):
+    (tmp_path / "j").write_bytes(b'{"polyad journal":1}\nrubbish\n{"do":"undo"}\n')
+    with pytest.raises(SceneError, match="line 2"):
+        Journal(tmp_path / "j", {})
+
+
+def test_the_journal_of_another_scene_is_refused(tmp_path):
+    Journal(tmp_path / "j", ABOUT).close()
+    with pytest.raises(SceneMismatch, match="another scene"):
+        Journal(tmp_path / "j", ABOUT | {"scene": "xyz"})
+    (tmp_path / "k").write_text('{"notes": "mine"}\n')
+    with pytest.raises(SceneError, match="no journal"):
+        Journal(tmp_path / "k", ABOUT)
+    assert (tmp_path / "k").read_text() == '{"notes": "mine"}\n'
+
+
+def test_two_servers_cannot_write_one_journal(tmp_path):
+    first = Journal(tmp_path / "j", ABOUT)
+    with pytest.raises(OutputError, match="in use"):
+        Journal(tmp_path / "j", ABOUT)
+    first.close()
+    Journal(tmp_path / "j", ABOUT).close()
+
+
+def test_a_label_that_cannot_be_written_is_not_taken(scene, tmp_path, monkeypatch):
+    session = Session(scene, journal=tmp_path / "j")
+    session.do({"do": "add", "name": "Water"})
+    whole = (tmp_path / "j").read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="was not taken"):
+        session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    monkeypatch.undo()
+    assert session.board.labels == {}
+    session.do({"do": "label", "class": 1, "pixels": [[1, 1]]})
+    session.close()
+    assert (tmp_path / "j").read_bytes().startswith(whole)
+    again = Session(scene, journal=tmp_path / "j")
+    assert again.board.labels == {(1, 1): 1}
+    again.close()
+
+
+def test_a_session_comes_back_as_it_was_with_undo_and_redo(scene, tmp_path):
+    first = Session(scene, journal=tmp_path / "j")
+    first.do({"do": "add", "name": "Water"})
+    for k in range(4):
+        first.do({"do": "label", "class": 1, "pixels": [[k, k]]})
+    first.do({"do": "undo"})
+    state = first.state()
+    first.close()
+    second = Session(scene, journal=tmp_path / "j")
+    assert second.state() == state
+    second.do({"do": "redo"})
+    assert (3, 3) in second.board.labels
+    second.close()
+
+
+def test_listeners_hear_of_each_change_once_and_in_order(scene, tmp_path):
+    session = Session(scene, journal=tmp_path / "j")
+    heard = []
+    session.listen(lambda _, answer: heard.append((answer["before"], answer["revision"])))
+    session.do({"do": "add", "name": "Water"})
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})  # nothing new
+    session.close()
+    assert heard == [(0, 1), (1, 2)]
+
+
+def test_a_label_file_is_loaded_once(scene, truth, tmp_path):
+    session = Session(scene, journal=tmp_path / "j")
+    some = truth.copy(data=np.where(np.arange(truth.size).reshape(truth.shape) % 97, 0, truth))
+    session.load(some, "digest")
+    assert len(session.board.labels) == int((some > 0).sum())
+    session.do({"do": "undo"})
+    session.close()
+    session = Session(scene, journal=tmp_path / "j")
+    session.load(some, "digest")
+    assert session.board.labels == {}  # it was taken back on purpose
+    session.close()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+import numpy as np, xarray as xr
+from polyad.app.session import Session
+scene = xr.DataArray(np.zeros((50, 50, 2), np.float32), dims=("y", "x", "band"))
+session = Session(scene, journal=Path(sys.argv[1]))
+session.do({"do": "add", "name": "Water"})
+for k in range(2500):
+    session.do({"do": "label", "class": 1, "pixels": [[k // 50, k % 50]]})
+    print(k, flush=True)
+"""
+
+
+def test_kill_9_loses_no_label_that_was_answered(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "j")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        answered = [int(process.stdout.readline()) for _ in range(40)]
+        os.kill(process.pid, signal.SIGKILL)
+        answered += [int(line) for line in process.stdout if line.endswith("\n")]
+    blank = xr.DataArray(np.zeros((50, 50, 2), np.float32), dims=("y", "x", "band"))
+    session = Session(blank, journal=tmp_path / "j")
+    labels = set(session.board.labels)
+    session.close()
+    assert {(k // 50, k % 50) for k in answered} <= labels
+    assert len(labels) <= len(answered) + 1  # at most the one in flight
+
+
+def test_the_journal_lies_beside_the_scene_or_in_the_data_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("POLYAD_DATA", str(tmp_path / "data"))
+    (tmp_path / "s.tif").touch()
+    assert journal_path(str(tmp_path / "s.tif"), "f") == tmp_path / "s.tif.labels.jsonl"
+    (tmp_path / "s.mat").touch()
+    assert journal_path(f"{tmp_path}/s.mat:/a b", "f").name == "s.mat.-a-b.labels.jsonl"
+    assert journal_path("indian-pines", "f") == tmp_path / "data/labels/indian-pines.jsonl"
+    assert journal_path(None, "f") == tmp_path / "data/labels/f.jsonl"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert journal_path(str(tmp_path / "s.tif"), "f").parent == tmp_path / "data/labels"
+
+
+def test_the_journal_is_private_and_plain_text(scene, tmp_path):
+    Session(scene, journal=tmp_path / "j").close()
+    assert Path(tmp_path / "j").stat().st_mode & 0o077 == 0
+    assert json.loads((tmp_path / "j").read_text().splitlines()[0])["polyad journal"] == 1
