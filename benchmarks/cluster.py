@@ -1,0 +1,256 @@
+"""What a cluster gains, what it costs and what it survives; figures for docs/cluster.md.
+
+    python benchmarks/cluster.py speed     # one process, one worker, two workers
+    python benchmarks/cluster.py memory    # resident memory of each worker over a 4 GB scene
+    python benchmarks/cluster.py kills     # 20 random kills of workers and driver
+    python benchmarks/cluster.py parts     # reading and classifying, each alone, on one core
+
+Scenes are made up, 200 bands of int16, and removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+from polyad.distributed import map_cluster, open_cluster
+from polyad.scene.mapping import block_classifier, map_file, scene_tiles
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import open_scene
+from polyad.scene.tiles import read_block
+from polyad.scene.training import train_on
+
+BANDS = 200
+CLASSES = 16
+MAP = [sys.executable, "-c", "from polyad.cli import main; main()", "map"]
+
+
+def write_scene(path: Path, rows: int, cols: int) -> Path:
+    """Write an ENVI scene, pixel after pixel, without ever holding it."""
+    rng = np.random.default_rng(0)
+    strip = rng.integers(0, 10000, (64, cols, BANDS), dtype=np.int16)
+    with path.with_suffix(".img").open("wb") as out:
+        for top in range(0, rows, 64):
+            out.write(np.roll(strip, top, axis=1)[: min(64, rows - top)].tobytes())
+    path.write_text(
+        f"ENVI\nsamples = {cols}\nlines = {rows}\nbands = {BANDS}\nheader offset = 0\n"
+        "data type = 2\ninterleave = bip\nbyte order = 0\n"
+    )
+    return path
+
+
+def fit(folder: Path) -> tuple[SceneModel, Path]:
+    """Fit the default network of 75 hidden units, window 5, on made-up labels."""
+    scene = open_scene(write_scene(folder / "small.hdr", 64, 64))
+    rng = np.random.default_rng(0)
+    labels = scene.isel(band=0, drop=True).copy(data=rng.integers(1, CLASSES + 1, (64, 64)))
+    model = train_on(scene, labels, rng.integers(0, 64, (320, 2)), epochs=2, hidden=75)
+    model.save(folder / "model.polyad")
+    return model, folder / "model.polyad"
+
+
+def speed(folder: Path, megabytes: int, repeats: int) -> dict[str, object]:
+    """Time the same map without a cluster (one thread), on one worker and on two."""
+    torch.set_num_threads(1)
+    model, _ = fit(folder)
+    cols = 2048
+    rows = megabytes * 10**6 // (2 * BANDS * cols)
+    source = write_scene(folder / "scene.hdr", rows, cols)
+    seconds: dict[str, list[float]] = {"none": [], "one": [], "two": []}
+    spent: dict[str, list[float]] = {name: [] for name in seconds}
+    with open_cluster("local:1") as one, open_cluster("local:2") as two:
+        clients = {"one": one, "two": two}
+        for name, client in clients.items():  # the workers import torch now
+            map_cluster(model, folder / "small.hdr", folder / f"{name}.tif", client=client, tile=8)
+        for _ in range(repeats):
+            for name, taken in seconds.items():
+                started, used = time.perf_counter(), processor_seconds()
+                if name == "none":
+                    map_file(model, open_scene(source), folder / "none.tif")
+                else:
+                    map_cluster(model, source, folder / f"{name}.tif", client=clients[name])
+                taken.append(round(time.perf_counter() - started, 3))
+                spent[name].append(round(processor_seconds() - used, 2))
+    contents = {name: digest(folder / f"{name}.tif") for name in seconds}
+    best = {name: min(taken) for name, taken in seconds.items()}
+    return {
+        "megabytes": source.with_suffix(".img").stat().st_size // 10**6,
+        "tiles": len(scene_tiles(open_scene(source))),
+        "seconds": seconds,
+        "processor seconds, all processes": spent,
+        "best": best,
+        "speed-up of two workers over one": round(best["one"] / best["two"], 2),
+        "overhead of one worker, %": round(100 * (best["one"] / best["none"] - 1), 1),
+        "same bytes": len(set(contents.values())) == 1,
+        "load": os.getloadavg(),
+    }
+
+
+def memory(folder: Path, megabytes: int) -> dict[str, object]:
+    """Watch the resident memory of workers and driver over a large scene."""
+    model, _ = fit(folder)
+    rows = megabytes * 10**6 // (2 * BANDS * 2048)
+    source = write_scene(folder / "scene.hdr", rows, 2048)
+    samples: list[dict[str, float]] = []
+    over = threading.Event()
+    with open_cluster("local:2") as client:
+        map_cluster(model, folder / "small.hdr", folder / "small.tif", client=client, tile=8)
+        names = {pid: f"worker {k}" for k, pid in enumerate(client.run(os.getpid).values())}
+        names[os.getpid()] = "driver with scheduler"
+
+        def watch() -> None:
+            while not over.wait(0.25):
+                found = {n: psutil.Process(p).memory_info().rss / 1e6 for p, n in names.items()}
+                samples.append(found)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        started = time.perf_counter()
+        map_cluster(model, source, folder / "map.tif", client=client)
+        taken = time.perf_counter() - started
+        over.set()
+        thread.join()
+    values = np.array([list(sample.values()) for sample in samples])  # (moments, processes)
+    quarters = [q.max(axis=0).round().tolist() for q in np.array_split(values, 4)]
+    return {
+        "megabytes": source.with_suffix(".img").stat().st_size // 10**6,
+        "seconds": round(taken, 1),
+        "who": list(samples[0]),
+        "largest MB in each quarter of the time": quarters,
+        "load": os.getloadavg(),
+    }
+
+
+def kills(folder: Path, count: int, seed: int) -> dict[str, object]:
+    """Kill workers and the driver at random until the map is done."""
+    draw = random.Random(seed)
+    _, model = fit(folder)
+    source = write_scene(folder / "scene.hdr", 1024, 1024)
+    command = [*MAP, str(model), str(source), "--tile", "32"]
+    subprocess.run([*command, "--out", str(folder / "calm.tif")], check=True)
+    out, done, killed = folder / "map.tif", 0, Counter[str]()
+    with open_cluster("local:2") as client:
+        command += ["--out", str(out), "--cluster", client.scheduler.address]
+        driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while driver.poll() is None or done < count:
+            if driver.poll() is not None:  # it was too quick for the kills that are left
+                if driver.returncode == 0:
+                    break
+                driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            lines = len(entries(out))
+            until = time.monotonic() + draw.uniform(0.1, 1.5)
+            while driver.poll() is None and (
+                len(entries(out)) < lines + 3 or time.monotonic() < until
+            ):
+                time.sleep(0.01)
+            if done < count and driver.poll() is None:
+                victim = draw.choice(["worker", "driver"])
+                if victim == "driver":
+                    driver.kill()
+                    driver.wait()
+                else:
+                    pids = list(client.run(os.getpid).values())
+                    if pids:
+                        os.kill(draw.choice(pids), signal.SIGKILL)
+                killed[victim] += 1
+                done += 1
+                seen = Counter(entry["tile"] for entry in entries(out) if "tile" in entry)
+                print(f"{victim} killed, {len(seen)} of 1024 tiles", file=sys.stderr)
+                if seen and max(seen.values()) > 1:
+                    raise SystemExit(f"tile done twice: {seen.most_common(1)}")
+        status = driver.wait()
+    return {
+        "kills": dict(killed),
+        "exit code of the last driver": status,
+        "same bytes": digest(out) == digest(folder / "calm.tif"),
+        "left over": [p.name for p in folder.glob("*.tiles")],
+    }
+
+
+def parts(folder: Path, megabytes: int, repeats: int) -> dict[str, object]:
+    """Time reading (from the system's cache) and classifying, each alone, on one core."""
+    torch.set_num_threads(1)
+    model, _ = fit(folder)
+    rows = megabytes * 10**6 // (2 * BANDS * 2048)
+    scene = open_scene(write_scene(folder / "scene.hdr", rows, 2048))
+    tiles, halo = scene_tiles(scene), model.window // 2
+    classify = block_classifier(model, None)
+    reading, thinking = [], []
+    for _ in range(repeats):
+        for tile in tiles:
+            started = time.perf_counter()
+            block = read_block(scene, tile, halo)
+            middle = time.perf_counter()
+            classify(block)
+            pixels = tile.shape[0] * tile.shape[1]
+            reading.append(pixels / (middle - started))
+            thinking.append(pixels / (time.perf_counter() - middle))
+    found = {"read": reading, "classify": thinking}
+    best = {name: float(np.quantile(rates, 0.9)) for name, rates in found.items()}
+    return {
+        "Mpixels per second and core": {n: round(v / 1e6, 3) for n, v in best.items()},
+        "MB per second and core": {n: round(v * 2 * BANDS / 1e6) for n, v in best.items()},
+        "both, MB/s": round(2 * BANDS / 1e6 / sum(1 / v for v in best.values())),
+        "load": os.getloadavg(),
+    }
+
+
+def processor_seconds() -> float:
+    """Return what this process and its children have used so far."""
+    me = psutil.Process()
+    times = [p.cpu_times() for p in [me, *me.children(recursive=True)]]
+    return sum(t.user + t.system for t in times)
+
+
+def entries(out: Path) -> list[dict[str, object]]:
+    """Return the whole lines of a ledger."""
+    path = out.with_name(out.name + ".tiles") / "ledger.jsonl"
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError:
+        return []
+    return [json.loads(line.rpartition(b" ")[0]) for line in lines]
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["speed", "memory", "kills", "parts"])
+    parser.add_argument("--megabytes", type=int, default=1000, help="size of the scene")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="polyad-cluster-") as name:
+        folder = Path(name)
+        if asked.what == "speed":
+            found = speed(folder, asked.megabytes, asked.repeats)
+        elif asked.what == "memory":
+            found = memory(folder, asked.megabytes)
+        elif asked.what == "kills":
+            found = kills(folder, asked.kills, asked.seed)
+        else:
+            found = parts(folder, asked.megabytes, asked.repeats)
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
