@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,9 @@ def train(
     from polyad.scene.labels import open_labels
     from polyad.scene.readers import open_scene
     from polyad.scene.training import train as train_model
+    from polyad.scene.writers import check_output
 
+    check_output(out, "model")
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
     started = time.perf_counter()
@@ -188,24 +191,46 @@ def map_command(
     )
 
 
-@app.command(epilog="Example:  polyad evaluate model.polyad scene.hdr truth.tif")
+@app.command(epilog="Example:  polyad evaluate model.polyad scene.hdr truth.tif --report page.html")
 def evaluate(
     model: Model,
     scene: Scene,
     labels: Labels,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the scores to this .json or .csv file too.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
+    ] = None,
     max_bytes: MaxBytes = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labelled pixels that it did not learn from."""
+    from polyad.scene.evaluation import examine
     from polyad.scene.labels import open_labels
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene
-    from polyad.scene.training import evaluate_timed
+    from polyad.scene.writers import check_output, write_scores
 
+    if out is not None:
+        check_output(out, "file of scores")
     fitted = SceneModel.load(model)
     cube = open_scene(scene, max_bytes=max_bytes)
-    scores, result = evaluate_timed(fitted, cube, open_labels(labels, cube, fitted.classes))
-    _say(result, as_json, str(scores))
+    marks = open_labels(labels, cube, fitted.classes)
+    if report is None:
+        found = examine(fitted, cube, marks, progress=_on_terminal())
+    else:
+        from polyad.scene.scene_report import write_report
+
+        command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
+        title, bar = Path(scene).stem, _on_terminal()
+        found = write_report(
+            report, fitted, cube, marks, title=title, command=command, progress=bar
+        )
+    result = found.to_dict()
+    if out is not None:
+        write_scores(out, result)
+    _say(result, as_json, str(found.scores) + ("" if report is None else f"\n\nreport: {report}"))
 
 
 @app.command(epilog="Example:  polyad label indian-pines --truth indian-pines")
@@ -336,6 +361,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments))
     except PolyadError as error:
         _fail(str(error))
+    except BrokenPipeError:  # as in `polyad scenes | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:

@@ -28,7 +28,7 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
     dict
         Plain values only, ready for JSON.
     """
-    if Path(source).suffix == ".polyad":
+    if _is_model(Path(source)):
         return _describe_model(source)
     scene = open_scene(source, max_bytes=max_bytes)
     crs, transform = georeference(scene)
@@ -47,6 +47,14 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
         centres = scene["wavelength"].values
         found["wavelength_nm"] = [float(np.nanmin(centres)), float(np.nanmax(centres))]
     return found
+
+
+def _is_model(path: Path) -> bool:
+    """Tell a model from a scene: by its custom ending, else by how a safetensors file begins."""
+    if path.suffix == ".polyad" or not path.is_file():
+        return path.suffix == ".polyad"
+    with path.open("rb") as file:
+        return file.read(10)[8:] == b'{"'
 
 
 def _describe_model(source: str) -> dict[str, Any]:

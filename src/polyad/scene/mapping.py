@@ -103,20 +103,25 @@ def map_scene(
         If asked for; NaN where the scene has no data.
     """
     model = as_scene_model(model, scene, window)
-    shape = scene.sizes["y"], scene.sizes["x"]
-    ids = np.zeros(shape, class_dtype(model.classes))
-    proba = np.empty((*shape, len(model.classes)), np.float32) if probabilities else None
+    class_map = blank_map(model, scene)
+    shape = (*class_map.shape, len(model.classes))
+    proba = np.empty(shape, np.float32) if probabilities else None
     for part, found, shares in iter_map(model, scene, probabilities, tile, progress):
-        ids[part] = found
+        class_map.values[part] = found
         if proba is not None:
             proba[part] = shares
-    frame = scene.isel(band=0, drop=True).drop_attrs(deep=False)
-    class_map = with_classes(_like(frame, ids, ("y", "x")), model.classes)
-    class_map.attrs["_FillValue"] = UNLABELLED
     if proba is None:
         return class_map
-    names = [c.name for c in model.classes]
-    return class_map, _like(frame, proba, ("y", "x", "class")).assign_coords({"class": names})
+    names = {"class": [c.name for c in model.classes]}
+    return class_map, _like(scene, proba, ("y", "x", "class")).assign_coords(names)
+
+
+def blank_map(model: SceneModel, scene: xr.DataArray) -> xr.DataArray:
+    """Return a map of ``scene`` in which no pixel has a class yet, dims ``(y, x)``."""
+    ids = np.zeros((scene.sizes["y"], scene.sizes["x"]), class_dtype(model.classes))
+    class_map = with_classes(_like(scene, ids, ("y", "x")), model.classes)
+    class_map.attrs["_FillValue"] = UNLABELLED
+    return class_map
 
 
 def map_file(
@@ -375,7 +380,7 @@ def _class_scores(estimator: Any, samples: Array) -> Array:
     return np.where(predicted[:, None] == estimator.classes_, 0.0, -np.inf)
 
 
-def _like(frame: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
-    """Return ``values`` with the coordinates and georeference of ``frame``."""
-    coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
+def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
+    """Return ``values`` with the coordinates and georeference of ``scene``."""
+    coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
     return xr.DataArray(values, dims=dims, coords=coords)

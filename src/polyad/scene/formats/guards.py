@@ -121,9 +121,11 @@ def check_numeric(path: Path, dtype: np.dtype) -> None:
 def check_stored(path: Path, declared: int, stored: int) -> None:
     """Refuse an uncompressed file that is shorter than its header declares."""
     if stored < declared:
+        short = f"{declared - stored:,} bytes are missing"
         raise SceneError(
             f"{path}: the header declares {human_bytes(declared)} of pixels, the file holds "
-            f"{human_bytes(stored)}; it is truncated or its header is wrong, copy it again"
+            f"{human_bytes(stored)} ({short}); it is truncated or its header is wrong, copy it "
+            "again"
         )
 
 
