@@ -5,6 +5,8 @@ ids, never spectra. Finished tiles are kept beside the output with a ledger; the
 written in one pass, in order, so it is the same file whatever happened on the way.
 """
 
+from typing import Any
+
 from polyad.distributed.cluster import open_cluster
 from polyad.distributed.ledger import BrokenLedgerWarning
 from polyad.distributed.mapping import map_cluster, map_many, map_on
@@ -16,18 +18,19 @@ __all__ = [
     "map_many",
     "map_on",
     "open_cluster",
+    "reproduce_on",
     "spread_runs",
 ]
 
 
-def __getattr__(name: str) -> object:
-    # Only these two need dask at import; a resumable map on one machine does not.
+def __getattr__(name: str) -> Any:
+    # Imported when used: they need dask, or all of the experiments; a resumable map does not.
     if name == "map_blocks":
         from polyad.distributed.blocks import map_blocks
 
         return map_blocks
-    if name == "spread_runs":
-        from polyad.distributed.runs import spread_runs
+    if name in ("reproduce_on", "spread_runs"):
+        from polyad.distributed import runs
 
-        return spread_runs
+        return getattr(runs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
+from polyad.distributed.cluster import open_cluster
 from polyad.distributed.stream import stream
 from polyad.experiments.protocol import Protocol
-from polyad.experiments.records import Record
-from polyad.experiments.runs import run_one
-
-Outcome = tuple[Record, npt.NDArray[np.uint16] | None]
+from polyad.experiments.reproduction import Reproduction, reproduce
+from polyad.experiments.runs import Outcome, run_in_one_thread
 
 
 def spread_runs(protocols: Sequence[Protocol], client: Any) -> Iterator[Outcome]:
@@ -40,11 +37,15 @@ def spread_runs(protocols: Sequence[Protocol], client: Any) -> Iterator[Outcome]
         yield outcome
 
 
-def run_in_one_thread(protocol: Protocol) -> Outcome:
-    """Do one run with one torch thread, as `polyad.experiments.runs` does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return run_one(protocol)
-    finally:
-        torch.set_num_threads(before)
+def reproduce_on(where: str | os.PathLike[str], **options: Any) -> Reproduction:
+    """Do what ``polyad reproduce --cluster WHERE`` asks for.
+
+    Parameters
+    ----------
+    where
+        See `polyad.distributed.cluster.open_cluster`.
+    **options
+        Of `polyad.experiments.reproduce`; ``jobs`` is not used.
+    """
+    with open_cluster(where) as client:
+        return reproduce(**options, spread=partial(spread_runs, client=client))

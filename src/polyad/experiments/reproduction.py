@@ -18,7 +18,7 @@ from polyad.experiments.protocol import NOISES, plan_runs
 from polyad.experiments.records import RecordStore
 from polyad.experiments.report import write_report
 from polyad.experiments.results import Results
-from polyad.experiments.runs import run_all
+from polyad.experiments.runs import Spread, run_all
 from polyad.experiments.scenes import present_scenes
 from polyad.experiments.tables import write_tables
 
@@ -72,6 +72,7 @@ def reproduce(
     out: str | os.PathLike[str] = "polyad-paper",
     quick: bool = False,
     progress: bool = True,
+    spread: Spread | None = None,
 ) -> Reproduction:
     """Run the paper's experiments and write the report; killed, it goes on where it was.
 
@@ -96,6 +97,9 @@ def reproduce(
         whatever else is asked: a few minutes.
     progress : bool
         Show a live line.
+    spread : callable, optional
+        See `polyad.experiments.runs.run_all`; `polyad.distributed.reproduce_on` has one for a
+        cluster.
 
     Returns
     -------
@@ -116,7 +120,7 @@ def reproduce(
     plan = plan_runs(here, models, samples_per_class, noises, runs, epochs)
     home = Path(out)
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
-    done = run_all(plan, records, maps, jobs=jobs, progress=progress)
+    done = run_all(plan, records, maps, jobs=jobs, progress=progress, spread=spread)
     results = Results(records.load())
     document = make_document(
         results,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -31,6 +31,9 @@ from polyad.scene.scores import score
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")
 ALSO_AT = 50  # the paper's tables have the 50th epoch beside the last
 NOISE_MAKERS = {"pixel": pixel_noise, "band-offset": band_offset}
+
+Outcome = tuple[Record, NDArray[np.uint16] | None]
+Spread = Callable[[Sequence[Protocol]], Iterator[Outcome]]
 
 
 @dataclass
@@ -188,6 +191,7 @@ def run_all(
     *,
     jobs: int = 1,
     progress: bool = True,
+    spread: Spread | None = None,
 ) -> int:
     """Do all runs that have no record yet; return how many that were.
 
@@ -202,11 +206,15 @@ def run_all(
         Processes, one thread each.
     progress : bool
         Show runs done, expected end and last accuracies.
+    spread : callable, optional
+        Does the runs instead of ``jobs`` processes: takes protocols, yields the outcome of
+        `run_one` for each, in any order.
     """
     there = records.keys()
     open_runs = [p for p in protocols if p.key not in there]
     with Progress(open_runs, done_before=len(protocols) - len(open_runs), show=progress) as shown:
-        for record, class_map in _spread(open_runs, jobs):
+        outcomes = _spread(open_runs, jobs) if spread is None else spread(open_runs)
+        for record, class_map in outcomes:
             if maps is not None and class_map is not None:
                 maps.save(record.protocol.cell, class_map)
             records.append(record)  # last: a run counts as done only when all of it is kept
@@ -214,20 +222,19 @@ def run_all(
     return len(open_runs)
 
 
-def _spread(
-    protocols: Sequence[Protocol], jobs: int
-) -> Iterator[tuple[Record, NDArray[np.uint16] | None]]:
+def _spread(protocols: Sequence[Protocol], jobs: int) -> Iterator[Outcome]:
     """Yield the outcome of each run as it ends."""
     if jobs == 1 or len(protocols) < 2:
-        yield from map(_in_one_thread, protocols)
+        yield from map(run_in_one_thread, protocols)
         return
     # "loky" starts fresh processes: no forked locks, and a thread count of their own
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from pool(joblib.delayed(_in_one_thread)(p) for p in protocols)
+        yield from pool(joblib.delayed(run_in_one_thread)(p) for p in protocols)
 
 
-def _in_one_thread(protocol: Protocol) -> tuple[Record, NDArray[np.uint16] | None]:
+def run_in_one_thread(protocol: Protocol) -> Outcome:
+    """Do one run with one torch thread, as it is done wherever runs are spread."""
     with _one_thread():
         return run_one(protocol)
 

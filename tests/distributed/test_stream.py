@@ -1,0 +1,117 @@
+"""A stream keeps few tasks on the cluster, and says when that is gone."""
+
+import operator
+from concurrent.futures import CancelledError
+
+import pytest
+
+from distributed import KilledWorker
+from polyad.distributed.stream import BLAMES, stream
+from polyad.errors import ClusterError
+
+
+class Future:
+    """A task that is done as soon as it is asked for."""
+
+    def __init__(self, key, result):
+        self.key, self._result = key, result
+
+    def add_done_callback(self, function):
+        function(self)
+
+    def result(self):
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+
+class Client:
+    """A cluster of so many threads on which ``work`` is done, or goes wrong."""
+
+    def __init__(self, work, threads=2):
+        self.work, self.threads, self.status = work, threads, "running"
+        self.submitted, self.cancelled = 0, []
+
+    def nthreads(self):
+        return {"tcp://127.0.0.1:1": self.threads} if self.threads else {}
+
+    def submit(self, function, item, key, pure):
+        assert not pure
+        self.submitted += 1
+        return Future(key, self.work(item))
+
+    def cancel(self, futures, asynchronous):
+        self.cancelled += futures
+
+
+def killed(item):
+    return KilledWorker(item, None, 3)
+
+
+def test_real_cluster_gives_each_result_once(two_workers):
+    found = dict(stream(two_workers, operator.neg, range(50)))
+    assert found == {k: -k for k in range(50)}
+
+
+def test_only_a_few_items_are_taken_ahead(two_workers):
+    taken, most = [], 0
+    for done, _ in enumerate(stream(two_workers, operator.neg, map_taking(range(60), taken))):
+        most = max(most, len(taken) - done)
+    assert len(taken) == 60
+    assert most <= 2 * 2 + 1 + 1
+
+
+def map_taking(items, taken):
+    for item in items:
+        taken.append(item)
+        yield item
+
+
+@pytest.mark.parametrize("client", [None, Client(lambda item: ZeroDivisionError())])
+def test_error_of_the_function_is_an_outcome(client):
+    (outcome,) = [found for _, found in stream(client, lambda item: 1 / item, [0])]
+    assert isinstance(outcome, ZeroDivisionError)
+
+
+def test_task_blamed_for_dead_workers_is_handed_in_again():
+    answers = {1: [killed(1), "one"], 2: ["two"]}
+    client = Client(lambda item: answers[item].pop(0))
+    assert dict(stream(client, str, [1, 2])) == {1: "one", 2: "two"}
+    assert client.submitted == 3
+
+
+def test_task_that_kills_every_worker_ends_the_stream_with_the_likely_reason():
+    client = Client(killed)
+    with pytest.raises(ClusterError, match=r"lack memory.*smaller tile"):
+        list(stream(client, str, [1]))
+    assert client.submitted == BLAMES
+
+
+def test_cancelled_task_means_that_the_scheduler_is_gone():
+    client = Client(lambda item: CancelledError("scheduler-connection-lost"))
+    with pytest.raises(ClusterError, match="connection to the Dask scheduler"):
+        list(stream(client, str, [1]))
+
+
+def test_closed_client_is_told():
+    client = Client(str)
+    client.status = "closed"
+    with pytest.raises(ClusterError, match="lost"):
+        list(stream(client, str, [1]))
+
+
+def test_cluster_without_workers_is_given_up_after_a_while(monkeypatch):
+    monkeypatch.setattr("polyad.distributed.stream.CHECK_SECONDS", 0.01)
+    client = Client(str, threads=0)
+    monkeypatch.setattr(Future, "add_done_callback", lambda self, function: None)
+    with pytest.raises(ClusterError, match="no worker"):
+        list(stream(client, str, [1], patience=0.05))
+    assert len(client.cancelled) == 1
+
+
+def test_leaving_early_takes_back_what_is_on_the_cluster(monkeypatch):
+    client = Client(str)
+    for _ in stream(client, str, range(100)):
+        break
+    # The generator is gone; so is everything it had handed in
+    assert client.submitted - 1 == len(client.cancelled)
