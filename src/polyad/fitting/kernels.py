@@ -130,7 +130,8 @@ def _step_unit(
         stop = min(start + tile, rows)
         _dot_rows(z, k, start, stop, by, q, g)
         _adam(w, mean, square, q, start, stop, g, rates[t, 7], rates, t)
-        _add_rows(z, k, start, stop, w, q, out, q)
+        if t + 1 < len(rates):  # after the last step nobody asks for the pre-activation
+            _add_rows(z, k, start, stop, w, q, out, q)
 
 
 # -- activations and losses ---------------------------------------------------------------------
