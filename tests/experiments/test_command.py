@@ -1,0 +1,42 @@
+"""``polyad reproduce``: arguments in, one call, one sentence for bad input."""
+
+import json
+
+import pytest
+
+from polyad.cli import main
+
+TINY = ["reproduce", "--scene", "standin-tiny", "--model", "rank-1", "--samples-per-class", "5"]
+
+
+def call(arguments):
+    """Run the command line; return its exit code."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0
+
+
+def test_the_command_writes_the_report_and_says_where(tmp_path, capsys):
+    asked = ["--noise", "none", "--runs", "1", "--epochs", "2", "--out", str(tmp_path), "--json"]
+    assert call([*TINY, *asked]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["runs_done"] == 1
+    assert said["report"] == str(tmp_path / "report.html")
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--model", "rank-9"], "known are rank-1"),
+        (["--noise", "loud"], "known are none, pixel, band-offset"),
+        (["--scene", "mars"], "known are indian-pines"),
+    ],
+)
+def test_an_unknown_name_ends_with_one_sentence_that_lists_the_known_ones(
+    option, words, tmp_path, capsys
+):
+    assert call(["reproduce", *option, "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
