@@ -32,6 +32,9 @@ MaxBytes = Annotated[
     int | None,
     typer.Option(help="Bytes that may be read at once; by default half of the machine's memory."),
 ]
+Cluster = Annotated[
+    str | None, typer.Option(help="Dask: local, local:N, tcp://host:port, or a scheduler file.")
+]
 Model = Annotated[str, typer.Argument(help="Model file made by `polyad train`.")]
 Scene = Annotated[
     str, typer.Argument(help="Scene file, file:key, or a known name such as indian-pines.")
@@ -132,10 +135,7 @@ def map_command(
         Path | None,
         typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
     ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Dask: local, local:N, tcp://host:port, or a scheduler file."),
-    ] = None,
+    cluster: Cluster = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
     ] = None,
@@ -301,6 +301,7 @@ def reproduce(
     runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 500,
     jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-paper"),
     quick: Annotated[
         bool, typer.Option("--quick", help="Ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
@@ -313,9 +314,13 @@ def reproduce(
     names = ("scenes", "models", "samples_per_class", "noises")
     asked = zip(names, (scene, model, samples_per_class, noise), strict=True)
     given: dict[str, Any] = {name: values for name, values in asked if values}
-    done = experiments.reproduce(
-        **given, runs=runs, epochs=epochs, jobs=jobs, out=out, quick=quick, progress=not as_json
-    )
+    given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
+    if cluster is None:
+        done = experiments.reproduce(**given, jobs=jobs)
+    else:
+        from polyad.distributed.runs import reproduce_on
+
+        done = reproduce_on(cluster, **given)
     lost = "".join(f"\nnot there: {why}" for why in done.missing.values())
     _say(
         done.to_dict(),
