@@ -132,9 +132,11 @@ def test_second_process_on_the_same_output_is_refused(model, scene_path, tmp_pat
         map_cluster(model, scene_path, tmp_path / "map.tif")
 
 
-def test_missing_folder_is_told_before_anything_is_mapped(model, scene_path, tmp_path):
-    with pytest.raises(OutputError, match="no such folder"):
-        map_cluster(model, scene_path, tmp_path / "no" / "map.tif")
+@pytest.mark.parametrize("name", ["no/map.tif", "no/map.zarr", "map.docx"])
+def test_output_that_cannot_be_is_told_before_anything_is_mapped(model, scene_path, name, tmp_path):
+    with pytest.raises(OutputError, match=name.split("/")[-1]):
+        map_cluster(model, scene_path, tmp_path / name)
+    assert names(tmp_path) == []
 
 
 def test_command_maps_on_a_cluster_of_its_own(

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from polyad.distributed.cluster import open_cluster
 from polyad.distributed.ledger import Ledger
+from polyad.distributed.outputs import check_outputs
 from polyad.distributed.plans import (
     AnySource,
     Mapped,
@@ -219,11 +220,7 @@ class _Job:
         max_bytes: int | None,
     ) -> None:
         for plan in plans:
-            if not plan.out.parent.is_dir():
-                raise OutputError(
-                    f"cannot write {plan.out}: wanted the folder {plan.out.parent}, got no such "
-                    "folder; create it or choose another output"
-                )
+            check_outputs(plan)
         self.plans, self.folder = plans, folder
         sources = tuple(plan.source for plan in plans)
         self.work = TileWork(model, sources, plans[0].probabilities is not None, max_bytes)

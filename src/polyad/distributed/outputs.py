@@ -18,9 +18,22 @@ from polyad.errors import OutputError
 from polyad.scene.classes import UNLABELLED, with_classes
 from polyad.scene.geotiff_map import MapWriter, encode_probabilities, open_probabilities
 from polyad.scene.model import SceneModel
-from polyad.scene.writers import georeference, write_map
+from polyad.scene.writers import check_output, georeference, write_map
 
 Array = npt.NDArray[Any]
+
+
+def check_outputs(plan: ScenePlan) -> None:
+    """Raise `OutputError` before any work, if its result could not be written."""
+    if plan.out.suffix.lower() != ".zarr":
+        check_output(plan.out, "map")
+    elif plan.out.is_file() or not plan.out.parent.is_dir():
+        raise OutputError(
+            f"cannot write {plan.out}: wanted a new folder in {plan.out.parent}, got a file of "
+            "that name or no such folder; create it or choose another output"
+        )
+    if plan.probabilities is not None:
+        check_output(plan.probabilities, "file of probabilities")
 
 
 def write_output(
