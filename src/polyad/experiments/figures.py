@@ -20,6 +20,7 @@ from polyad.experiments.paper import reported
 from polyad.experiments.paper_tables import NOISES, scene_title
 from polyad.experiments.results import Results
 
+_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _INK, _SOFT = "#333333", "#8a8a8a"
 
 
@@ -65,10 +66,11 @@ def curves_figure(results: Results, panels: Sequence[Panel], columns: int) -> Fi
         axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=_INK)
         axes.set_ylabel("overall accuracy on test pixels (%)", fontsize=9, color=_INK)
         axes.set_xscale("log")
-        axes.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500])
-        axes.set_xticklabels(["1", "2", "5", "10", "20", "50", "100", "200", "500"])
+        last = max(line.get_xdata()[-1] for line in axes.get_lines())
+        ticks = [tick for tick in _TICKS if tick <= last]
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
-        axes.set_xlim(left=1)
+        axes.set_xlim(1, max(last, 2))
         axes.tick_params(labelsize=8.5, colors=_INK)
         axes.grid(color="#e6e6e6", linewidth=0.7)
         axes.spines[["top", "right"]].set_visible(False)

@@ -16,7 +16,7 @@ def render_page(document: Document, command: str) -> str:
         f"# {TITLE}",
         "",
         f"Made by `{command}` from the records beside this page (`records/`). All runs together "
-        f"took {document.hours:.1f} hours of one thread.",
+        f"took {document.hours:.1f} hours by the clock, one thread each, beside other work.",
         "",
     ]
     if document.missing:

@@ -34,6 +34,7 @@ _MORE_STYLE = """
 .results th[scope=row] { white-space: nowrap; }
 .results small { display: block; color: var(--soft); }
 .maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }
+.maps figure { display: flex; flex-direction: column; justify-content: flex-end; }
 .maps img { width: 100%; border: 1px solid var(--line); border-radius: 4px; }
 .warn { border-left: 4px solid #EE7733; }
 ul { padding-left: 1.2rem; } p { max-width: 52rem; }
@@ -80,8 +81,8 @@ def _header(document: Document) -> str:
     where = ", ".join(map(scene_title, document.scenes)) or "no scene yet"
     return (
         f"<header><h1>{escape(TITLE)}</h1>\n<p>Runs of {escape(where)}; {document.hours:.1f} hours "
-        "of one thread in all. Beside each number stands the paper's, with the difference in the "
-        "paper's standard deviations.</p></header>"
+        "by the clock in all, one thread each. Beside each number stands the paper's, with "
+        "the difference in the paper's standard deviations.</p></header>"
     )
 
 
@@ -149,7 +150,7 @@ def _maps(scene: str, results: Results, maps: MapStore) -> str:
     )
     return _section(
         f"Class maps, {scene_title(scene)}",
-        '<p class="note">The first run of each cell; white in the ground truth is unlabelled.</p>'
+        '<p class="note">The first run of each cell. Ground truth: light grey is unlabelled.</p>'
         f'<div class="maps">{"".join(shown)}</div><ul class="legend">{legend}</ul>',
     )
 

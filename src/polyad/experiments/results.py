@@ -139,7 +139,7 @@ class Results:
         return sorted({r.protocol.scene for r in self.all()}, key=_natural)
 
     def hours(self) -> float:
-        """Return how long all runs took together, in hours of one thread."""
+        """Return how long all runs took together, in hours by the clock."""
         return sum(sum(r.seconds.values()) for r in self.all()) / 3600
 
 
