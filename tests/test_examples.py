@@ -1,0 +1,54 @@
+"""Every example runs, and its answer is right where the answer is known."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name, *arguments):
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]([*map(str, arguments)])
+
+
+def test_indian_pines_is_learned_from_ten_labels_per_class(capsys):
+    scores = run("indian_pines", "--epochs", 60)
+    assert scores.overall_accuracy > 0.58
+    printed = capsys.readouterr().out
+    assert "overall accuracy" in printed
+    assert "no overlap" in printed
+    assert "seconds" in printed
+
+
+def test_serology_stands_beside_logistic_regression(capsys):
+    found = run("serology", "--folds", 3, "--repeats", 1)
+    assert min(found.values()) > 0.4
+    assert found["infected or not", "Rank-1 network"] > 0.6
+    assert "logistic regression" in capsys.readouterr().out
+
+
+def test_order_four_finds_the_known_answer():
+    found = run("order4", "--samples", 500, "--tests", 1000)
+    assert found[1, 500, "rank-r"] > 0.85
+    assert found[1, 500, "rank-r"] > found[1, 500, "logistic"] + 0.1
+    assert found[2, 500, "rank-r"] > found[2, 500, "logistic"]
+
+
+def test_paper_rank1_reports_its_runs(tmp_path):
+    out = tmp_path / "report.md"
+    runs = run("paper_rank1", "--seeds", 1, "--epochs", 4, "--out", out)
+    assert len(runs) == 1
+    text = out.read_text()
+    assert f"| 0 | {runs[0].alternating:.2f} |" in text
+    assert "The paper reports 64.24 +- 2.00" in text
+
+
+def test_no_example_is_forgotten():
+    tested = {"indian_pines", "serology", "order4", "paper_rank1"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_every_example_says_how_to_run_it(path):
+    assert f"python examples/{path.name}" in path.read_text().split('"""')[1]
