@@ -98,8 +98,8 @@ def _convergence(results: Results, scene: str) -> Finding | None:
             at_20 = curve.mean[curve.epochs <= 20][-1]
             said.append(
                 f"{MODELS[model].title}, {n} per class, {curve.runs} runs: {at_20:.1f} "
-                f"after 20 epochs, {curve.mean[-1]:.1f} after {curve.epochs[-1]:.0f}, within {NEAR:.0f} point of it "
-                f"from epoch {settled:.0f} on"
+                f"after 20 epochs, {curve.mean[-1]:.1f} after {curve.epochs[-1]:.0f}, "
+                f"within {NEAR:.0f} point of it from epoch {settled:.0f} on"
             )
     if not said:
         return None
