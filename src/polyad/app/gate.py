@@ -106,10 +106,7 @@ class Gate:
         inner = dict(scope)
         inner["path"] = scope["path"][len(prefix) :] or "/"
         inner["raw_path"] = inner["path"].encode()
-        try:
-            await self.app(inner, self._bounded(receive), send)
-        except TooLarge:
-            await _answer(send, *self._too_large())
+        await self.app(inner, self._bounded(receive), send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
@@ -145,7 +142,7 @@ class Gate:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.max_body:
-                raise TooLarge
+                raise TooLarge(self._too_large()[1])
             return message
 
         return counted
@@ -167,7 +164,7 @@ class Gate:
 
 
 class TooLarge(Exception):
-    """More bytes came than a request may have."""
+    """More bytes came than a request may have; the application answers 413."""
 
 
 async def _answer(send: Send, status: int, text: str) -> None:

@@ -101,6 +101,7 @@ def prepare(
         access_log=False,  # the address holds the token
         lifespan="off",
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
     )
     shown = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())

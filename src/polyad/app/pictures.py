@@ -47,10 +47,10 @@ def levels(shape: tuple[int, int]) -> int:
 
 def tile_slices(shape: tuple[int, int], level: int, row: int, col: int) -> tuple[slice, slice]:
     """Return the pixels of one tile as slices with a step of ``2 ** level``."""
+    if not 0 <= level < levels(shape) or row < 0 or col < 0:  # first: 2 ** level may be endless
+        raise InputError(f"there is no tile at level {level}, row {row}, column {col}")
     step = 2**level
     side = TILE * step
-    if not 0 <= level < levels(shape) or row < 0 or col < 0:
-        raise InputError(f"there is no tile at level {level}, row {row}, column {col}")
     if row * side >= shape[0] or col * side >= shape[1]:
         raise InputError(f"tile {row}, {col} of level {level} lies outside the scene")
     return (

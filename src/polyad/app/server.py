@@ -220,7 +220,7 @@ def _add_answers_to_errors(app: FastAPI) -> None:
         return answer(503, f"the scene cannot be read: {error.strerror or error}")
 
     async def too_large(_: Request, error: Exception) -> JSONResponse:
-        raise error  # the gate answers
+        return JSONResponse({"error": str(error)}, 413, {"connection": "close"})
 
     app.exception_handler(HTTPException)(http)
     app.exception_handler(RequestValidationError)(malformed)

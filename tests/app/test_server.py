@@ -1,0 +1,356 @@
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+
+import httpx
+import numpy as np
+import pytest
+
+from polyad.app import prepare, show
+from polyad.app.gate import Doors
+from polyad.scene.labels import open_labels
+from polyad.scene.model import SceneModel
+
+# -- what works ---------------------------------------------------------------------------------
+
+
+def do(client, **command):
+    return client.post("api/do", json=command)
+
+
+def test_the_page_and_its_files_are_served_with_strict_headers(client):
+    for name in ("", *(f"static/{f.name}" for f in (files("polyad.app") / "static").iterdir())):
+        answer = client.get(name)
+        assert answer.status_code == 200
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_asks_nothing_of_other_machines_and_writes_no_markup():
+    for file in (files("polyad.app") / "static").iterdir():
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        for word in ("http://", "https://", "innerHTML", "outerHTML", "insertAdjacent", "eval(",
+                     "document.write", "onclick=\"", "style=\""):  # fmt: skip
+            assert word not in text, f"{word} in {file.name}"
+        assert len(text.splitlines()) < 400
+
+
+def test_state_tells_scene_classes_and_labels(client, scene):
+    do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
+    state = client.get("api/state").json()
+    assert state["scene"]["height"], state["scene"]["width"] == scene.shape[:2]
+    assert [c["name"] for c in state["classes"]] == ["Water", "Corn", "Woods"]
+    assert state["labels"] == [[1, 2, 1]]
+    assert state["scene"]["georeferenced"]
+    assert state["undo"]
+
+
+def test_pictures_spectrum_means_and_class_under_the_pointer(client, page, scene, kit):
+    kit.label_some(page.desk.session)
+    kit.wait_for(lambda: kit.finished(page.desk.fitter))
+    for name in ("scene/0/0/0?r=5&g=3&b=1", "map/0/0/0", "uncertainty/0/0/0"):
+        answer = client.get(f"api/{name}")
+        assert answer.headers["content-type"] == "image/png"
+        assert answer.content.startswith(b"\x89PNG")
+    spectrum = client.get("api/spectrum", params={"row": 4, "col": 5}).json()
+    np.testing.assert_allclose(spectrum["values"], scene.values[4, 5], rtol=1e-4)
+    assert client.get("api/means").json()["2"]["count"] == 5
+    assert client.get("api/class", params={"row": 4, "col": 2}).json()["class"] == 1
+
+
+def test_labels_map_and_model_are_downloads_that_can_be_opened(client, page, scene, tmp_path, kit):
+    kit.label_some(page.desk.session)
+    wanted = page.desk.session.snapshot().raster(scene).values
+    for kind in ("csv", "geojson", "tif"):
+        answer = client.get(f"api/labels/{kind}")
+        assert "attachment" in answer.headers["content-disposition"]
+        (tmp_path / f"l.{kind}").write_bytes(answer.content)
+        np.testing.assert_array_equal(open_labels(tmp_path / f"l.{kind}", scene).values, wanted)
+    (tmp_path / "m.polyad").write_bytes(client.get("api/files/model.polyad").content)
+    assert SceneModel.load(tmp_path / "m.polyad").window == 3
+    (tmp_path / "m.tif").write_bytes(client.get("api/files/map.tif").content)
+    found = open_labels(tmp_path / "m.tif", scene)
+    np.testing.assert_array_equal(found.values, page.desk.fitter.mapped.ids)
+    assert found.rio.crs == scene.rio.crs
+
+
+@pytest.mark.parametrize("kind", ["csv", "geojson", "tif"])
+def test_saved_labels_are_loaded_again_as_one_step(client, page, kit, kind):
+    kit.label_some(page.desk.session)
+    before = client.get("api/state").json()["labels"]
+    content = client.get(f"api/labels/{kind}").content
+    for value in (1, 2, 3):
+        do(client, do="delete", **{"class": value})
+    answer = client.post(f"api/labels/{kind}", content=content)
+    assert answer.status_code == 200
+    after = client.get("api/state").json()
+    assert sorted(after["labels"]) == sorted(before)
+    if kind != "tif":
+        assert [c["name"] for c in after["classes"]] == ["Water", "Corn", "Woods"]
+    do(client, do="undo")
+    assert client.get("api/state").json()["labels"] == []
+
+
+def test_every_page_hears_of_labels_and_maps_of_the_others(page, client, kit):
+    heard = []
+    ready = threading.Event()
+
+    def listen():
+        with httpx.stream("GET", f"{page.url}api/events", timeout=30) as stream:
+            for line in stream.iter_lines():
+                heard.append(line)
+                ready.set()
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
+    kit.label_some(page.desk.session)
+    kit.wait_for(lambda: any('"stage":"final"' in line for line in heard))
+    change = next(line for line in heard if '"labels":[[1,2,1]]' in line)
+    assert json.loads(change.removeprefix("data: "))["revision"] == 2
+    page.stop()  # ends the stream too
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def test_a_notebook_may_frame_the_page_and_others_may_not(scene, page, tmp_path, monkeypatch):
+    assert "frame-ancestors 'none'" in httpx.get(page.url).headers["content-security-policy"]
+    monkeypatch.setenv("POLYAD_DATA", str(tmp_path))
+    shown = show(scene)
+    try:
+        policy = httpx.get(shown.url).headers["content-security-policy"]
+        assert "frame-ancestors http://localhost:*" in policy
+        assert f'src="{shown.url}"' in shown._repr_html_()
+    finally:
+        shown.stop()
+
+
+# -- what must not work -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "evil.example:{port}"}, 421),
+        ({"host": "127.0.0.1:1"}, 421),
+        ({"host": "127.0.0.1.evil.example:{port}"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "https://127.0.0.1:{port}"}, 403),
+        ({"origin": "http://127.0.0.1:1"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+        ({"origin": "http://127.0.0.1:{port}"}, 200),
+        ({"host": "localhost:{port}"}, 200),
+    ],
+)
+def test_host_and_origin_decide_who_comes_in(page, headers, status):
+    port = httpx.URL(page.url).port
+    sent = {k: v.replace("{port}", str(port)) for k, v in headers.items()}
+    assert httpx.get(f"{page.url}api/state", headers=sent).status_code == status
+
+
+@pytest.mark.parametrize(
+    "path", ["", "api/state", "static/main.js", "wrong/api/state", "x" * 32 + "/"]
+)
+def test_without_the_token_nothing_is_told(page, path):
+    base = page.url.rsplit("/", 2)[0]
+    answer = httpx.get(f"{base}/{path}")
+    assert answer.status_code == 403
+    assert page.desk.name not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["static/../server.py", "static/%2e%2e/server.py", "static/..%2f..%2fcli.py",
+     "static//etc/passwd", "static/%2fetc%2fpasswd", "api/labels/..%2f..%2fx",
+     "api/files/%2fetc%2fpasswd", "static/main.js%00.css", "..%2f..%2f..%2fetc%2fpasswd",
+     "docs", "openapi.json"],
+)  # fmt: skip
+def test_no_path_leads_to_a_file(page, path):
+    answer = raw_get(page.url, path)
+    assert answer.split()[1] in (b"404", b"403", b"422")
+    assert b"root:" not in answer
+    assert b"import" not in answer
+
+
+def raw_get(url, path):
+    """Ask for a path as it stands; a client library would tidy it up first."""
+    where = httpx.URL(url)
+    with socket.create_connection((where.host, where.port), timeout=10) as wire:
+        wire.sendall(
+            f"GET {where.path}{path} HTTP/1.1\r\nHost: {where.host}:{where.port}\r\n"
+            "Connection: close\r\n\r\n".encode()
+        )
+        return b"".join(iter(lambda: wire.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        ({"do": "label", "class": 77, "pixels": [[0, 0]]}, 422, "no class 77"),
+        ({"do": "label", "class": 1, "pixels": [[999, 0]]}, 422, "outside the scene"),
+        ({"do": "label", "class": 1, "pixels": [["a", 0]]}, 422, "whole numbers"),
+        ({"do": "label", "class": 1, "pixels": {"a": 1}}, 422, "list of"),
+        ({"do": "load", "classes": [], "labels": []}, 422, "no such command"),
+        ({"do": ["label"]}, 422, "no such command"),
+        ({"do": "add", "name": {"a": 1}}, 422, "must be text"),
+        ({"do": "add", "name": "x", "color": "url(x)"}, 422, "#rrggbb"),
+        ([1, 2], 422, "object"),
+        ("x", 422, "object"),
+    ],
+)
+def test_bad_commands_get_a_clear_answer(client, command, status, words):
+    answer = client.post("api/do", json=command)
+    assert (answer.status_code, words in answer.json()["error"]) == (status, True)
+    assert client.get("api/state").json()["labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b'{"do":"undo"}', "text/plain", 415),
+        (b'{"do":"undo"}', "application/x-www-form-urlencoded", 415),
+        (b"", "application/json", 400),
+    ],
+)
+def test_malformed_bodies_get_a_clear_answer(client, content, kind, status):
+    answer = client.post("api/do", content=content, headers={"content-type": kind})
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["spectrum?row=a&col=1", "spectrum", "spectrum?row=99&col=0",
+                                  "scene/0/0/0?r=99&g=0&b=0", "scene/0/0/0?r=0&g=0&b=0&low=nan",
+                                  "scene/0/9/0?r=0&g=0&b=0", "class?row=-1&col=0",
+                                  "map/1000000000000000000000/0/0"])  # fmt: skip
+def test_bad_questions_get_a_clear_answer(client, path):
+    answer = client.get(f"api/{path}")
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("csv", b"row,col,class\n999,0,1\n"), ("csv", b"\x00\x01"), ("csv", b""), ("geojson", b"{"),
+     ("tif", b"II*\0rubbish"), ("exe", b"MZ"), ("csv", b"row,col,class\n0,0,70000\n")],
+)  # fmt: skip
+def test_bad_label_files_are_refused_and_name_no_folder_of_ours(client, kind, content):
+    answer = client.post(f"api/labels/{kind}", content=content)
+    assert answer.status_code in (422, 503)
+    assert "/tmp" not in answer.json()["error"]
+    assert client.get("api/state").json()["labels"] == []
+
+
+def test_a_huge_body_is_refused_before_it_is_read(page):
+    where = httpx.URL(page.url)
+    with socket.create_connection((where.host, where.port), timeout=10) as wire:
+        wire.sendall(
+            f"POST {where.path}api/do HTTP/1.1\r\nHost: {where.host}:{where.port}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n".encode()
+        )
+        assert wire.recv(4096).split()[1] == b"413"
+
+
+def test_a_huge_body_without_its_length_is_cut_off(client):
+    def pieces():
+        for _ in range(20):
+            yield b" " * 2**20
+
+    for path in ("api/do", "api/labels/csv"):
+        try:
+            answer = client.post(
+                path, content=pieces(), headers={"content-type": "application/json"}
+            )
+            assert answer.status_code == 413
+        except httpx.WriteError:  # the server hung up on us: fine too
+            pass
+    assert client.get("api/state").status_code == 200
+
+
+def test_ten_thousand_labels_at_once_are_taken(tmp_path, kit):
+    scene, truth = kit.make_scene(height=120, width=120)
+    served = prepare(scene, truth=truth, journal=tmp_path / "j", settings=kit.quick).start()
+    try:
+        with httpx.Client(base_url=served.url, timeout=60) as client:
+            pixels = [[k // 100, k % 100] for k in range(10_000)]
+            answer = do(client, do="label", **{"class": 1}, pixels=pixels)
+            assert answer.status_code == 200
+            assert len(client.get("api/state").json()["labels"]) == 10_000
+            too_many = do(client, do="label", **{"class": 1}, pixels=pixels * 6)
+            assert too_many.status_code == 422
+            assert "too many" in too_many.json()["error"]
+    finally:
+        served.stop()
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", "\"'><img src=x onerror=x>", "=1+1", "多"]
+)
+def test_a_class_may_have_any_name(client, page, tmp_path, scene, name):
+    made = do(client, do="add", name=name).json()["classes"][0]
+    assert made["name"] == name
+    do(client, do="label", **{"class": made["value"]}, pixels=[[0, 0]])
+    (tmp_path / "l.csv").write_bytes(client.get("api/labels/csv").content)
+    assert name in open_labels(tmp_path / "l.csv", scene).attrs["class_names"]
+
+
+def test_a_scene_deleted_underneath_is_told_and_labelling_goes_on(scene, tmp_path, kit):
+    path = tmp_path / "scene.npy"
+    np.save(path, scene.values)
+    served = prepare(path, settings=kit.quick).start()
+    try:
+        with httpx.Client(base_url=served.url, timeout=30) as client:
+            path.unlink()
+            answer = client.get("api/scene/0/0/0?r=0&g=1&b=2")
+            assert answer.status_code == 503
+            assert "scene" in answer.json()["error"]
+            assert client.get("api/spectrum?row=0&col=0").status_code == 503
+            do(client, do="add", name="Water")
+            assert do(client, do="label", **{"class": 1}, pixels=[[0, 0]]).status_code == 200
+            assert client.get("api/labels/csv").status_code == 200
+    finally:
+        served.stop()
+    assert "Water" in (tmp_path / "scene.npy.labels.jsonl").read_text()
+
+
+def test_doors_listen_on_this_machine_unless_asked():
+    everywhere = Doors("t", 80, "0.0.0.0")
+    assert everywhere.admits_host("192.168.1.7:80")
+    assert not everywhere.admits_host("evil.example:80")
+    assert Doors("t", 80).admits_host("[::1]:80")
+    assert Doors("t", 80).admits_host("localhost")
+    assert not Doors("t", 80).admits_host("192.168.1.7:80")
+
+
+def test_fifty_clients_lose_no_label(page, kit):
+    def labels_of(worker):
+        taken = []
+        with httpx.Client(base_url=page.url, timeout=60) as client:
+            end = time.monotonic() + 3
+            while time.monotonic() < end and len(taken) < 24:
+                pixel = [len(taken), worker % 40] if worker < 40 else [24 + len(taken) % 6, worker]
+                if worker >= 40:
+                    pixel = [24 + len(taken) % 6, (worker - 40) * 4 + len(taken) // 6]
+                answer = do(client, do="label", **{"class": 1 + worker % 3}, pixels=[pixel])
+                assert answer.status_code == 200, answer.text
+                taken.append(tuple(pixel))
+        return taken
+
+    with ThreadPoolExecutor(50) as pool:
+        taken = [pixel for found in pool.map(labels_of, range(50)) for pixel in found]
+    labels = page.desk.session.board.labels
+    assert len(taken) == len(set(taken)) == len(labels)
+    assert set(taken) == set(labels)
+    kit.wait_for(lambda: kit.finished(page.desk.fitter))
