@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ class FlatWeights:
     n_decayed: int
     views: dict[str, Tensor]
     slots: dict[str, Tensor]  # views into ``gradient``, same names
+    buffers: dict[tuple[str, tuple[int, ...]], Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: RankRNet) -> FlatWeights:
@@ -42,6 +43,13 @@ class FlatWeights:
             start = part.stop
         n_decayed = sum(named[name].numel() for name in names if not name.endswith("bias"))
         return cls(values, gradient, n_decayed, views, slots)
+
+    def buffer(self, name: str, *shape: int) -> Tensor:
+        """Return working memory of that name and shape, made at its first use."""
+        key = (name, shape)
+        if key not in self.buffers:
+            self.buffers[key] = self.values.new_empty(shape)
+        return self.buffers[key]
 
     def release(self, network: RankRNet) -> None:
         """Give every parameter of ``network`` memory of its own again."""
@@ -72,5 +80,6 @@ def adam_step(
     state.square.mul_(BETA2).addcmul_(weights.gradient, weights.gradient, value=1 - BETA2)
     if weight_decay:
         weights.values[: weights.n_decayed].mul_(1 - learning_rate * weight_decay)
-    scale = (state.square / (1 - BETA2**state.steps)).sqrt_().add_(EPS)
+    scale = weights.buffer("scale", *state.square.shape)
+    torch.div(state.square, 1 - BETA2**state.steps, out=scale).sqrt_().add_(EPS)
     weights.values.addcdiv_(state.mean, scale, value=-learning_rate / (1 - BETA1**state.steps))

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
 from polyad.fitting.problem import LOSSES, Problem
 
-# Above this many entries in the Khatri-Rao product of all factors, it is not rebuilt.
+# A dense weight of more entries than this is not rebuilt.
 MAX_REBUILT = 50_000_000
 HEAD_STEPS = 10  # steps in which the head start of the learning rate falls to 1/e
 
@@ -106,7 +105,7 @@ def joint(
 def choose_gradient(network: RankRNet) -> Gradient:
     """Return the written-out gradient, or autograd where the dense weight is too large."""
     layer = network.hidden
-    rebuilt = layer.out_features * layer.rank * math.prod(layer.in_shape)
+    rebuilt = layer.out_features * math.prod(layer.in_shape)
     return written_gradient if rebuilt <= MAX_REBUILT else autograd_gradient
 
 
@@ -124,31 +123,46 @@ def autograd_gradient(network: RankRNet, weights: FlatWeights, problem: Problem)
 
 def written_gradient(network: RankRNet, weights: FlatWeights, problem: Problem) -> Tensor:
     """Fill ``weights.gradient`` by the chain rule written out; same result, no graph."""
-    layer, slots = network.hidden, weights.slots
+    layer, slots, buffer = network.hidden, weights.slots, weights.buffer
     activation = ACTIVATIONS[network.activation]
     factors = [f.detach() for f in layer.factors]
-    x = problem.x.reshape(len(problem), -1)  # (n, P)
+    n, x = len(problem), problem.x.reshape(len(problem), -1)  # (n, P)
 
-    rebuilt = khatri_rao(factors)  # (Q, R, P)
-    dense = rebuilt.sum(dim=1) if layer.rank > 1 else rebuilt[:, 0]
-    before = x @ dense.T  # (n, Q)
+    dense = rebuild(factors, buffer("dense", len(factors[0]), x.shape[1]))  # (Q, P)
+    before = torch.mm(x, dense.T, out=buffer("before", n, len(dense)))  # (n, Q)
     if layer.bias is not None:
         before += layer.bias
     hidden = activation.value(before)
     outputs = network.output(hidden)  # (n, C)
 
     by_output = LOSSES[problem.loss].link(outputs) - problem.target
-    by_output *= (problem.weight / len(problem))[:, None]
-    by_before = (by_output @ network.output.weight) * activation.slope(hidden)  # (n, Q)
+    by_output *= (problem.weight / n)[:, None]
+    by_before = torch.mm(by_output, network.output.weight, out=buffer("by", *before.shape))
+    by_before *= activation.slope(hidden)
     torch.mm(by_output.T, hidden, out=slots["output.weight"])
     if network.output.bias is not None:
         torch.sum(by_output, dim=0, out=slots["output.bias"])
     if layer.bias is not None:
         torch.sum(by_before, dim=0, out=slots["hidden.bias"])
-    by_dense = by_before.T @ x  # (Q, P)
+    by_dense = torch.mm(by_before.T, x, out=dense)  # (Q, P); the weight itself has served
     for d, by_factor in enumerate(factor_gradients(by_dense, factors)):
         slots[f"hidden.factors.{d}"].copy_(by_factor)
     return outputs
+
+
+def rebuild(factors: list[Tensor], out: Tensor) -> Tensor:
+    """Write the dense weight, Eq. (7), into ``out``, ``(Q, prod I_d)``.
+
+    For two halves of the modes it is a matrix product over the R terms, one for each unit, so
+    that the terms themselves are never written.
+    """
+    if len(factors) == 1:
+        return torch.sum(factors[0], dim=1, out=out)
+    cut = best_cut([f.shape[-1] for f in factors])
+    left, right = khatri_rao(factors[:cut]), khatri_rao(factors[cut:])  # (Q, R, P_half)
+    product = out.view(len(out), left.shape[-1], right.shape[-1])
+    torch.bmm(left.transpose(1, 2), right, out=product)
+    return out
 
 
 def factor_gradients(by_dense: Tensor, factors: list[Tensor]) -> list[Tensor]:
@@ -166,8 +180,15 @@ def factor_gradients(by_dense: Tensor, factors: list[Tensor]) -> list[Tensor]:
         time, so that modes share what they have in common.
     """
     hidden, rank, _ = factors[0].shape
-    whole = by_dense.reshape(hidden, 1, -1).expand(hidden, rank, -1)  # (Q, R, P)
-    return _open_each(whole, factors)
+    if len(factors) == 1:
+        return [by_dense[:, None].expand(hidden, rank, -1)]
+    cut = best_cut([f.shape[-1] for f in factors])
+    left, right = factors[:cut], factors[cut:]
+    left_kr, right_kr = khatri_rao(left), khatri_rao(right)
+    both = by_dense.view(hidden, left_kr.shape[-1], right_kr.shape[-1])
+    left_open = torch.bmm(right_kr, both.transpose(1, 2))  # (Q, R, P_left)
+    right_open = torch.bmm(left_kr, both)  # (Q, R, P_right)
+    return _open_each(left_open, left) + _open_each(right_open, right)
 
 
 def _open_each(z: Tensor, factors: list[Tensor]) -> list[Tensor]:
@@ -177,11 +198,14 @@ def _open_each(z: Tensor, factors: list[Tensor]) -> list[Tensor]:
     hidden, rank, _ = z.shape
     cut = best_cut([f.shape[-1] for f in factors])
     left, right = factors[:cut], factors[cut:]
-    left_kr, right_kr = khatri_rao(left), khatri_rao(right)
-    both = z.reshape(hidden, rank, left_kr.shape[-1], right_kr.shape[-1])
-    left_open = batched_matmul(both, right_kr[..., None])[..., 0]
-    right_open = batched_matmul(left_kr[..., None, :], both)[..., 0, :]
-    return _open_each(left_open, left) + _open_each(right_open, right)
+    left_kr, right_kr = (khatri_rao(half).flatten(0, 1) for half in (left, right))
+    both = z.reshape(hidden * rank, left_kr.shape[-1], right_kr.shape[-1])
+    left_open = torch.bmm(both, right_kr[..., None])
+    right_open = torch.bmm(left_kr[:, None, :], both)
+    return [
+        *_open_each(left_open.view(hidden, rank, -1), left),
+        *_open_each(right_open.view(hidden, rank, -1), right),
+    ]
 
 
 def best_cut(sizes: list[int]) -> int:
@@ -194,17 +218,6 @@ def best_cut(sizes: list[int]) -> int:
     """
     cuts = range(1, len(sizes))
     return min(cuts, key=lambda c: math.prod(sizes[:c]) + math.prod(sizes[c:]))
-
-
-def batched_matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a @ b`` for stacks of thin matrices.
-
-    On the CPU numpy runs one BLAS call per matrix at memory speed, where torch's batched product
-    is several times slower for a single row or column.
-    """
-    if a.device.type == "cpu":
-        return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
-    return a @ b
 
 
 def _batches(
