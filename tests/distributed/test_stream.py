@@ -35,7 +35,7 @@ class Client:
     def nthreads(self):
         return {"tcp://127.0.0.1:1": self.threads} if self.threads else {}
 
-    def submit(self, function, item, key, pure):
+    def submit(self, function, item, *, key, pure):
         assert not pure
         self.submitted += 1
         return Future(key, self.work(item))

@@ -13,6 +13,7 @@ from polyad.errors import ClusterError
 
 CONNECT_SECONDS = 20
 CLOSE_SECONDS = 10
+START_SECONDS = 180
 
 
 @contextmanager
@@ -83,7 +84,11 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
     if asked and (not asked.isdecimal() or int(asked) < 1):
         raise ClusterError(f"--cluster {text}: wanted local or local:N, N workers, at least one")
     workers = int(asked) if asked else len(os.sched_getaffinity(0))
+    import dask
+
     with (
+        # On a busy machine a worker may take longer to start than Dask waits by itself
+        dask.config.set({"distributed.comm.timeouts.connect": f"{START_SECONDS}s"}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

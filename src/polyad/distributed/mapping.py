@@ -6,12 +6,11 @@ import errno
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 from tqdm import tqdm
 
 from polyad.distributed.cluster import open_cluster
@@ -27,13 +26,11 @@ from polyad.distributed.plans import (
 )
 from polyad.distributed.progress import SceneProgress
 from polyad.distributed.stream import stream
-from polyad.distributed.work import Part, TileWork
+from polyad.distributed.work import Part, TileWork, do_here, do_on_worker
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.model import SceneModel
 
-Array = npt.NDArray[Any]
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-Function = Callable[[Part], tuple[Array, Array | None]]
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
 
 
@@ -232,30 +229,23 @@ class _Job:
 
     def run(self, client: Any, progress: bool) -> dict[str, str]:
         """Do what is left to do; return the scenes that cannot be read, and why."""
+        if getattr(client, "asynchronous", False):
+            raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
         with (
             self._telling(),
             Ledger(self.folder) as ledger,
             tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress) as bar,
         ):
             self.ledger, self.bar = ledger, bar
+            function = do_here if client is None else do_on_worker
             try:
-                with self._function(client) as function:
-                    for part, outcome in stream(client, function, self._parts()):
-                        self._take(part, outcome)
+                for part, outcome in stream(client, function, self._parts(), shared=self.work):
+                    self._take(part, outcome)
             finally:
                 for scene in self.scenes.values():
                     scene.close()
             ledger.remove()
         return self.failures
-
-    def _function(self, client: Any) -> AbstractContextManager[Function]:
-        if client is None:
-            return nullcontext(self.work)
-        if getattr(client, "asynchronous", False):
-            raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
-        from polyad.distributed.plugin import on_workers
-
-        return on_workers(client, self.work, f"polyad-{self.plans[0].digest}")
 
     def _parts(self) -> Iterator[Part]:
         """Yield the tiles that are not done, scene after scene."""
@@ -336,3 +326,8 @@ class _Job:
             f"{self.done} of {self.total} tiles are kept in {self.folder}: the same command goes "
             "on from there"
         )
+
+
+def _foreign(error: Exception) -> bool:
+    """Whether a worker failed because its packages are not those of this process."""
+    return isinstance(error, ImportError | AttributeError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -24,6 +25,7 @@ def stream(
     function: Callable[..., Any],
     items: Iterable[Item],
     *,
+    shared: Any = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Iterator[tuple[Item, Any]]:
     """Yield each item with the result of ``function(item)``, in the order in which they end.
@@ -39,6 +41,8 @@ def stream(
     function : callable
         Sent by reference: it must be importable on the workers.
     items : iterable
+    shared : object, optional
+        If given, ``function(shared, item)`` is called. Each worker is sent it once and keeps it.
     patience : float
         Seconds to wait while the cluster has no worker at all.
 
@@ -54,14 +58,22 @@ def stream(
         The scheduler is gone, there is no worker, or a task kills every worker that runs it.
     """
     if client is None:
+        here = function if shared is None else partial(function, shared)
         for item in items:
-            yield item, _outcome(function, item)
+            yield item, _outcome(here, item)
         return
     flight = _Flight(client, function, patience)
+    if shared is not None:
+        flight.share(shared)
     try:
         yield from flight.run(iter(items))
     finally:
         flight.land()
+
+
+def brought(value: Item) -> Item:
+    """Return the value: a task that does this has it as its result."""
+    return value
 
 
 def _outcome(function: Callable[[Item], Any], item: Item) -> Any:
@@ -77,12 +89,23 @@ class _Flight:
     def __init__(self, client: Any, function: Callable[..., Any], patience: float) -> None:
         self.client, self.function, self.patience = client, function, patience
         self.name = f"polyad-{uuid4().hex[:12]}"
+        self.shared: tuple[Any, ...] = ()
         self.flying: dict[str, tuple[Any, Any, int]] = {}  # key: future, item, times handed in
         self.landed: SimpleQueue[str] = SimpleQueue()
         self.launched = 0
         self.room = 0
         self.checked = -CHECK_SECONDS
         self.last_seen = time.monotonic()  # when there was a worker
+
+    def share(self, value: Any) -> None:
+        """Bring a value to the cluster.
+
+        It is the result of a task, not scattered data: if all workers that hold it die, Dask makes
+        it again from the scheduler's copy of the task. Nor is it a plugin: a worker that starts
+        would import torch before it registers, which a slow disk can make too slow for its nanny.
+        """
+        bring = self.client.submit(brought, value, key=f"{self.name}-shared", pure=False)
+        self.shared = (bring,)
 
     def run(self, items: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
         from distributed import KilledWorker
@@ -119,7 +142,7 @@ class _Flight:
         """Hand one item in."""
         self.launched += 1
         key = f"{self.name}-{self.launched}"
-        future = self.client.submit(self.function, item, key=key, pure=False)
+        future = self.client.submit(self.function, *self.shared, item, key=key, pure=False)
         self.flying[key] = future, item, times
         future.add_done_callback(lambda done: self.landed.put(done.key))
 
@@ -165,7 +188,8 @@ class _Flight:
 
     def land(self) -> None:
         """Take back what is still on the cluster."""
-        left = [future for future, _, _ in self.flying.values()]
+        left = [*(future for future, _, _ in self.flying.values()), *self.shared]
         self.flying.clear()
+        self.shared = ()
         if left and self.client.status == "running":
             self.client.cancel(left, asynchronous=False)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import xarray as xr
 
 from polyad.errors import ClusterError, SceneError, SceneMismatch
@@ -81,11 +82,12 @@ class TileWork:
         self._fresh()
 
     def _fresh(self) -> None:
+        self._checked = False
         self._scenes: dict[int, xr.DataArray] = {}
         self._lock = threading.Lock()
         self._own = threading.local()  # a classifier keeps buffers: one for each thread
 
-    def __call__(self, part: Part) -> tuple[Array, Array | None]:
+    def do(self, part: Part) -> tuple[Array, Array | None]:
         """Return ids ``(h, w)`` and, if wanted, probabilities ``(h, w, classes)`` of a tile."""
         scene = self._scene(part.scene)
         block = read_block(scene, part.tile, self.model.window // 2)
@@ -93,6 +95,8 @@ class TileWork:
 
     def check_versions(self) -> None:
         """Refuse to mix the results of different versions in one map."""
+        if self._checked:
+            return
         here = versions()
         for name, wanted in self.versions.items():
             if name != "python" and here[name] != wanted:
@@ -100,6 +104,7 @@ class TileWork:
                     f"the worker on {platform.node()} has {name} {here[name]}, the map is made "
                     f"with {wanted}; install the same version on every machine"
                 )
+        self._checked = True
 
     def _scene(self, number: int) -> xr.DataArray:
         with self._lock:
@@ -136,3 +141,16 @@ class TileWork:
         if key not in kept:
             kept[key] = block_classifier(self.model, key, self.probabilities)
         return kept[key]
+
+
+def do_here(work: TileWork, part: Part) -> tuple[Array, Array | None]:
+    """Do one tile in this process, with as many threads as torch is set to."""
+    return work.do(part)
+
+
+def do_on_worker(work: TileWork, part: Part) -> tuple[Array, Array | None]:
+    """Do one tile on a worker, with one torch thread for each thread of the worker."""
+    if torch.get_num_threads() != 1:  # torch keeps the number for each thread that runs it
+        torch.set_num_threads(1)
+    work.check_versions()
+    return work.do(part)
