@@ -14,12 +14,15 @@ class Future:
     """A task that is done as soon as it is asked for."""
 
     def __init__(self, key, result):
-        self.key, self._result = key, result
+        self.key, self._result, self.status, self.asked = key, result, "finished", 0
 
     def add_done_callback(self, function):
         function(self)
 
-    def result(self):
+    def result(self, timeout):
+        self.asked += 1
+        if self._result == "late" and self.asked < 3:
+            raise TimeoutError
         if isinstance(self._result, BaseException):
             raise self._result
         return self._result
@@ -78,6 +81,13 @@ def test_task_blamed_for_dead_workers_is_handed_in_again():
     client = Client(lambda item: answers[item].pop(0))
     assert dict(stream(client, str, [1, 2])) == {1: "one", 2: "two"}
     assert client.submitted == 3
+
+
+def test_result_that_is_lost_with_its_worker_is_waited_for():
+    assert dict(stream(Client(lambda item: item), str, ["late", "soon"])) == {
+        "late": "late",
+        "soon": "soon",
+    }
 
 
 def test_task_that_kills_every_worker_ends_the_stream_with_the_likely_reason():

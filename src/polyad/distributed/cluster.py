@@ -96,7 +96,7 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",  # Dask would else listen for all
             scheduler_kwargs={"dashboard": False},
-            silence_logs=logging.ERROR,  # a lost worker is replaced: no news to the user
+            silence_logs=logging.CRITICAL,  # a lost worker is replaced: no news to the user
         ) as cluster,
         # On one machine every worker can be reached: ids need not pass through the scheduler
         distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,

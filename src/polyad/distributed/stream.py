@@ -16,8 +16,10 @@ Item = TypeVar("Item")
 
 AHEAD = 2  # tasks in flight for each thread of the cluster: one running, one ready
 CHECK_SECONDS = 5.0
+FETCH_SECONDS = 10.0
 PATIENCE_SECONDS = 300.0  # without any worker
 BLAMES = 3  # Dask gives a task up after four dead workers; so many times we hand it in again
+NOT_YET = object()
 
 
 def stream(
@@ -126,6 +128,10 @@ class _Flight:
                 continue
             future, item, times = self.flying.pop(key)
             outcome = self.result(future)
+            if outcome is NOT_YET:
+                self.flying[key] = future, item, times
+                self.landed.put(key)
+                continue
             del future  # lets the worker forget the result
             if isinstance(outcome, KilledWorker):
                 if times >= BLAMES:
@@ -147,9 +153,15 @@ class _Flight:
         future.add_done_callback(lambda done: self.landed.put(done.key))
 
     def result(self, future: Any) -> Any:
-        """Return what a task gave or raised; losing the scheduler is an error of ours."""
+        """Return what a task gave or raised; losing the scheduler is an error of ours.
+
+        The worker may die before the result is fetched; then the task is done again elsewhere,
+        which takes its time.
+        """
         try:
-            return future.result()
+            return future.result(timeout=FETCH_SECONDS)
+        except TimeoutError as error:
+            return error if future.status == "error" else NOT_YET
         except CancelledError as error:
             raise self.lost(error) from error
         except Exception as error:
