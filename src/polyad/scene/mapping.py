@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -33,6 +34,7 @@ from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
+from polyad.scene.refining import active_steps, refined
 from polyad.scene.separable import Scorer, separable_scorer, standardization
 from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
@@ -203,10 +205,36 @@ def iter_map(
     proba : ndarray of float32, ``(h, w, classes)``, or None
     """
     model.check(scene)
-    classify, halo = block_classifier(model, scene.rio.nodata, probabilities), model.window // 2
+    halo = model.window // 2
     tiles = scene_tiles(scene, tile) if tiles is None else tiles
-    for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
+    bar = tqdm(tiles, desc="mapping", unit="tile", disable=not progress)
+    steps = active_steps(model, scene)
+    if steps:
+        yield from _iter_refined(model, scene, steps, bar)
+        return
+    classify = block_classifier(replace(model, recipe=None), scene.rio.nodata, probabilities)
+    for part in bar:
         yield part, *classify(read_block(scene, part, halo))
+
+
+def _iter_refined(
+    model: SceneModel,
+    scene: xr.DataArray,
+    steps: tuple[Mapping[str, Any], ...],
+    tiles: Iterable[Tile],
+) -> Iterator[tuple[Tile, Array, Array]]:
+    """Map by the network, then by the steps of the model's recipe."""
+    classify = block_classifier(replace(model, recipe=None), scene.rio.nodata, True)
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+
+    def shares(part: Tile) -> Array:
+        found = classify(read_block(scene, part, model.window // 2))[1]
+        return np.empty(0) if found is None else found
+
+    for part, proba in refined(model, scene, steps, tiles, shares):
+        blank = np.isnan(proba[..., 0])
+        ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
+        yield part, np.where(blank, UNLABELLED, ids).astype(values.dtype), proba
 
 
 def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
@@ -223,6 +251,11 @@ def block_classifier(
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
     asked for, probabilities ``(h, w, classes)``. It keeps buffers: use one in each thread.
     """
+    if model.recipe is not None and model.recipe.steps:
+        raise InputError(
+            "this model's maps take steps that look beyond a tile; map it with map_scene or "
+            "map_file, on one machine"
+        )
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
     scorer, halo, side = make_scorer(model), model.window // 2, piece_side(model)
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()

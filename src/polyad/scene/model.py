@@ -16,6 +16,7 @@ import xarray as xr
 from polyad.errors import ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.classes import ClassInfo
+from polyad.scene.steps.recipe import Recipe
 
 Array = npt.NDArray[Any]
 
@@ -40,6 +41,8 @@ class SceneModel:
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
+    recipe : Recipe or None
+        The preset it was made by and the steps done to its maps; None for the network alone.
     """
 
     estimator: Any
@@ -49,6 +52,7 @@ class SceneModel:
     wavelength: tuple[float, ...] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     fill: tuple[float, ...] | None = None
+    recipe: Recipe | None = None
 
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
@@ -81,6 +85,7 @@ class SceneModel:
             "wavelength": None if self.wavelength is None else list(self.wavelength),
             "training": dict(self.training),
             "fill": None if self.fill is None else list(self.fill),
+            "recipe": None if self.recipe is None else self.recipe.to_dict(),
         }
         save(self.estimator, path, {"scene": about})
 
@@ -125,7 +130,8 @@ class SceneModel:
         if pixels.size and (pixels.dtype.kind != "i" or pixels.shape != (len(pixels), 2)):
             raise ValueError("its training pixels are not rows and columns")
         spectra = {k: _spectrum(found.get(k), bands) for k in ("wavelength", "fill")}
-        return cls(estimator, window, classes, bands, training=training, **spectra)
+        recipe = None if found.get("recipe") is None else Recipe.from_dict(found["recipe"])
+        return cls(estimator, window, classes, bands, training=training, recipe=recipe, **spectra)
 
 
 def fingerprint(scene: xr.DataArray) -> str:

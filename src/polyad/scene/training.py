@@ -17,8 +17,10 @@ from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_ma
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.patches import Border, check_window, extract_patches, interior
+from polyad.scene.presets import preset_parameters, train_best
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.sampling import per_class
+from polyad.scene.steps.recipe import check_preset
 
 __all__ = ["Samples", "evaluate", "evaluate_timed", "held_out", "score_map", "train", "train_on"]
 
@@ -38,6 +40,8 @@ def train(
     random_state: int = 0,
     max_bytes: int | None = None,
     estimator: Any = None,
+    preset: str = "fast",
+    goal: str = "this-scene",
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on labelled pixels of a scene.
@@ -60,6 +64,10 @@ def train(
     estimator : classifier, optional
         Any classifier of patches ``(n, window, window, bands)``; with ``window=1``, of spectra
         ``(n, bands)``. By default a `RankRClassifier` with ``parameters``.
+    preset : {"fast", "paper", "best"}, default="fast"
+        See `polyad.scene.presets`.
+    goal : {"this-scene", "other-scenes"}, default="this-scene"
+        What the best preset is to be best at: the map of this scene, or of others.
     **parameters
         Of `RankRClassifier`: ``rank``, ``hidden``, ``solver``, ``epochs`` and so on.
 
@@ -85,6 +93,8 @@ def train(
         random_state=random_state,
         max_bytes=max_bytes,
         estimator=estimator,
+        preset=preset,
+        goal=goal,
         **parameters,
     )
 
@@ -98,12 +108,20 @@ def train_on(
     random_state: int = 0,
     max_bytes: int | None = None,
     estimator: Any = None,
+    preset: str = "fast",
+    goal: str = "this-scene",
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
+    check_preset(preset, goal)
+    if preset == "best" and estimator is None:
+        options: dict[str, Any] = {"random_state": random_state, "max_bytes": max_bytes}
+        pixels = np.stack([rows, cols], axis=1)
+        return train_best(scene, labels, pixels, goal=goal, window=window, **options, **parameters)
     if estimator is None:
+        parameters = preset_parameters(preset) | parameters
         estimator = RankRClassifier(random_state=random_state, **parameters)
     elif parameters:
         raise InputError(

@@ -1,0 +1,202 @@
+"""Presets: what is done for a scene and a goal, settled beforehand and told in one line.
+
+``"paper"`` is the paper's model with its own solver, ``"fast"`` the package's default,
+``"best"`` the most accurate map from a few labels. What is best depends on the goal. To map the
+scene that was labelled, one may recognise the field one stands in: labels spread over the scene's
+graph. To map other scenes, one must not: the network works alone on whitened spectra, and only
+its probabilities are smoothed. `docs/results/few-labels.md` has the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import SceneError
+from polyad.estimators.base import PAPER
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.classes import class_table
+from polyad.scene.model import SceneModel, fingerprint
+from polyad.scene.patches import check_window, extract_patches
+from polyad.scene.readers import memory_budget, valid_pixels
+from polyad.scene.steps.calibration import deal_folds, fit_weights
+from polyad.scene.steps.ensemble import RankREnsemble, merge
+from polyad.scene.steps.folding import fold_whitening
+from polyad.scene.steps.propagation import Propagation
+from polyad.scene.steps.recipe import Recipe
+from polyad.scene.steps.whitening import NoiseWhitening
+
+Array = npt.NDArray[Any]
+
+COMPONENTS = 20
+STARTS = 3
+FOLDS = 3
+GUIDE = 3  # components that lead the guided filter
+RADIUS, RIDGE = 5, 0.01
+# Believed before any fold is looked at: a walk's log shares are mild, a network's logits are not.
+PRIOR_WEIGHTS = (1.0, 0.2)
+PULL = 0.1
+PRIOR_TEMPERATURE = 3.0
+SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
+
+
+def preset_parameters(preset: str) -> dict[str, Any]:
+    """Return the parameters of `RankRClassifier` that a preset stands for."""
+    return dict(PAPER) if preset == "paper" else {}
+
+
+def train_best(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    pixels: Array,
+    *,
+    goal: str = "this-scene",
+    window: int = 5,
+    random_state: int = 0,
+    max_bytes: int | None = None,
+    **parameters: Any,
+) -> SceneModel:
+    """Fit the best preset on the given pixels, ``(n, 2)``; see `polyad.scene.training.train`.
+
+    The scene's noise is learned without labels, and spectra are whitened by it; a few starts of a
+    Rank-R network are fitted on windows of them and merged into one network on the scene's bands;
+    its temperature, or for ``goal="this-scene"`` the weights of network and propagation, come
+    from folds of the training pixels.
+    """
+    pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
+    check_window(window)
+    budget = memory_budget(max_bytes, share=0.25)
+    cube, valid = _readable(scene, goal, budget)
+    whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
+    y = labels.values[tuple(pixels.T)].astype(np.int64)
+    classes, targets = np.unique(y, return_inverse=True)
+    samples, unit = _samples(scene, whitening, pixels, window)
+    options = {"standardize": None} | parameters
+    fold = deal_folds(targets, FOLDS, random_state)
+    held = _held_out_logits(samples, targets, fold, random_state, options)
+    ensemble = RankREnsemble(STARTS, random_state, options).fit(samples, y)
+    line = f"spectra whitened by the scene's noise ({len(whitening.ratio_)} components)"
+    line += f" > rank-{ensemble.members_[0].rank} network on {window} x {window} windows, "
+    line += f"{STARTS} starts merged"
+    if goal == "other-scenes":
+        (weight,) = fit_weights([held], targets, [1 / PRIOR_TEMPERATURE], PULL)
+        step = _guide(whitening)
+        line += f" > temperature {1 / weight:.2f} > guided filter, radius {RADIUS}"
+    else:
+        settings = Propagation()
+        z = whitening.transform(cube) * valid[..., None]
+        links = settings.link_whitened(z, valid)
+        walked = settings.spread_folds(
+            links, pixels, targets, fold, (cube.shape[0], cube.shape[1]), len(classes)
+        )
+        weights = fit_weights([walked, held], targets, PRIOR_WEIGHTS, PULL)
+        step, weight = _propagate(settings, targets, weights), 1.0
+        line += f" > times labels spread over the scene's graph ({settings.neighbours} neighbours,"
+        line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
+    estimator = fold_whitening(merge(ensemble.members_, weight), whitening, unit)
+    model = _model(scene, labels, estimator, window, pixels)
+    return replace(
+        model,
+        recipe=Recipe("best", goal, line, (step,)),
+        fill=tuple(whitening.mean_.tolist()),
+    )
+
+
+def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
+    """Return the pixels that the noise is learned from, and which of them have data."""
+    height, width, bands = scene.shape
+    nodata = scene.rio.nodata
+    needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's links
+    if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
+        if needed > budget:
+            raise SceneError(
+                f"goal this-scene holds the whole scene in memory, about {needed:,} bytes where "
+                f"{budget:,} may be used; crop the scene, pass max_bytes, or take other-scenes"
+            )
+        cube = np.asarray(scene.values)
+        valid = valid_pixels(cube, nodata)
+        return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
+    count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
+    starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
+    parts, marks = [], []
+    for start in np.unique(starts):
+        strip = np.asarray(scene.isel(y=slice(start, start + SAMPLE_ROWS)).values)
+        good = valid_pixels(strip, nodata)
+        # An empty row keeps pixels of different strips from being neighbours
+        parts += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]
+        marks += [good, np.zeros((1, width), bool)]
+    return np.concatenate(parts), np.concatenate(marks)
+
+
+def _samples(
+    scene: xr.DataArray, whitening: NoiseWhitening, pixels: Array, window: int
+) -> tuple[Array, float]:
+    """Return whitened windows ``(n, window, window, components)`` and the unit they are in."""
+    rows, cols = pixels.T
+    found = extract_patches(scene, rows, cols, window)
+    valid = valid_pixels(found, scene.rio.nodata)
+    z = whitening.transform(np.where(valid[..., None], found, whitening.mean_))
+    unit = float(z[valid].std()) or 1.0
+    return z / np.float32(unit), unit
+
+
+def _held_out_logits(
+    samples: Array, targets: Array, fold: Array, random_state: int, options: dict[str, Any]
+) -> Array:
+    """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold."""
+    n_classes = int(targets.max()) + 1
+    found = np.full((len(targets), n_classes), np.log(1e-6))
+    for k in np.unique(fold):
+        rest, out = fold != k, fold == k
+        if len(np.unique(targets[rest])) < 2:
+            continue
+        member = RankRClassifier(random_state=random_state, **options)
+        member.fit(samples[rest], targets[rest])
+        found[np.ix_(out, member.classes_)] = member.predict_log_proba(samples[out])
+    return found
+
+
+def _guide(whitening: NoiseWhitening) -> dict[str, Any]:
+    """Return the guided filter's step; its guide has unit variance over the training scene."""
+    kept = min(GUIDE, len(whitening.ratio_))
+    projection = whitening.projection_[:, :kept] / np.sqrt(whitening.ratio_[:kept])
+    projection = projection / whitening.scale_[:, None]
+    return {
+        "step": "guided",
+        "radius": RADIUS,
+        "ridge": RIDGE,
+        "mean": whitening.mean_.tolist(),
+        "projection": projection.tolist(),
+    }
+
+
+def _propagate(settings: Propagation, targets: Array, weights: list[float]) -> dict[str, Any]:
+    return {
+        "step": "propagate",
+        "settings": settings.to_dict(),
+        "targets": targets.tolist(),
+        "weights": weights,
+    }
+
+
+def _model(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    estimator: RankRClassifier,
+    window: int,
+    pixels: Array,
+) -> SceneModel:
+    known = {c.value: c for c in class_table(labels)}
+    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
+    return SceneModel(
+        estimator,
+        window,
+        tuple(known[int(v)] for v in estimator.classes_),
+        scene.sizes["band"],
+        None if wavelength is None else tuple(float(w) for w in wavelength),
+        {"scene": fingerprint(scene), "pixels": pixels.tolist()},
+    )

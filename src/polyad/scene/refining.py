@@ -1,0 +1,115 @@
+"""The steps of a recipe done to the maps of a model: tile by tile, or on the whole scene."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import valid_pixels
+from polyad.scene.steps.guided import guided_filter
+from polyad.scene.steps.propagation import Propagation, combine
+from polyad.scene.tiles import Tile
+
+Array = npt.NDArray[Any]
+Shares = Callable[[Tile], Array]
+"""A tile to the network's probabilities ``(h, w, classes)``, NaN where there is no data."""
+
+
+def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, Any], ...]:
+    """Return the steps that this scene's map takes.
+
+    Propagation starts from the training pixels: on any other scene it is left out, with a warning.
+    """
+    steps = () if model.recipe is None else model.recipe.steps
+    if any(step["step"] == "propagate" for step in steps) and not model.learned_from(scene):
+        warnings.warn(
+            "this model was trained for the scene its labels lie in and is used on another one: "
+            "the network works alone; train with goal='other-scenes' for maps of other scenes",
+            stacklevel=3,
+        )
+        return tuple(step for step in steps if step["step"] != "propagate")
+    return steps
+
+
+def refined(
+    model: SceneModel,
+    scene: xr.DataArray,
+    steps: tuple[Mapping[str, Any], ...],
+    tiles: Iterable[Tile],
+    shares: Shares,
+) -> Iterator[tuple[Tile, Array]]:
+    """Yield each tile with its refined probabilities ``(h, w, classes)``."""
+    local = [step for step in steps if step["step"] == "guided"]
+    whole = [step for step in steps if step["step"] == "propagate"]
+    if not whole:
+        for part in tiles:
+            yield part, _filtered(scene, local, part, shares)
+        return
+    everything = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
+    found = _filtered(scene, local, everything, shares)
+    for step in whole:
+        found = _propagated(model, scene, step, found)
+    for part in tiles:
+        yield part, found[part]
+
+
+def _filtered(
+    scene: xr.DataArray, steps: list[Mapping[str, Any]], part: Tile, shares: Shares
+) -> Array:
+    """Return the probabilities of a tile after its guided filters; their halo is read too."""
+    halo = sum(2 * int(step["radius"]) for step in steps)
+    if not steps:
+        return shares(part)
+    size = scene.sizes["y"], scene.sizes["x"]
+    wide = Tile(
+        *(
+            slice(max(p.start - halo, 0), min(p.stop + halo, n))
+            for p, n in zip(part, size, strict=True)
+        )
+    )
+    found = shares(wide)
+    blank = np.isnan(found[..., 0])
+    cube = np.asarray(scene.isel(y=wide.rows, x=wide.cols).values, np.float32)
+    for step in steps:
+        found = smooth(found, cube, blank, step)
+    rows, cols = (
+        slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, wide, strict=True)
+    )
+    return found[rows, cols]
+
+
+def smooth(proba: Array, cube: Array, blank: Array, step: Mapping[str, Any]) -> Array:
+    """Return probabilities ``(h, w, classes)`` smoothed along the scene; NaN stays where it is."""
+    guide = (cube - np.asarray(step["mean"])) @ np.asarray(step["projection"])
+    guide[blank] = 0.0
+    maps = np.where(blank[..., None], 1 / proba.shape[-1], proba)
+    found = guided_filter(maps, guide, int(step["radius"]), float(step["ridge"]))
+    found = np.clip(found, 1e-6, 1.0)
+    found = (found / found.sum(axis=-1, keepdims=True)).astype(np.float32)
+    found[blank] = np.nan
+    return found
+
+
+def _propagated(
+    model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], proba: Array
+) -> Array:
+    """Return probabilities of the whole scene after labels have spread over its graph."""
+    settings = Propagation(**step["settings"])
+    cube = np.asarray(scene.values)
+    valid = valid_pixels(cube, scene.rio.nodata)
+    pixels = np.asarray(model.training["pixels"], np.intp)
+    links = settings.link(np.where(valid[..., None], cube, 0) if not valid.all() else cube, valid)
+    targets = np.asarray(step["targets"], np.intp)
+    height, width, count = proba.shape
+    walked = settings.spread(links, pixels, targets, (height, width), count)
+    flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
+    both = combine(flat, walked, (float(step["weights"][0]), float(step["weights"][1])))
+    both = both.reshape(proba.shape).astype(np.float32)
+    both[~valid] = np.nan
+    return both

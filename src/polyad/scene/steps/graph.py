@@ -1,0 +1,119 @@
+r"""Labels that spread over a graph of the scene's pixels.
+
+Each pixel is linked to the pixels nearest to it in value and in place. Labels walk along the links,
+:math:`U \leftarrow \alpha S U + (1 - \alpha) Y` with :math:`S = D^{-1/2} W D^{-1/2}` (Zhou et al.
+2004): a pixel ends with the class from which most short walks come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from polyad.errors import InputError
+
+Array = npt.NDArray[Any]
+Links = Any  # a scipy sparse array; few versions of scipy agree on its type
+_CSR: Any = sparse.csr_array
+FLOOR = 1e-3  # share of a class that no walk came from; its logarithm stays finite
+
+
+def link_pixels(
+    features: Array, neighbours: int = 10, nearness: float = 0.01, valid: Array | None = None
+) -> Links:
+    r"""Link each pixel to its nearest in features and coordinates. Needs the whole scene.
+
+    The weight of a link of length d is :math:`\exp(-d^2 / d_k^2)`, where :math:`d_k` is the length
+    of the pixel's longest link: dense and sparse regions are treated alike.
+
+    Parameters
+    ----------
+    features : ndarray, ``(height, width, k)``
+        Scaled here so that their variances add up to one.
+    neighbours : int
+    nearness : float
+        What one pixel's distance counts in these units.
+    valid : ndarray of bool, ``(height, width)``, optional
+        Pixels without data get no link.
+
+    Returns
+    -------
+    scipy sparse array, ``(pixels, pixels)``
+        Normalised symmetrically, S.
+    """
+    height, width, _ = features.shape
+    valid = np.ones((height, width), bool) if valid is None else valid
+    index = np.flatnonzero(valid.ravel())
+    if len(index) <= neighbours:
+        raise InputError(f"{neighbours} neighbours want more pixels with data than {len(index)}")
+    flat = features.reshape(height * width, -1)[index].astype(np.float64)
+    spread = np.sqrt(flat.var(axis=0).sum()) or 1.0
+    place = np.stack(np.unravel_index(index, (height, width)), axis=1) * nearness
+    points = np.concatenate([(flat - flat.mean(axis=0)) / spread, place], axis=1)
+    length: Any
+    other: Any
+    length, other = cKDTree(points).query(points, neighbours + 1, workers=-1)
+    weight = np.exp(-np.square(length / np.maximum(length[:, -1:], 1e-12)))
+    start = np.repeat(index, neighbours + 1)
+    links = _CSR((weight.ravel(), (start, index[other.ravel()])), shape=(height * width,) * 2)
+    links.setdiag(0.0)  # a pixel is its own nearest
+    links.eliminate_zeros()
+    links = links.maximum(links.T)
+    degree = np.sqrt(np.maximum(links.sum(axis=1), 1e-12))
+    return _CSR(links / degree[:, None] / degree[None, :], dtype=np.float32)
+
+
+def spread_labels(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:
+    """Let seeds ``(pixels, classes)`` walk; return what has come to each pixel."""
+    seeds = np.ascontiguousarray(seeds, np.float32)
+    found = seeds.copy()
+    for _ in range(steps):
+        found = links @ found
+        found *= np.float32(alpha)
+        found += np.float32(1 - alpha) * seeds
+    return found
+
+
+def spread_labels_slow(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:
+    """As `spread_labels`, with a dense matrix and one pixel at a time: the reference."""
+    dense = links.toarray().astype(np.float64)
+    found = seeds.astype(np.float64)
+    for _ in range(steps):
+        before = found.copy()
+        for pixel in range(len(dense)):
+            found[pixel] = alpha * (dense[pixel] @ before) + (1 - alpha) * seeds[pixel]
+    return found
+
+
+def make_seeds(pixels: Array, targets: Array, shape: tuple[int, int], n_classes: int) -> Array:
+    """Return seeds ``(height * width, classes)``: each class shares one among its pixels.
+
+    Parameters
+    ----------
+    pixels : ndarray of int, ``(n, 2)``
+    targets : ndarray of int, ``(n,)``
+        Position of each pixel's class, from 0.
+    shape : tuple of int
+    n_classes : int
+
+    Examples
+    --------
+    >>> make_seeds(np.array([[0, 0], [0, 2]]), np.array([1, 1]), (1, 3), 2).tolist()
+    [[0.0, 0.5], [0.0, 0.0], [0.0, 0.5]]
+    """
+    seeds = np.zeros((shape[0] * shape[1], n_classes), np.float32)
+    share = 1 / np.maximum(np.bincount(targets, minlength=n_classes), 1)
+    seeds[pixels[:, 0] * shape[1] + pixels[:, 1], targets] = share[targets]
+    return seeds
+
+
+def log_shares(found: Array) -> Array:
+    """Return the logarithm of each class's share, ``(pixels, classes)``; equal where none came."""
+    total = found.sum(axis=1, keepdims=True)
+    even = np.float32(1 / found.shape[1])
+    shares = np.divide(found, total, out=np.full_like(found, even), where=total > 0)
+    return np.log(shares + np.float32(FLOOR))
