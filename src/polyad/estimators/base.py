@@ -35,7 +35,8 @@ from polyad.estimators.scaler import (
 )
 from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, alternating
-from polyad.fitting.epochs import History, Stopping
+from polyad.fitting.axes import PrincipalAxes
+from polyad.fitting.epochs import History, OnEpoch, Stopping
 from polyad.fitting.joint import joint
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
@@ -45,7 +46,7 @@ Auto = Literal["auto"]
 
 # What "auto" stands for. The joint settings are ours; the alternating ones are those of the
 # paper's published code.
-JOINT_DEFAULTS: dict[str, float] = {"learning_rate": 0.01, "weight_decay": 0.1}
+JOINT_DEFAULTS: dict[str, float] = {"learning_rate": 0.02, "weight_decay": 0.1}
 ALTERNATING_DEFAULTS: dict[str, float] = {"learning_rate": 5e-4, "weight_decay": 0.0}
 SOLVERS = {"joint": JOINT_DEFAULTS, "alternating": ALTERNATING_DEFAULTS}
 PAPER_BATCH = 65
@@ -153,11 +154,18 @@ class RankREstimator(BaseEstimator):
         target, weight = self._encode(y, weight)
         self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
+        axes = self._axes(problem)
+        if axes is not None:
+            problem = axes.project(problem)
         network = self._network(problem, generator)
         problem, validation = self._split(problem, y, generator)
+        if axes is not None and on_epoch is not None:
+            on_epoch = _expanding(on_epoch, axes)
         fitted, history, state = self._solve(
             network, problem, validation, self.epochs, generator, None, on_epoch, fresh=True
         )
+        if axes is not None:
+            fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
         self.network_, self.history_ = fitted, history
         self._resume, self._state = generator, state
         self.n_iter_ = len(history)
@@ -218,6 +226,12 @@ class RankREstimator(BaseEstimator):
             **watch,
         )
         return fit.network, fit.history, fit.state
+
+    def _axes(self, problem: Problem) -> PrincipalAxes | None:
+        """Return the coordinates that the joint solver works in, where they are not X's own."""
+        if self.solver != "joint" or self.start != "data":
+            return None
+        return PrincipalAxes.of(problem, -1 if self.standardize is None else self.standardize)
 
     def _number(self, name: str) -> float:
         """Return a setting of the solver; NaN if it is no number."""
@@ -366,6 +380,11 @@ class RankREstimator(BaseEstimator):
         state.pop("_resume", None)
         state.pop("_state", None)
         return state
+
+
+def _expanding(on_epoch: OnEpoch, axes: PrincipalAxes) -> OnEpoch:
+    """Call ``on_epoch`` with the network on samples as they are."""
+    return lambda epoch, network: on_epoch(epoch, axes.expand(network))
 
 
 def _tensor(array: Array) -> Tensor:

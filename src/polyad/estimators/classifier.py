@@ -30,12 +30,13 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
     activation : {"tanh", "sigmoid", "relu", "identity"}, default="tanh"
     start : {"data", "unit-variance", "xavier"}, default="data"
         Where the factors start: drawn with the covariance of the data's modes, with unit
-        variance, or as in the paper.
+        variance, or as in the paper. With ``"data"`` the joint solver also works in the principal
+        axes of the standardised mode, which teaches it far more from few samples.
     hidden_bias : bool, default=True
     epochs : int, default=200
         At most this many passes over the samples.
     learning_rate, weight_decay : float or "auto", default="auto"
-        Of Adam. ``"auto"`` is 0.01 and 0.1 for the joint solver, 0.0005 and 0 for the alternating;
+        Of Adam. ``"auto"`` is 0.02 and 0.1 for the joint solver, 0.0005 and 0 for the alternating;
         a joint fit then begins at 0.03 and settles at 0.01 within some thirty steps.
     batch_size : int, None or "auto", default="auto"
         None takes all samples at once. ``"auto"``: all up to 1024 samples, else 256 (joint); 65

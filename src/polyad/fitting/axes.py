@@ -1,0 +1,85 @@
+r"""Principal axes: coordinates in which a gradient method sees every direction of the data.
+
+Bands of a spectrum are nearly copies of each other, so most of what tells classes apart lies in
+directions that are small beside the common one. Adam steps every coordinate by about the same
+amount; in the coordinates of the bands all steps then go along the common direction, in those of
+the principal axes every direction gets its own. The network stays what it is: with :math:`U` the
+axes of mode d, a factor fitted to projected samples is taken back by :math:`W_d = U \tilde W_d`,
+since :math:`\langle [\![\dots, \tilde W_d, \dots]\!], X \times_d U^T \rangle
+= \langle [\![\dots, U \tilde W_d, \dots]\!], X \rangle`.
+
+This is done for the mode that is standardised, the one whose entries are features. For a mode
+whose entries are neighbours (the rows of a window) the opposite holds: there the common direction,
+the mean, is what generalises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from polyad.core.network import RankRNet
+from polyad.fitting.problem import Problem
+
+MAX_SIZE = 1024  # a larger mode keeps its own coordinates: its axes would cost more than the fit
+KEEP = 1e-5  # axes with less than this share of the largest variance are dropped
+
+
+@dataclass(frozen=True)
+class PrincipalAxes:
+    """Orthonormal axes ``(I_d, K)`` of one mode."""
+
+    mode: int
+    axes: Tensor
+
+    @classmethod
+    def of(cls, problem: Problem, mode: int) -> PrincipalAxes | None:
+        """Find the axes of a mode of the samples, by weight; None where it is left as it is."""
+        order = problem.x.ndim - 1
+        axes = _mode_axes(problem, mode % order)
+        return None if axes is None else cls(mode % order, axes)
+
+    def project(self, problem: Problem) -> Problem:
+        """Return the problem in the coordinates of the axes."""
+        x = (problem.x.movedim(1 + self.mode, -1) @ self.axes).movedim(-1, 1 + self.mode)
+        return replace(problem, x=x.contiguous())
+
+    def expand(self, network: RankRNet) -> RankRNet:
+        """Return the network on samples that computes what ``network`` does on projected ones."""
+        layer, output = network.hidden, network.output
+        shape = list(layer.in_shape)
+        shape[self.mode] = len(self.axes)
+        whole = RankRNet(
+            shape,
+            layer.out_features,
+            output.out_features,
+            layer.rank,
+            network.activation,
+            hidden_bias=layer.bias is not None,
+            output_bias=output.bias is not None,
+            start=layer.start,
+            device="meta",
+            dtype=output.weight.dtype,
+        )
+        state = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        name = f"hidden.factors.{self.mode}"
+        state[name] = state[name] @ self.axes.T
+        whole.load_state_dict(state, assign=True)
+        return whole
+
+
+def _mode_axes(problem: Problem, mode: int) -> Tensor | None:
+    size = problem.x.shape[1 + mode]
+    if size == 1 or size > MAX_SIZE:
+        return None
+    weight = problem.weight.sqrt().reshape(-1, *[1] * (problem.x.ndim - 1))
+    fibres = (problem.x * weight).movedim(1 + mode, -1).reshape(-1, size)  # (m, I_d)
+    values, vectors = torch.linalg.eigh((fibres.T @ fibres).double())
+    axes = vectors[:, values > KEEP * values[-1]].flip(1)
+    if axes.shape[1] == 0:  # nothing but zeros
+        return None
+    # eigh leaves the signs open: let the largest entry of each axis be positive
+    largest = axes.abs().argmax(dim=0, keepdim=True)
+    return (axes * axes.gather(0, largest).sign()).to(problem.x.dtype)
