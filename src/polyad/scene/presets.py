@@ -24,7 +24,7 @@ from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.patches import check_window, extract_patches
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.calibration import deal_folds, fit_weights
-from polyad.scene.steps.ensemble import RankREnsemble, merge
+from polyad.scene.steps.ensemble import RankREnsemble
 from polyad.scene.steps.folding import fold_whitening
 from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import Recipe
@@ -39,8 +39,7 @@ GUIDE = 3  # components that lead the guided filter
 RADIUS, RIDGE = 5, 0.01
 # Believed before any fold is looked at: a walk's log shares are mild, a network's logits are not.
 PRIOR_WEIGHTS = (1.0, 0.2)
-PULL = 0.1
-PRIOR_TEMPERATURE = 3.0
+PULL = 0.06
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
 
 
@@ -64,8 +63,8 @@ def train_best(
 
     The scene's noise is learned without labels, and spectra are whitened by it; a few starts of a
     Rank-R network are fitted on windows of them and merged into one network on the scene's bands;
-    its temperature, or for ``goal="this-scene"`` the weights of network and propagation, come
-    from folds of the training pixels.
+    for ``goal="this-scene"`` the weights of network and propagation come from folds of the
+    training pixels.
     """
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     check_window(window)
@@ -76,17 +75,17 @@ def train_best(
     classes, targets = np.unique(y, return_inverse=True)
     samples, unit = _samples(scene, whitening, pixels, window)
     options = {"standardize": None} | parameters
-    fold = deal_folds(targets, FOLDS, random_state)
-    held = _held_out_logits(samples, targets, fold, random_state, options)
     ensemble = RankREnsemble(STARTS, random_state, options).fit(samples, y)
     line = f"spectra whitened by the scene's noise ({len(whitening.ratio_)} components)"
     line += f" > rank-{ensemble.members_[0].rank} network on {window} x {window} windows, "
     line += f"{STARTS} starts merged"
     if goal == "other-scenes":
-        (weight,) = fit_weights([held], targets, [1 / PRIOR_TEMPERATURE], PULL)
+        # No temperature: smoothing takes away as much confidence as the network has too much
         step = _guide(whitening)
-        line += f" > temperature {1 / weight:.2f} > guided filter, radius {RADIUS}"
+        line += f" > probabilities smoothed by a guided filter of radius {RADIUS}"
     else:
+        fold = deal_folds(targets, FOLDS, random_state)
+        held = held_out_logits(samples, targets, fold, random_state, options)
         settings = Propagation()
         z = whitening.transform(cube) * valid[..., None]
         links = settings.link_whitened(z, valid)
@@ -94,10 +93,10 @@ def train_best(
             links, pixels, targets, fold, (cube.shape[0], cube.shape[1]), len(classes)
         )
         weights = fit_weights([walked, held], targets, PRIOR_WEIGHTS, PULL)
-        step, weight = _propagate(settings, targets, weights), 1.0
-        line += f" > times labels spread over the scene's graph ({settings.neighbours} neighbours,"
+        step = _propagate(settings, targets, weights)
+        line += f" > times labels spread over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
-    estimator = fold_whitening(merge(ensemble.members_, weight), whitening, unit)
+    estimator = fold_whitening(ensemble.merged(), whitening, unit)
     model = _model(scene, labels, estimator, window, pixels)
     return replace(
         model,
@@ -144,7 +143,7 @@ def _samples(
     return z / np.float32(unit), unit
 
 
-def _held_out_logits(
+def held_out_logits(
     samples: Array, targets: Array, fold: Array, random_state: int, options: dict[str, Any]
 ) -> Array:
     """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold."""

@@ -7,10 +7,12 @@ Each pixel is linked to the pixels nearest to it in value and in place. Labels w
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
@@ -69,13 +71,20 @@ def link_pixels(
 
 def spread_labels(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:
     """Let seeds ``(pixels, classes)`` walk; return what has come to each pixel."""
-    seeds = np.ascontiguousarray(seeds, np.float32)
-    found = seeds.copy()
-    for _ in range(steps):
-        found = links @ found
-        found *= np.float32(alpha)
-        found += np.float32(1 - alpha) * seeds
-    return found
+    with warnings.catch_warnings():  # torch calls its sparse matrices beta; tests hold them here
+        warnings.simplefilter("ignore", UserWarning)
+        matrix = torch.sparse_csr_tensor(
+            torch.from_numpy(links.indptr.astype(np.int64)),
+            torch.from_numpy(links.indices.astype(np.int64)),
+            torch.from_numpy(links.data),
+            links.shape,
+            dtype=torch.float32,
+        )
+        start = torch.from_numpy(np.ascontiguousarray(seeds, np.float32))
+        found = start.clone()
+        for _ in range(steps):
+            found = torch.addmm(start, matrix, found, beta=1 - alpha, alpha=alpha)
+    return found.numpy()
 
 
 def spread_labels_slow(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,22 +28,25 @@ class Propagation:
     Attributes
     ----------
     components : int
-        Kept of the whitened scene, for its segments and for its links.
-    coarse, fine : float
-        Contrast of the edge filter before segments are cut, and before pixels are linked.
+        Kept of the whitened scene, twice as many as its segments are cut by.
+    coarse : float
+        Contrast of the edge filter before segments are cut.
     scale, least : float, int
         Of `find_segments`.
+    graphs : tuple of (int, float)
+        One graph each: components after whitening by segments, and contrast of the edge filter
+        that they go through. The log shares of all graphs are averaged.
     neighbours, nearness : int, float
         Of `link_pixels`.
     alpha, walk : float, int
         Of `spread_labels`: how much of a label is handed on, and how often.
     """
 
-    components: int = 10
+    components: int = 20
     coarse: float = 4.0
-    fine: float = 2.0
     scale: float = 30.0
     least: int = 20
+    graphs: Sequence[Sequence[float]] = ((10, 2.0), (8, 1.9), (15, 2.7))
     neighbours: int = 10
     nearness: float = 0.01
     alpha: float = 0.99
@@ -50,31 +54,42 @@ class Propagation:
 
     halo = None
 
-    def link(self, cube: Array, valid: Array | None = None) -> Links:
-        """Return the graph of a scene ``(height, width, bands)``; no label is used."""
+    def link(self, cube: Array, valid: Array | None = None) -> list[Links]:
+        """Return the graphs of a scene ``(height, width, bands)``; no label is used."""
         valid = np.ones(cube.shape[:2], bool) if valid is None else valid
-        whitening = NoiseWhitening(2 * self.components).fit(cube, valid)
+        whitening = NoiseWhitening(self.components).fit(cube, valid)
         return self.link_whitened(whitening.transform(cube) * valid[..., None], valid)
 
-    def link_whitened(self, z: Array, valid: Array) -> Links:
-        """Return the graph of a whitened scene, ``(height, width, 2 * components)``."""
+    def link_whitened(self, z: Array, valid: Array) -> list[Links]:
+        """Return the graphs of a whitened scene, ``(height, width, components)``."""
+        clearest = z[..., : max(self.components // 2, 1)]
         segments = find_segments(
-            EdgeFilter(self.coarse).transform(z[..., : self.components]), self.scale, self.least
+            EdgeFilter(self.coarse).transform(clearest), self.scale, self.least
         )
-        sharper = SegmentWhitening(self.components).fit_segments(z, segments, valid)
-        features = EdgeFilter(self.fine).transform(sharper.transform(z))
-        return link_pixels(features, self.neighbours, self.nearness, valid)
+        most = int(max(kept for kept, _ in self.graphs))
+        sharper = SegmentWhitening(most).fit_segments(z, segments, valid).transform(z)
+        found = []
+        for kept, contrast in self.graphs:
+            features = EdgeFilter(contrast).transform(sharper[..., : int(kept)])
+            found.append(link_pixels(features, self.neighbours, self.nearness, valid))
+        return found
 
     def spread(
-        self, links: Links, pixels: Array, targets: Array, shape: tuple[int, int], n_classes: int
+        self,
+        links: Sequence[Links],
+        pixels: Array,
+        targets: Array,
+        shape: tuple[int, int],
+        n_classes: int,
     ) -> Array:
         """Return log shares of the classes, ``(height * width, classes)``."""
         seeds = make_seeds(pixels, targets, shape, n_classes)
-        return log_shares(spread_labels(links, seeds, self.alpha, self.walk))
+        found = [log_shares(spread_labels(one, seeds, self.alpha, self.walk)) for one in links]
+        return np.mean(found, axis=0)
 
     def spread_folds(
         self,
-        links: Links,
+        links: Sequence[Links],
         pixels: Array,
         targets: Array,
         fold: Array,
@@ -88,14 +103,18 @@ class Propagation:
         numbers = np.unique(fold)
         kept = [(pixels[fold != k], targets[fold != k]) for k in numbers]
         seeds = [make_seeds(*part, shape, n_classes) for part in kept]
-        found = spread_labels(links, np.concatenate(seeds, axis=1), self.alpha, self.walk)
+        together = np.concatenate(seeds, axis=1)
         here = pixels[:, 0] * shape[1] + pixels[:, 1]
-        found = found[here].reshape(len(pixels), len(numbers), n_classes)
-        return log_shares(found[np.arange(len(pixels)), np.searchsorted(numbers, fold)])
+        logs = []
+        for one in links:
+            found = spread_labels(one, together, self.alpha, self.walk)[here]
+            found = found.reshape(len(pixels), len(numbers), n_classes)
+            logs.append(log_shares(found[np.arange(len(pixels)), np.searchsorted(numbers, fold)]))
+        return np.mean(logs, axis=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
-        return asdict(self)
+        return asdict(self) | {"graphs": [list(pair) for pair in self.graphs]}
 
 
 def combine(network: Array, walked: Array, weights: tuple[float, float]) -> Array:
