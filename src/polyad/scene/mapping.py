@@ -40,7 +40,9 @@ from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
-PIECE_BYTES = 2**20  # of projected pixels computed at once: they stay in the processor's cache
+# Of projected pixels computed at once: they stay in the processor's cache, and still are enough
+# work for its threads to meet seldom.
+PIECE_BYTES = 2**21
 PATCH_BYTES = 64 * 2**20
 
 
@@ -269,7 +271,8 @@ def block_classifier(
             block = block._replace(values=filled)
         ids = np.empty(shape, values.dtype)
         shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
-        for piece in plan_tiles(shape, (side, side)):
+        sides = equal_parts(shape[0], side), equal_parts(shape[1], side)
+        for piece in plan_tiles(shape, sides):
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             scores = scorer(block.cut(rows, cols))  # (classes, h, w)
             ids[piece] = values[first_largest(scores)]
@@ -346,17 +349,28 @@ def make_scorer(model: SceneModel) -> Scorer:
 
 
 def piece_side(model: SceneModel) -> int:
-    """Return the side of the pieces in which a tile is computed.
+    """Return the side of the pieces in which a tile is computed, at most.
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
-    55
+    79
     """
     terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
     padded = math.isqrt(PIECE_BYTES // (4 * terms))
     return min(max(padded - model.window + 1, 16), 256)
+
+
+def equal_parts(length: int, most: int) -> int:
+    """Return how long the parts are, if ``length`` is cut into equal ones of at most ``most``.
+
+    Examples
+    --------
+    >>> equal_parts(145, most=79)
+    73
+    """
+    return -(-length // -(-length // most))
 
 
 def patch_scorer(estimator: Any, window: int) -> Scorer:

@@ -49,20 +49,21 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     correlate = _correlation(spatial) if spatial else _unchanged
     activation = ACTIVATIONS[network.activation].value
     bias, output = network.hidden.bias, network.output
-    buffers: dict[tuple[int, int], tuple[Array, Tensor]] = {}
+    pixels, projected = np.empty((0, features), shift.dtype), torch.empty(0, terms, dtype=dtype)
 
     @torch.no_grad()
     def scores(block: Array) -> Array:
+        nonlocal pixels, projected
         height, width, _ = block.shape
-        if (height, width) not in buffers:
-            pixels = np.empty((height, width, features), shift.dtype)
-            projected = torch.empty(height * width, terms, dtype=dtype, device=device)
-            buffers[height, width] = pixels, projected
-        pixels, projected = buffers[height, width]
-        np.subtract(block.reshape(height, width, features), shift, out=pixels, casting="same_kind")
-        flat = torch.from_numpy(pixels).view(-1, features).to(device)
-        torch.mm(flat, projection, out=projected)
-        z = correlate(projected.view(height, width, terms))  # (h, w, R * Q)
+        count = height * width
+        if len(pixels) < count:
+            pixels = np.empty((count, features), shift.dtype)
+            projected = torch.empty(count, terms, dtype=dtype, device=device)
+        centred = pixels[:count].reshape(height, width, features)
+        np.subtract(block.reshape(height, width, features), shift, out=centred, casting="same_kind")
+        flat = torch.from_numpy(pixels[:count]).to(device)
+        torch.mm(flat, projection, out=projected[:count])
+        z = correlate(projected[:count].view(height, width, terms))  # (h, w, R * Q)
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
         if bias is not None:

@@ -1,0 +1,185 @@
+"""Whole-scene mapping: against patch GEMM in the same run, its memory, and a scene of 2 GB.
+
+    python benchmarks/scene_mapping.py                  # Indian Pines: speed and memory
+    python benchmarks/scene_mapping.py --large FOLDER   # 200 MB and 2 GB on disk, removed after
+
+Times are medians of rounds in which each way runs once, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from polyad import RankRClassifier
+from polyad.scene.mapping import map_scene
+from polyad.scene.patches import extract_patches
+from polyad.scene.readers import open_scene
+
+WINDOW, HIDDEN, CLASSES = 5, 75, 16
+WIDTH, BANDS = 2000, 200
+ROWS = {"200 MB": 250, "2 GB": 2500}  # of 2000 pixels of 200 bands of uint16
+
+
+def fitted(bands: int, rank: int = 1) -> RankRClassifier:
+    rng = np.random.default_rng(0)
+    X = rng.normal(2000, 500, (64, WINDOW, WINDOW, bands)).astype(np.float32)
+    y = np.arange(64) % CLASSES + 1
+    return RankRClassifier(rank, HIDDEN, epochs=2, random_state=0).fit(X, y)
+
+
+def indian_pines(rounds: int, rank: int) -> dict[str, float]:
+    """Time the map against one matrix product over patches that were cut beforehand."""
+    scene = open_scene("indian-pines").load()
+    model = fitted(scene.sizes["band"], rank)
+    rows, cols = np.indices(scene.shape[:2]).reshape(2, -1)
+    patches = extract_patches(scene, rows, cols, WINDOW).astype(np.float32)
+    X = torch.from_numpy(model.scaler_.transform(patches)).flatten(1)  # (pixels, 5000)
+    dense = model.network_.hidden.to_dense().weight.detach()  # (75, 5000)
+    layer, output = model.network_.hidden, model.network_.output
+
+    @torch.no_grad()
+    def patch_gemm() -> np.ndarray:
+        hidden = torch.tanh(torch.addmm(layer.bias, X, dense.T))
+        return output(hidden).argmax(dim=1).numpy()
+
+    def whole_scene() -> np.ndarray:
+        return map_scene(model, scene).values.ravel() - 1
+
+    ways = {"patch GEMM, patches already cut": patch_gemm, "whole scene": whole_scene}
+    answers = {name: way() for name, way in ways.items()}  # warms up
+    seconds, worked = ({name: [] for name in ways} for _ in range(2))
+    for _ in range(rounds):
+        for name, way in ways.items():
+            begun, processor = time.perf_counter(), time.process_time()
+            way()
+            seconds[name].append(time.perf_counter() - begun)
+            worked[name].append(time.process_time() - processor)
+    found = {name: statistics.median(times) for name, times in seconds.items()}
+    faster, less = (
+        statistics.median(a / b for a, b in zip(*times.values(), strict=True))
+        for times in (seconds, worked)
+    )
+    slow, fast = answers.values()
+    return found | {
+        "threads": torch.get_num_threads(),
+        "times faster": faster,
+        "times less processor time": less,
+        "pixels equal": float(np.mean(slow == fast)),
+    }
+
+
+def resident(field: str) -> int:
+    """Return VmRSS or VmHWM of this process in bytes (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def memory() -> dict[str, float]:
+    """Return the most that mapping Indian Pines takes, in multiples of the scene, the scene in it.
+
+    To be run in a process of its own. A small map first brings the libraries in.
+    """
+    scene = open_scene("indian-pines").load()
+    model = fitted(scene.sizes["band"])
+    map_scene(model, scene.isel(y=slice(0, 12), x=slice(0, 12)))
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # starts the high-water mark anew
+    map_scene(model, scene)
+    grown = resident("VmHWM") - before
+    return {"scene bytes": scene.nbytes, "times the scene": 1 + grown / scene.nbytes}
+
+
+def write_scene(folder: Path, rows: int) -> Path:
+    """Write a BIL scene of ``rows`` lines; each line is noise about one spectrum."""
+    rng = np.random.default_rng(0)
+    spectrum = rng.integers(500, 4000, (BANDS, 1), dtype=np.uint16)
+    noise = rng.integers(0, 500, (BANDS, 2 * WIDTH), dtype=np.uint16)
+    with (folder / "scene.img").open("wb") as out:
+        for row in range(rows):
+            start = row * 7 % WIDTH
+            out.write((spectrum + noise[:, start : start + WIDTH]).tobytes())
+    (folder / "scene.hdr").write_text(
+        f"ENVI\nsamples = {WIDTH}\nlines = {rows}\nbands = {BANDS}\ndata type = 12\n"
+        "interleave = bil\nbyte order = 0\nheader offset = 0\n"
+        "map info = {UTM, 1, 1, 500000, 4000000, 10, 10, 33, North, WGS-84}\n"
+    )
+    return folder / "scene.hdr"
+
+
+def map_large(path: str) -> dict[str, float]:
+    """Map a scene on disk to a GeoTIFF; to be run in a process of its own."""
+    from polyad.scene.mapping import map_file
+
+    scene, model = open_scene(path), fitted(BANDS)
+    begun, worked = time.perf_counter(), time.process_time()
+    map_file(model, scene, Path(path).with_name("map.tif"))
+    pixels = scene.sizes["y"] * scene.sizes["x"]
+    return {
+        "scene bytes": scene.nbytes,
+        "microseconds per pixel": 1e6 * (time.perf_counter() - begun) / pixels,
+        "processor microseconds per pixel": 1e6 * (time.process_time() - worked) / pixels,
+        "peak resident MB": resident("VmHWM") / 1e6,
+    }
+
+
+def large(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
+    """Map both scenes by turns and return the medians; the files are removed."""
+    scenes = {name: folder / name.replace(" ", "") for name in ROWS}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in ROWS}
+    try:
+        for name, place in scenes.items():
+            place.mkdir(parents=True)
+            write_scene(place, ROWS[name])
+        for _ in range(rounds):
+            for name, place in scenes.items():
+                found[name].append(in_own_process("--map", str(place / "scene.hdr")))
+    finally:
+        for place in scenes.values():
+            for file in place.glob("*"):
+                file.unlink()
+            place.rmdir()
+    return {
+        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        for name, runs in found.items()
+    }
+
+
+def in_own_process(*arguments: str) -> dict[str, float]:
+    command = [sys.executable, __file__, f"--threads={torch.get_num_threads()}", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rank", type=int, default=1)
+    # Threads that wait for each other measure the other jobs of a busy machine.
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--large", type=Path, metavar="FOLDER")
+    parser.add_argument("--map", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.map:
+        print(json.dumps(map_large(options.map)))
+    elif options.memory:
+        print(json.dumps(memory()))
+    elif options.large:
+        print(json.dumps(large(options.large, min(options.rounds, 3)), indent=2))
+    else:
+        speed = indian_pines(options.rounds, options.rank)
+        print(json.dumps({"speed": speed, "memory": in_own_process("--memory")}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
