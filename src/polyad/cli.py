@@ -43,22 +43,29 @@ Labels = Annotated[
     str,
     typer.Argument(help="Labels: raster, PNG, CSV, GeoJSON, or the name of a known scene."),
 ]
+Preset = Annotated[
+    str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")
+]
+Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 
 
 @app.command(epilog="Example:  polyad demo --out polyad-demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-demo"),
+    preset: Preset = "fast",
+    goal: Goal = "this-scene",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Map Indian Pines from ten labels per class: fit, map, score, figure, report."""
     from polyad.scene.demo import run_demo
 
-    result = run_demo(out, seed=seed, progress=_on_terminal())
+    result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=_on_terminal())
     _say(
         result,
         as_json,
-        _accuracy(result)
+        _steps(result["steps"])
+        + _accuracy(result)
         + f"\n{result['n_train']} training pixels, fitted in {result['fit_seconds']:.2f} s, "
         f"mapped in {result['map_seconds']:.3f} s\nreport: {out / 'report.html'}",
     )
@@ -72,11 +79,20 @@ def train(
     samples_per_class: Annotated[
         int | None, typer.Option(help="Draw this many pixels of each class; all when not given.")
     ] = None,
-    rank: Annotated[int, typer.Option(help="Rank of each hidden unit's weights.")] = 1,
-    hidden: Annotated[int, typer.Option(help="Hidden units.")] = 75,
+    preset: Preset = "fast",
+    goal: Goal = "this-scene",
+    rank: Annotated[
+        int | None, typer.Option(help="Rank of each hidden unit's weights; 1 when not given.")
+    ] = None,
+    hidden: Annotated[int | None, typer.Option(help="Hidden units; 75 when not given.")] = None,
     window: Annotated[int, typer.Option(help="Side of the window around a pixel; odd.")] = 5,
-    solver: Annotated[str, typer.Option(help="joint, or alternating as in the paper.")] = "joint",
-    epochs: Annotated[int, typer.Option(help="Passes over the training pixels at most.")] = 200,
+    solver: Annotated[
+        str | None, typer.Option(help="joint, or alternating as in the paper; else the preset's.")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
+    ] = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     as_json: AsJson = False,
@@ -90,6 +106,7 @@ def train(
     check_output(out, "model")
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
+    given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     started = time.perf_counter()
     model = train_model(
         cube,
@@ -98,11 +115,10 @@ def train(
         samples_per_class=samples_per_class,
         random_state=seed,
         max_bytes=max_bytes,
-        rank=rank,
-        hidden=hidden,
-        solver=solver,
-        epochs=epochs,
+        preset=preset,
+        goal=goal,
         verbose=int(_on_terminal()),
+        **{name: value for name, value in given.items() if value is not None},
     )
     seconds = time.perf_counter() - started
     model.save(out)
@@ -112,11 +128,13 @@ def train(
         "classes": [c.name for c in model.classes],
         "epochs": model.estimator.n_iter_,
         "fit_seconds": round(seconds, 4),
+        "steps": None if model.recipe is None else model.recipe.line,
     }
     _say(
         result,
         as_json,
-        f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
+        _steps(result["steps"])
+        + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",
     )
 
@@ -390,6 +408,10 @@ def _accuracy(result: Mapping[str, Any]) -> str:
         f"({100 * result['overall_accuracy_no_overlap']:.1f} % where no training window reaches), "
         f"average {100 * result['average_accuracy']:.1f} %, kappa {result['kappa']:.3f}"
     )
+
+
+def _steps(line: str | None) -> str:
+    return "" if line is None else f"steps: {line}\n"
 
 
 def _brief(value: Any) -> str:

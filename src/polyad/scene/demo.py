@@ -23,7 +23,14 @@ SCENE = "indian-pines"
 SAMPLES_PER_CLASS = 10
 
 
-def run_demo(out: str | Path, *, seed: int = 0, progress: bool = False) -> dict[str, Any]:
+def run_demo(
+    out: str | Path,
+    *,
+    seed: int = 0,
+    preset: str = "fast",
+    goal: str = "this-scene",
+    progress: bool = False,
+) -> dict[str, Any]:
     """Fit, map and score Indian Pines with ten labels per class; write everything to ``out``.
 
     Writes ``map.tif``, ``map.png``, ``scores.json``, ``model.polyad`` and ``report.html``.
@@ -34,6 +41,8 @@ def run_demo(out: str | Path, *, seed: int = 0, progress: bool = False) -> dict[
         Folder; made when it is not there.
     seed : int, default=0
         Of the choice of training pixels and of the network's start.
+    preset, goal : str
+        See `polyad.scene.training.train`.
     progress : bool, default=False
         Show a bar.
 
@@ -52,12 +61,14 @@ def run_demo(out: str | Path, *, seed: int = 0, progress: bool = False) -> dict[
         labels = open_labels(SCENE, scene)
         bar.update()
         started = time.perf_counter()
-        model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, random_state=seed)
+        options: dict[str, Any] = {"random_state": seed, "preset": preset, "goal": goal}
+        model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
         fit_seconds = time.perf_counter() - started
         bar.update()
         class_map = blank_map(model, scene)
         found = examine(model, scene, labels, whole=class_map.values)
         result = found.to_dict() | {"fit_seconds": round(fit_seconds, 4), "seed": seed}
+        result["steps"] = None if model.recipe is None else model.recipe.line
         bar.update()
         model.save(out / "model.polyad")
         write_map(out / "map.tif", class_map)
@@ -73,7 +84,7 @@ def run_demo(out: str | Path, *, seed: int = 0, progress: bool = False) -> dict[
             found,
             result,
             title=f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class",
-            command=f"polyad demo --seed {seed}",
+            command=f"polyad demo --seed {seed}" + _asked(preset, goal),
             facts=_facts(result),
         )
         with replacing(out / "report.html") as part:
@@ -82,6 +93,13 @@ def run_demo(out: str | Path, *, seed: int = 0, progress: bool = False) -> dict[
     return result
 
 
+def _asked(preset: str, goal: str) -> str:
+    if preset == "fast":
+        return ""
+    return f" --preset {preset}" + (f" --goal {goal}" if preset == "best" else "")
+
+
 def _facts(result: dict[str, Any]) -> dict[str, str]:
     drawn = f"({SAMPLES_PER_CLASS} per class, or half of a smaller class)"
-    return {"Training pixels": f"{result['n_train']} {drawn}", "Seed": str(result["seed"])}
+    facts = {"Training pixels": f"{result['n_train']} {drawn}", "Seed": str(result["seed"])}
+    return facts | ({"Steps": result["steps"]} if result["steps"] else {})

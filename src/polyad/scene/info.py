@@ -74,5 +74,8 @@ def _describe_model(source: str) -> dict[str, Any]:
         found["window"] = model.window
         found["bands"] = model.bands
         found["classes"] = [c.name for c in model.classes]
+        if model.recipe is not None:
+            found["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
+            found["steps"] = model.recipe.line
         found["training_pixels"] = len(model.training.get("pixels", []))
     return found
