@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from distributed import Client, LocalCluster
+from polyad.distributed import open_cluster
 from polyad.scene.mapping import map_file
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import open_scene
@@ -88,18 +88,7 @@ def wanted(model_path, scene_path, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def client():
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # Dask would else listen for all
-            scheduler_kwargs={"dashboard": False},
-            silence_logs=50,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    with open_cluster("local:2") as client:
         yield client
 
 

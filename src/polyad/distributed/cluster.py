@@ -86,9 +86,14 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
     workers = int(asked) if asked else len(os.sched_getaffinity(0))
     import dask
 
+    # A busy machine starts a worker more slowly than Dask waits: 30 s for a new one, 15 s for one
+    # that died and comes back, after which the place of that worker is closed for good.
+    patient = {
+        "distributed.comm.timeouts.connect": f"{START_SECONDS}s",
+        "distributed.deploy.lost-worker-timeout": f"{START_SECONDS}s",
+    }
     with (
-        # On a busy machine a worker may take longer to start than Dask waits by itself
-        dask.config.set({"distributed.comm.timeouts.connect": f"{START_SECONDS}s"}),
+        dask.config.set(patient),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
