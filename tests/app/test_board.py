@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyad.app.board import HISTORY, MAX_PIXELS, Board
@@ -170,6 +170,7 @@ steps = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_undoing_everything_leads_back_to_the_empty_board(commands):
     board = board_with_two()

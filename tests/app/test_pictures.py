@@ -3,7 +3,7 @@ import io
 import matplotlib.image
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyad.app.pictures import ByteCache, ScenePictures, levels, map_tile, tile_slices
@@ -32,6 +32,7 @@ def test_indexed_pictures_take_their_colours_from_the_palette():
     assert found[0].tolist() == [[0, 0, 0, 0], [10, 20, 30, 255]]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 3000))
 def test_tiles_of_every_level_cover_the_scene_once(height, width):
     shape = (height, width)

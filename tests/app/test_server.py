@@ -1,3 +1,4 @@
+import asyncio
 import json
 import socket
 import threading
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from polyad.app import prepare, show
+from polyad.app.events import QUEUE, Bus
 from polyad.app.gate import Doors
 from polyad.scene.labels import open_labels
 from polyad.scene.model import SceneModel
@@ -323,6 +325,34 @@ def test_a_scene_deleted_underneath_is_told_and_labelling_goes_on(scene, tmp_pat
     finally:
         served.stop()
     assert "Water" in (tmp_path / "scene.npy.labels.jsonl").read_text()
+
+
+def test_a_full_disk_is_told_and_the_label_is_not_taken(client, page, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("polyad.app.journal.os.fsync", full)
+        answer = do(client, do="label", **{"class": 1}, pixels=[[0, 0]])
+    assert answer.status_code == 507
+    assert "was not taken" in answer.json()["error"]
+    assert client.get("api/state").json()["labels"] == []
+    assert do(client, do="label", **{"class": 1}, pixels=[[0, 0]]).status_code == 200
+
+
+def test_a_page_that_lags_too_far_behind_is_told_to_start_over():
+    async def lag():
+        bus = Bus()
+        stream = bus.stream()
+        assert "hello" in await anext(stream)
+        for k in range(QUEUE + 1):
+            bus.publish("progress", {"k": k})
+        await asyncio.sleep(0)
+        first = await anext(stream)
+        await stream.aclose()
+        return first, bus.listeners
+
+    assert asyncio.run(lag()) == ("event: lost\ndata: {}\n\n", 0)
 
 
 def test_doors_listen_on_this_machine_unless_asked():
