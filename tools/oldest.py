@@ -6,7 +6,8 @@ from pathlib import Path
 
 # What the lowest versions bring along, kept to its age where the newest only makes noise.
 COMPANIONS = [
-    "pyparsing<3.3",  # deprecates names that matplotlib 3.9 uses; tests turn warnings into errors
+    "click<8.3",  # deprecates names that typer 0.16 uses; tests turn warnings into errors
+    "pyparsing<3.3",  # the same with matplotlib 3.9
 ]
 
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
