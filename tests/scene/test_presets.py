@@ -127,6 +127,8 @@ def test_the_paper_preset_is_the_papers_solver_and_takes_overrides():
     assert model.estimator.solver == "alternating"
     assert model.estimator.start == "xavier"
     assert model.estimator.epochs == 2
+    assert "alternating" in model.recipe.line
+    assert map_scene(model, scene).shape == labels.shape
 
 
 def test_classes_with_one_or_two_labels_are_learned():
@@ -144,6 +146,8 @@ def test_refusals(models):
         train(scene, labels, preset="finest")
     with pytest.raises(InputError, match="goal must be one of"):
         train(scene, labels, preset="best", goal="everything")
+    with pytest.raises(InputError, match="not both"):
+        train(scene, labels, preset="best", estimator=models["fast"].estimator)
     with pytest.raises(SceneError, match="whole scene in memory"):
         train(scene, labels, preset="best", max_bytes=10_000)
     with pytest.raises(InputError, match="look beyond a tile"):

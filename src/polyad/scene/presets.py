@@ -48,6 +48,12 @@ def preset_parameters(preset: str) -> dict[str, Any]:
     return dict(PAPER) if preset == "paper" else {}
 
 
+def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
+    """Return the recipe of the paper's model: the network and nothing else."""
+    line = f"bands standardised > rank-{estimator.rank} network on {window} x {window} windows, "
+    return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
+
+
 def train_best(
     scene: xr.DataArray,
     labels: xr.DataArray,

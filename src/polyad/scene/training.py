@@ -17,7 +17,7 @@ from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_ma
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.patches import Border, check_window, extract_patches, interior
-from polyad.scene.presets import preset_parameters, train_best
+from polyad.scene.presets import paper_recipe, preset_parameters, train_best
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.sampling import per_class
 from polyad.scene.steps.recipe import check_preset
@@ -116,7 +116,9 @@ def train_on(
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal)
-    if preset == "best" and estimator is None:
+    if preset != "fast" and estimator is not None:
+        raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
+    if preset == "best":
         options: dict[str, Any] = {"random_state": random_state, "max_bytes": max_bytes}
         pixels = np.stack([rows, cols], axis=1)
         return train_best(scene, labels, pixels, goal=goal, window=window, **options, **parameters)
@@ -144,6 +146,7 @@ def train_on(
         None if wavelength is None else tuple(float(w) for w in wavelength),
         {"scene": fingerprint(scene), "pixels": np.stack([rows, cols], axis=1).tolist()},
         fill=samples.fill,
+        recipe=paper_recipe(estimator, window) if preset == "paper" else None,
     )
 
 
