@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import torch
 from torch import Tensor
 
-from polyad.core.plan import Plan, plan_inner
+from polyad.core.plan import Plan, best_cut, plan_inner
 from polyad.errors import InputError
 
 
@@ -54,6 +55,25 @@ def dense_weight(factors: Sequence[Tensor]) -> Tensor:
     """Rebuild the dense weight ``(Q, prod I_d)``, Eq. (7) of the paper."""
     terms = khatri_rao(factors)  # (Q, R, prod I_d)
     return terms.squeeze(-2) if terms.shape[-2] == 1 else terms.sum(dim=-2)
+
+
+def rebuilt_weight(factors: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
+    """Return `dense_weight` by a matrix product over the R terms, one for each unit.
+
+    The modes are cut into two halves, so that the terms themselves are never written.
+
+    Parameters
+    ----------
+    factors : sequence of Tensor, each ``(Q, R, I_d)``
+    out : Tensor, ``(Q, prod I_d)``, optional
+        Where to write it, when no gradient is asked for.
+    """
+    if len(factors) == 1:
+        return factors[0].sum(dim=1) if out is None else torch.sum(factors[0], dim=1, out=out)
+    cut = best_cut([f.shape[-1] for f in factors])
+    left, right = khatri_rao(factors[:cut]), khatri_rao(factors[cut:])  # (Q, R, prod of half)
+    product = None if out is None else out.view(len(out), left.shape[-1], right.shape[-1])
+    return torch.bmm(left.transpose(1, 2), right, out=product).flatten(1)
 
 
 def dense_inner(x: Tensor, factors: Sequence[Tensor]) -> Tensor:
@@ -104,7 +124,7 @@ def cp_inner(x: Tensor, factors: Sequence[Tensor], plan: Plan | None = None) -> 
             f"got samples of {shape}, {hidden} units of rank {rank}; make one with plan_inner"
         )
     if plan.chosen.dense:
-        return dense_inner(x, factors)
+        return x.flatten(1) @ rebuilt_weight(factors).T
     first, *rest = plan.groups
     z = _contract_group(x, factors, first)  # (n, *open modes, Q * R)
     open_modes = [d for d in range(len(shape)) if d not in first]

@@ -155,6 +155,18 @@ def _plan(shape: tuple[int, ...], hidden: int, rank: int, n: int) -> Plan:
     return Plan(shape, hidden, rank, n, ranked)
 
 
+def best_cut(sizes: Sequence[int]) -> int:
+    """Cut modes into two runs so that the two partial products are small together.
+
+    Examples
+    --------
+    >>> best_cut([5, 5, 200])
+    2
+    """
+    cuts = range(1, len(sizes))
+    return min(cuts, key=lambda c: prod(sizes[:c]) + prod(sizes[c:]))
+
+
 def check_shape(shape: Sequence[int], hidden: int, rank: int) -> None:
     """Raise `InputError` unless the shapes make a layer."""
     if not 1 <= len(shape) <= MAX_ORDER:
@@ -181,34 +193,48 @@ def _candidate_groups(shape: tuple[int, ...]) -> list[Groups]:
 
 
 def _cost(groups: Groups, shape: tuple[int, ...], hidden: int, rank: int, n: int) -> Candidate:
+    if len(groups) == 1:
+        return _dense_cost(shape, hidden, rank, n)
     terms = hidden * rank
     sizes = [prod(shape[d] for d in group) for group in groups]
     volume = prod(shape)
     # Khatri-Rao product of each group, factor by factor: one multiplication per element made
     build = sum(terms * s for g in groups for s in _partial_sizes(shape, g)[1:])
     traffic = 2 * build
-    launches = sum(len(g) for g in groups)
+    launches = sum(len(g) for g in groups) + 1
     built = max((terms * s for g, s in zip(groups, sizes, strict=True) if len(g) > 1), default=0)
-    if len(groups) == 1:
-        summed = hidden * volume * (rank - 1)
-        traffic += (terms + hidden) * volume if rank > 1 else 0
-        largest = max(built, hidden * volume if rank > 1 else 0)
-        return Candidate(
-            groups, build + summed + 2 * n * volume * hidden, largest, traffic, launches + 1
-        )
     flops = build + 2 * n * volume * terms
     left = volume // sizes[0]  # entries of a sample not yet contracted
     largest = max(n * terms * left, built)
+    if groups[0] == _prefix(groups[0]):
+        # a product for each sample: it reads the weight again, and its result is transposed
+        traffic += n * terms * (sizes[0] + 2 * left)
+    elif groups[0] != _suffix(shape, groups[0]):
+        traffic += 2 * n * volume  # a transposed copy of the input
+        largest = max(largest, n * volume)
     for size in sizes[1:]:
         # read the intermediate, write and read the products, write their sum
         traffic += n * terms * (3 * left + left // size)
         flops += n * terms * (2 * left - left // size)
         left //= size
         launches += 2
-    if groups[0] not in (_suffix(shape, groups[0]), _prefix(groups[0])):
-        traffic += 2 * n * volume  # a transposed copy of the input
-        largest = max(largest, n * volume)
-    return Candidate(groups, flops + n * hidden * (rank - 1), largest, traffic, launches + 1)
+    return Candidate(groups, flops + n * hidden * (rank - 1), largest, traffic, launches)
+
+
+def _dense_cost(shape: tuple[int, ...], hidden: int, rank: int, n: int) -> Candidate:
+    """Cost the rebuilt weight: Khatri-Rao products of two halves, their product over the terms."""
+    modes, volume, terms = tuple(range(len(shape))), prod(shape), hidden * rank
+    product = 2 * n * volume * hidden
+    if len(shape) == 1:
+        summed = hidden * volume * (rank - 1)
+        return Candidate((modes,), summed + product, hidden * volume, terms * volume, 2)
+    cut = best_cut(shape)
+    halves = modes[:cut], modes[cut:]
+    build = sum(terms * s for half in halves for s in _partial_sizes(shape, half)[1:])
+    built = max(terms * prod(shape[d] for d in half) if len(half) > 1 else 0 for half in halves)
+    flops = build + 2 * terms * volume + product
+    traffic = 2 * build + 2 * hidden * volume
+    return Candidate((modes,), flops, max(built, hidden * volume), traffic, len(shape))
 
 
 def _partial_sizes(shape: tuple[int, ...], group: tuple[int, ...]) -> list[int]:

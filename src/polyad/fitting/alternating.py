@@ -24,9 +24,9 @@ from torch import Tensor
 
 from polyad.core.contract import contract_except, khatri_rao
 from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.core.plan import best_cut
 from polyad.fitting.blocks import KINDS, choose_blocks, rates
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
-from polyad.fitting.joint import best_cut
 from polyad.fitting.problem import LOSSES, Problem
 
 Array = npt.NDArray[np.floating]

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyad.core.contract import khatri_rao
+from polyad.core.contract import khatri_rao, rebuilt_weight
 from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.core.plan import best_cut
 from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
 from polyad.fitting.problem import LOSSES, Problem
@@ -128,7 +129,7 @@ def written_gradient(network: RankRNet, weights: FlatWeights, problem: Problem) 
     factors = [f.detach() for f in layer.factors]
     n, x = len(problem), problem.x.reshape(len(problem), -1)  # (n, P)
 
-    dense = rebuild(factors, buffer("dense", len(factors[0]), x.shape[1]))  # (Q, P)
+    dense = rebuilt_weight(factors, buffer("dense", len(factors[0]), x.shape[1]))  # (Q, P)
     before = torch.mm(x, dense.T, out=buffer("before", n, len(dense)))  # (n, Q)
     if layer.bias is not None:
         before += layer.bias
@@ -148,21 +149,6 @@ def written_gradient(network: RankRNet, weights: FlatWeights, problem: Problem) 
     for d, by_factor in enumerate(factor_gradients(by_dense, factors)):
         slots[f"hidden.factors.{d}"].copy_(by_factor)
     return outputs
-
-
-def rebuild(factors: list[Tensor], out: Tensor) -> Tensor:
-    """Write the dense weight, Eq. (7), into ``out``, ``(Q, prod I_d)``.
-
-    For two halves of the modes it is a matrix product over the R terms, one for each unit, so
-    that the terms themselves are never written.
-    """
-    if len(factors) == 1:
-        return torch.sum(factors[0], dim=1, out=out)
-    cut = best_cut([f.shape[-1] for f in factors])
-    left, right = khatri_rao(factors[:cut]), khatri_rao(factors[cut:])  # (Q, R, P_half)
-    product = out.view(len(out), left.shape[-1], right.shape[-1])
-    torch.bmm(left.transpose(1, 2), right, out=product)
-    return out
 
 
 def factor_gradients(by_dense: Tensor, factors: list[Tensor]) -> list[Tensor]:
@@ -206,18 +192,6 @@ def _open_each(z: Tensor, factors: list[Tensor]) -> list[Tensor]:
         *_open_each(left_open.view(hidden, rank, -1), left),
         *_open_each(right_open.view(hidden, rank, -1), right),
     ]
-
-
-def best_cut(sizes: list[int]) -> int:
-    """Cut modes into two runs so that the two partial products are small together.
-
-    Examples
-    --------
-    >>> best_cut([5, 5, 200])
-    2
-    """
-    cuts = range(1, len(sizes))
-    return min(cuts, key=lambda c: math.prod(sizes[:c]) + math.prod(sizes[c:]))
 
 
 def _batches(
