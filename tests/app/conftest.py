@@ -38,6 +38,12 @@ def make_scene(seed=0, height=HEIGHT, width=WIDTH):
     return scene, labels
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Fit the final model at once: tests label faster than people."""
+    monkeypatch.setattr("polyad.app.fitter.SETTLE", 0.0)
+
+
 @pytest.fixture
 def scene():
     return make_scene()[0]

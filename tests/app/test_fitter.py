@@ -170,6 +170,18 @@ def test_a_scene_that_cannot_be_read_is_a_message_and_the_fitter_goes_on(work, m
     kit.wait_for(lambda: kit.finished(fitter))
 
 
+def test_the_final_fit_waits_for_a_pause_unless_it_is_asked_for(work, monkeypatch, kit):
+    session, fitter, news = work
+    monkeypatch.setattr(module, "SETTLE", 60.0)
+    kit.label_some(session)
+    kit.wait_for(lambda: fitter.mapped.revision == 3)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: fitter.mapped.revision == 4)
+    assert set(stages(news)) == {"draft"}
+    assert fitter.final_model() is not None
+    assert stages(news)[-1] == "final"
+
+
 def test_renaming_a_class_needs_no_fit_and_reaches_the_model(work, kit):
     session, fitter, _ = work
     kit.label_some(session)

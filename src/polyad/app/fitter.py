@@ -2,8 +2,8 @@
 
 Each round has two stages. The *draft* is quick: if the classes are those of the last model, that
 model takes a few more steps on all labels; else a new one is fitted in few steps. The *final* model
-is fitted anew, exactly as ``polyad train`` does with the same settings and seed. A label that comes
-in meanwhile ends the round within one step of the solver.
+is fitted anew, exactly as ``polyad train`` does with the same settings and seed, once no label has
+come in for a moment. A label that comes in meanwhile ends the round within one step of the solver.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ COLD = {"epochs": 40, "learning_rate": 0.02}  # a draft from nothing
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
 DRAFT_UP_TO = 500_000  # pixels; mapping a larger scene takes longer than the fit that it waits for
 PATIENCE = 2.0  # seconds of labels coming in without a pause, after which a draft is let through
+SETTLE = 1.0  # seconds without a label before the final model is fitted
 PARTIAL = 0.3  # seconds between two looks at a map that is being made
 
 _log = logging.getLogger("polyad.app")
@@ -125,7 +126,7 @@ class Fitter(threading.Thread):
         self._threads["draft"] = threads or self._threads["final"]
         self._wake = threading.Condition()
         self._wanted = True
-        self._stopped = False
+        self._stopped = self._hurried = False
         self._dropping_since = 0.0
         session.listen(lambda change, _: self.wake() if change.labels else None)
 
@@ -145,6 +146,9 @@ class Fitter(threading.Thread):
 
     def final_model(self, timeout: float = 120.0) -> SceneModel | None:
         """Return the model that ``polyad train`` gives on the newest labels; wait until it is."""
+        with self._wake:
+            self._hurried = True
+            self._wake.notify_all()
         end = time.monotonic() + timeout
         while time.monotonic() < end and self.is_alive():
             mapped, newest = self.mapped, self.session.snapshot()
@@ -159,6 +163,7 @@ class Fitter(threading.Thread):
 
     def run(self) -> None:
         """Wait for labels; fit and map."""
+        _warm_up()
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._wanted)
@@ -182,7 +187,16 @@ class Fitter(threading.Thread):
             return
         if self.scene.sizes["y"] * self.scene.sizes["x"] <= DRAFT_UP_TO:
             self._stage(labels, "draft")
+            self._dropping_since = 0.0
+            self._settle()
         self._stage(labels, "final")
+        self._hurried = False
+
+    def _settle(self) -> None:
+        """Wait for a pause in the labels, unless somebody waits for the final model."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._wanted or self._hurried, SETTLE)
+        self._look()
 
     def _stage(self, labels: Snapshot, stage: str) -> None:
         patient = stage == "draft" and 0 < self._dropping_since < time.monotonic() - PATIENCE
@@ -280,6 +294,13 @@ class Fitter(threading.Thread):
     def _look_stopped(self) -> None:
         if self._stopped:
             raise Outdated
+
+
+def _warm_up() -> None:
+    """Fit something tiny: torch loads what it needs at the first fit, and a click need not wait."""
+    X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
+    tiny = RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
+    copy.deepcopy(tiny).partial_fit(X, np.array([1, 2, 1, 2]))
 
 
 def plain_floats(values: Array) -> list[float | None]:
