@@ -101,6 +101,8 @@ class RankRLinear(nn.Module):
         generator : torch.Generator, optional
             Where the numbers come from; torch's own by default.
         """
+        if self.factors[0].is_meta:  # no numbers to draw, and torch takes long to draw none
+            return
         draw = _unit_variance_ if self.start == "unit-variance" else _xavier_
         with torch.no_grad():
             for factor in self.factors:

@@ -37,7 +37,7 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
         At most this many passes over the samples.
     learning_rate, weight_decay : float or "auto", default="auto"
         Of Adam. ``"auto"`` is 0.02 and 0.1 for the joint solver, 0.0005 and 0 for the alternating;
-        a joint fit then begins at 0.03 and settles at 0.01 within some thirty steps.
+        a joint fit then begins at 0.06 and settles at 0.02 within some thirty steps.
     batch_size : int, None or "auto", default="auto"
         None takes all samples at once. ``"auto"``: all up to 1024 samples, else 256 (joint); 65
         (alternating).
