@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit browser check-oldest clean
+.PHONY: demo test lint types unit browser bench check-oldest clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
@@ -32,6 +32,14 @@ browser:
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# Side-by-side timings (about 10 minutes): writes docs/benchmarks.md. Leave the machine alone.
+bench: $(VENV)/.bench
+	$(ONE_THREAD) $(BIN)/python -W ignore -m benchmarks
+
+$(VENV)/.bench: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	touch $@
 
 # The lowest versions that pyproject.toml allows (this fetches an old torch: several GB).

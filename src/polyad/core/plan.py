@@ -23,9 +23,10 @@ from polyad.errors import InputError
 MAX_ORDER = 8
 
 # What one element moved through memory, and one kernel launch, cost in units of one GEMM FLOP.
-# Measured on x86 cores (about 50 GFLOP/s, 10 GB/s, 3 us per launch); only their size matters.
-TRAFFIC_COST = 12
-LAUNCH_COST = 150_000
+# Measured on x86 cores (about 200 GFLOP/s, 20 GB/s); only their size matters. `make bench` says
+# how near the choice is to the best candidate.
+TRAFFIC_COST = 40
+LAUNCH_COST = 50_000
 
 Groups = tuple[tuple[int, ...], ...]
 

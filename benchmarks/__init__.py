@@ -1,0 +1,1 @@
+"""Side-by-side timings: ``python -m benchmarks`` writes docs/benchmarks.md."""

@@ -1,0 +1,87 @@
+"""Measure everything and write docs/benchmarks.md, docs/benchmarks.json and the pictures.
+
+python -m benchmarks              # all of it
+python -m benchmarks --only maps  # one part anew; the rest is kept from the last run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import fits, growth, maps, plans
+from benchmarks.page import page
+from benchmarks.timing import interleave, sgemm, sgemm_rate
+
+DOCS = Path(__file__).parent.parent / "docs"
+PARTS: dict[str, Callable[[int], Any]] = {
+    "epochs": fits.epochs,
+    "fits": fits.fits,
+    "maps": maps.maps,
+    "plans": plans.grid,
+    "growth": growth.growth,
+}
+ROUNDS = {"epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", choices=PARTS, nargs="*", default=list(PARTS))
+    arguments.add_argument("--docs", type=Path, default=DOCS)
+    given = arguments.parse_args()
+    torch.set_num_threads(1)
+    store = given.docs / "benchmarks.json"
+    found = json.loads(store.read_text()) if store.exists() else {}
+    started = time.perf_counter()
+    for name in given.only:
+        print(f"{time.perf_counter() - started:6.0f} s  {name}", flush=True)
+        found[name] = PARTS[name](ROUNDS[name])
+    found["machine"] = machine(time.perf_counter() - started)
+    found["goal"] = goal(found["fits"])
+    store.write_text(json.dumps(found, indent=1) + "\n")
+    for name, points in found["growth"].items():
+        growth.picture(name, points, given.docs / "images" / f"growth-{name}.png")
+    (given.docs / "benchmarks.md").write_text(page(found))
+    print(f"{time.perf_counter() - started:6.0f} s  wrote {given.docs / 'benchmarks.md'}")
+
+
+def goal(rows: list[dict[str, Any]]) -> float:
+    """Return the accuracy that 50 epochs of Algorithm 1 reach at rank 1."""
+    row = next(r for r in rows if r["name"].startswith("polyad alternating, rank 1"))
+    return float(row["accuracy"])
+
+
+def machine(seconds: float) -> dict[str, Any]:
+    """Return what the numbers were measured on."""
+    rate = sgemm_rate(interleave({"sgemm": sgemm()}, 5)["sgemm"])
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "sgemm, one thread": f"{rate / 1e9:.0f} GFLOP/s",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "seconds": seconds,
+        "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "unknown")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Clocks: interleaved rounds, ratios with their spread, memory high-water, the sgemm rate.
+
+Every comparison runs its ways one after the other in the same round, several rounds long, so that
+a busy machine slows all of them. One-thread times are processor seconds of this process, which on
+an idle machine are wall seconds and on a busy one leave out what others took.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+Way = Callable[[], object]
+SQUARE = 2048  # side of the matrices that say how fast sgemm is
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one way, one entry per round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def least(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def over(self, other: Times) -> Ratio:
+        """Return how many times longer this way takes, round by round."""
+        return Ratio.of([a / b for a, b in zip(self.seconds, other.seconds, strict=True)])
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Median of the rounds' ratios, and the smallest and largest."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Ratio:
+        return cls(statistics.median(values), min(values), max(values))
+
+    def __str__(self) -> str:
+        return f"{_short(self.median)} ({_short(self.low)}-{_short(self.high)})"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def interleave(
+    ways: Mapping[str, Way],
+    rounds: int,
+    *,
+    least: float = 0.0,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, Times]:
+    """Time each way once per round, after one call that is not counted.
+
+    Parameters
+    ----------
+    ways : mapping of name to callable
+    rounds : int
+    least : float, default=0.0
+        A way that is shorter than this is repeated within a round until it lasts as long.
+    clock : callable
+        Processor time of this process, or `time.perf_counter` for more than one thread.
+    """
+    repeats = {name: _repeats(way, least, clock) for name, way in ways.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            started = clock()
+            for _ in range(repeats[name]):
+                way()
+            seconds[name].append((clock() - started) / repeats[name])
+    return {name: Times(tuple(values)) for name, values in seconds.items()}
+
+
+def _repeats(way: Way, least: float, clock: Callable[[], float]) -> int:
+    way()  # warms up
+    if not least:
+        return 1
+    started = clock()
+    way()
+    return max(1, round(least / max(clock() - started, 1e-7)))
+
+
+def sgemm() -> Way:
+    """Return one product of large square matrices: the machine's own limit."""
+    a, b = torch.rand(2, SQUARE, SQUARE).unbind()
+    out = torch.empty(SQUARE, SQUARE)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def sgemm_rate(times: Times) -> float:
+    """Return floating-point operations per second from the times of `sgemm`."""
+    return 2 * SQUARE**3 / times.median
+
+
+def peak_bytes(way: Way) -> int | None:
+    """Return by how much the resident memory rose at its highest during ``way``.
+
+    None where the operating system does not tell.
+    """
+    if not CLEAR.exists():
+        return None
+    gc.collect()
+    _trim()
+    try:
+        CLEAR.write_text("5")  # the high-water mark starts anew from what is resident now
+    except OSError:
+        return None
+    before = _status("VmRSS")
+    way()
+    return max(_status("VmHWM") - before, 0)
+
+
+def _status(name: str) -> int:
+    line = next(x for x in STATUS.read_text().splitlines() if x.startswith(name))
+    return 1024 * int(line.split()[1])
+
+
+def _trim() -> None:
+    """Give freed memory back, so that what is used again is seen again."""
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except OSError:  # pragma: no cover - not glibc
+        return
