@@ -42,7 +42,7 @@ from polyad.scene.writers import check_output, georeference, write_map, write_pr
 Array = npt.NDArray[Any]
 # Of projected pixels computed at once: they stay in the processor's cache, and still are enough
 # work for its threads to meet seldom.
-PIECE_BYTES = 2**21
+PIECE_BYTES = 3 * 2**19
 PATCH_BYTES = 64 * 2**20
 
 
@@ -355,7 +355,7 @@ def piece_side(model: SceneModel) -> int:
     --------
     >>> from types import SimpleNamespace
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
-    79
+    68
     """
     terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
     padded = math.isqrt(PIECE_BYTES // (4 * terms))
@@ -367,8 +367,8 @@ def equal_parts(length: int, most: int) -> int:
 
     Examples
     --------
-    >>> equal_parts(145, most=79)
-    73
+    >>> equal_parts(145, most=68)
+    49
     """
     return -(-length // -(-length // most))
 

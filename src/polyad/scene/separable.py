@@ -67,7 +67,7 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
         if bias is not None:
-            z = z + bias
+            z += bias
         hidden = activation(z).reshape(-1, output.in_features)
         found = torch.mm(output.weight, hidden.T)  # (classes, h * w)
         if output.bias is not None:

@@ -1,0 +1,82 @@
+"""The benchmark program: rounds, ratios, memory, the same maps, and the page."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import maps, plans
+from benchmarks.data import made_classifier, made_scene
+from benchmarks.growth import slopes
+from benchmarks.page import page, targets
+from benchmarks.timing import Ratio, Times, interleave, peak_bytes
+from polyad.scene.mapping import map_scene
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_ways_run_in_turn_within_each_round():
+    order = []
+    clock = iter(range(100))
+    ways = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
+    times = interleave(ways, 3, clock=lambda: float(next(clock)))
+    assert order == ["a", "b"] + ["a", "b"] * 3  # the first calls warm up
+    assert times["a"].seconds == (1.0, 1.0, 1.0)
+
+
+def test_a_ratio_is_taken_round_by_round():
+    slow, fast = Times((4.0, 30.0, 4.0)), Times((2.0, 10.0, 1.0))
+    assert slow.over(fast) == Ratio(3.0, 2.0, 4.0)
+    assert str(slow.over(fast)) == "3 (2-4)"
+
+
+def test_memory_is_the_high_water_of_the_call():
+    megabytes = 64
+    used = peak_bytes(lambda: np.ones(megabytes * 2**20 // 8).sum())
+    if used is None:
+        pytest.skip("the system does not tell")
+    assert 0.9 * megabytes < used / 2**20 < 2 * megabytes
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_every_way_gives_the_same_map(rank):
+    scene, model = made_scene(20, 13, 7), made_classifier(7, maps.PAVIA_CLASSES, rank)
+    wanted = map_scene(model, scene).values
+    assert np.array_equal(maps.plain_torch(model, scene)(), wanted)
+    assert np.array_equal(maps.patch_gemm(model, scene, 20)(), wanted)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_factorised_convolution_of_tensorly_gives_the_same_map(rank):
+    pytest.importorskip("tltorch")
+    scene, model = made_scene(20, 13, 7), made_classifier(7, maps.PAVIA_CLASSES, rank)
+    assert np.array_equal(maps.factorized_conv(model, scene)(), map_scene(model, scene).values)
+
+
+def test_a_case_of_the_grid_names_chosen_and_best():
+    torch.manual_seed(0)
+    case = plans.case((3, 4), 2, 5, rounds=1)
+    assert case["chosen"] in case["seconds"]
+    assert case["ratio"] >= 1
+
+
+def test_a_line_on_a_log_log_picture_has_its_power_as_slope():
+    points = [{"value": v, "seconds": {"square": 3.0 * v**2}} for v in (1, 2, 4, 8)]
+    assert slopes(points) == {"square": pytest.approx(2.0)}
+
+
+def test_the_page_in_the_documentation_is_what_the_program_writes():
+    store = DOCS / "benchmarks.json"
+    if not store.exists():
+        pytest.skip("make bench has not been run")
+    found = json.loads(store.read_text())
+    text = (DOCS / "benchmarks.md").read_text()
+    assert text == page(found)
+    assert "make bench" in text.splitlines()[4]
+    for target in targets(found):
+        assert target["what"] in text
+    for picture in re.findall(r"\]\((images/[^)]+)\)", text):
+        assert (DOCS / picture).exists()
