@@ -2,7 +2,7 @@
 
     python benchmarks/few_labels.py [--seeds 10] [--pavia UPavia_Subset.mat]
 
-Appends one JSON line per (scene, protocol, seed, method) to docs/results/records/few-labels.jsonl,
+Appends one JSON line per (scene, protocol, seed, method) to docs/results/few-labels.jsonl,
 skips what is there, and writes docs/results/few-labels.md from the lines. Settings were chosen on
 seeds 100 and up; the page shows seeds 0 to 9.
 """
@@ -52,7 +52,7 @@ from polyad.scene.steps.whitening import NoiseWhitening
 from polyad.scene.training import train_on
 
 ROOT = Path(__file__).parent.parent
-RECORDS = ROOT / "docs/results/records/few-labels.jsonl"
+RECORDS = ROOT / "docs/results/few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
 

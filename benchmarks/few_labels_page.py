@@ -24,7 +24,7 @@ What the presets reach, what each step adds, and controls without our network. M
 
     python benchmarks/few_labels.py --pavia UPavia_Subset.mat
 
-from [records](records/few-labels.jsonl), one line per scene, protocol, seed and method. Mean and
+from [records](few-labels.jsonl), one line per scene, protocol, seed and method. Mean and
 deviation over seeds 0 to {last}; settings were chosen on seeds 100 and up. Test labels choose
 nothing. All test pixels count, borders included.
 

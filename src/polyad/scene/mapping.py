@@ -23,6 +23,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import xarray as xr
 from scipy.special import softmax
 from tqdm import tqdm
@@ -40,9 +41,9 @@ from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
-# Of projected pixels computed at once: they stay in the processor's cache, and still are enough
-# work for its threads to meet seldom.
-PIECE_BYTES = 3 * 2**19
+# Of projected pixels computed at once: few enough to stay in the processor's caches, and enough
+# for the halo and the meetings of threads to weigh little.
+PIECE_BYTES = 3 * 2**21
 PATCH_BYTES = 64 * 2**20
 
 
@@ -264,26 +265,25 @@ def block_classifier(
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
-        valid = valid_pixels(block.values, nodata)
-        whole = bool(valid.all())
-        if not whole:
-            filled = np.where(valid[..., None], block.values, fill)
-            block = block._replace(values=filled)
         ids = np.empty(shape, values.dtype)
         shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
-        sides = equal_parts(shape[0], side), equal_parts(shape[1], side)
-        for piece in plan_tiles(shape, sides):
+        inner = slice(halo, -halo or None)
+        for piece in plan_tiles(shape, (equal_parts(shape[0], side), equal_parts(shape[1], side))):
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
-            scores = scorer(block.cut(rows, cols))  # (classes, h, w)
-            ids[piece] = values[first_largest(scores)]
+            pixels = block.cut(rows, cols)
+            valid = valid_pixels(pixels, nodata)
+            whole = bool(valid.all())
+            if not whole:
+                pixels = np.where(valid[..., None], pixels, fill)
+            scores = scorer(pixels)  # (h, w, classes)
+            ids[piece] = values[largest(scores)]
             if shares is not None:
-                shares[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
-        if not whole:
-            inner = slice(halo, -halo or None)
-            blank = ~valid[block.rows[inner, None], block.cols[None, inner]]
-            ids[blank] = UNLABELLED
-            if shares is not None:
-                shares[blank] = np.nan
+                shares[piece] = softmax(scores, axis=-1)
+            if not whole:
+                blank = ~valid[inner, inner]
+                ids[piece][blank] = UNLABELLED
+                if shares is not None:
+                    shares[piece][blank] = np.nan
         return ids, shares
 
     return classify
@@ -355,7 +355,7 @@ def piece_side(model: SceneModel) -> int:
     --------
     >>> from types import SimpleNamespace
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
-    68
+    140
     """
     terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
     padded = math.isqrt(PIECE_BYTES // (4 * terms))
@@ -367,8 +367,8 @@ def equal_parts(length: int, most: int) -> int:
 
     Examples
     --------
-    >>> equal_parts(145, most=68)
-    49
+    >>> equal_parts(145, most=140)
+    73
     """
     return -(-length // -(-length // most))
 
@@ -389,20 +389,14 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
         for start in range(0, height, rows):
             samples = views[start : start + rows].astype(np.float32).reshape(-1, *shape)
             parts.append(_class_scores(estimator, samples))
-        return np.concatenate(parts).T.reshape(-1, height, width)
+        return np.concatenate(parts).reshape(height, width, -1)
 
     return scores
 
 
-def first_largest(scores: Array) -> npt.NDArray[np.intp]:
-    """Return ``scores.argmax(axis=0)``, several times faster for a few rows of many pixels."""
-    best = scores[0].copy()
-    index = np.zeros(best.shape, np.intp)
-    for k in range(1, len(scores)):
-        larger = scores[k] > best
-        np.copyto(index, k, where=larger)
-        np.maximum(best, scores[k], out=best)
-    return index
+def largest(scores: Array) -> Array:
+    """Return ``scores.argmax(axis=-1)``, by all threads; the first one of equals."""
+    return torch.from_numpy(scores).argmax(dim=-1).numpy()
 
 
 def _sample_shape(estimator: Any, window: int, bands: int) -> tuple[int, ...]:

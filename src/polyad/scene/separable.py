@@ -18,7 +18,7 @@ from polyad.estimators.classifier import RankRClassifier
 
 Array = npt.NDArray[Any]
 Scorer = Callable[[Array], Array]
-"""A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(classes, h, w)``."""
+"""A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(h, w, classes)``."""
 
 # Up to this window one correlation in the plane is faster than one along each axis.
 PLANE_UP_TO = 7
@@ -45,43 +45,58 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     centre, scale = standardization(estimator, features)
     # (x - centre) / scale projected: the division goes into the weights, in double precision
     projection = (spectral.double() / torch.from_numpy(scale).to(device)).to(dtype).T.contiguous()
-    shift = centre.astype(_numpy_dtype(dtype))
-    correlate = _correlation(spatial) if spatial else _unchanged
+    shift = torch.from_numpy(centre).to(device, dtype)
+    bias = _in_first_term(network.hidden.bias, terms)
+    correlate = _correlation(spatial, bias) if spatial else _addition(bias)
+    output = network.output
     activation = ACTIVATIONS[network.activation].value
-    bias, output = network.hidden.bias, network.output
-    pixels, projected = np.empty((0, features), shift.dtype), torch.empty(0, terms, dtype=dtype)
+    pixels, projected = shift.new_empty(0, features), shift.new_empty(0, terms)
 
     @torch.no_grad()
     def scores(block: Array) -> Array:
         nonlocal pixels, projected
         height, width, _ = block.shape
-        count = height * width
+        # Pixels in as many equal parts as there are threads: rows to spare hold anything
+        parts = torch.get_num_threads() if device.type == "cpu" else 1
+        count = -(-height * width // parts) * parts
         if len(pixels) < count:
-            pixels = np.empty((count, features), shift.dtype)
-            projected = torch.empty(count, terms, dtype=dtype, device=device)
-        centred = pixels[:count].reshape(height, width, features)
-        np.subtract(block.reshape(height, width, features), shift, out=centred, casting="same_kind")
-        flat = torch.from_numpy(pixels[:count]).to(device)
-        torch.mm(flat, projection, out=projected[:count])
-        z = correlate(projected[:count].view(height, width, terms))  # (h, w, R * Q)
+            pixels, projected = shift.new_empty(count, features), shift.new_empty(count, terms)
+        centre_into(pixels[: height * width].view(height, width, features), block, shift)
+        torch.bmm(
+            pixels[:count].view(parts, -1, features),
+            projection.expand(parts, -1, -1),
+            out=projected[:count].view(parts, -1, terms),
+        )
+        z = correlate(projected[: height * width].view(height, width, terms))  # (h, w, R * Q)
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
-        if bias is not None:
-            z += bias
-        hidden = activation(z).reshape(-1, output.in_features)
-        found = torch.mm(output.weight, hidden.T)  # (classes, h * w)
-        if output.bias is not None:
-            found += output.bias[:, None]
-        return found.cpu().numpy().reshape(len(found), *z.shape[:2])
+        return output(activation(z)).cpu().numpy()
 
     return scores
 
 
-def _unchanged(z: Tensor) -> Tensor:
-    return z
+def centre_into(out: Tensor, block: Array, shift: Tensor) -> None:
+    """Write ``block - shift`` to ``out``; what torch cannot share is copied by numpy first."""
+    shared = block.flags.writeable and block.dtype.isnative and min(block.strides) >= 0
+    x = torch.from_numpy(block if shared else block.astype(_numpy_dtype(out.dtype)))
+    if x.dtype == out.dtype and x.device == out.device:
+        torch.sub(x, shift, out=out)
+    else:
+        out.copy_(x).sub_(shift)
 
 
-def _correlation(spatial: list[Tensor]) -> Callable[[Tensor], Tensor]:
+def _in_first_term(bias: Tensor | None, terms: int) -> Tensor | None:
+    """Return the hidden units' bias in the first of the R terms that are added, ``(terms,)``."""
+    if bias is None:
+        return None
+    return torch.cat([bias.detach(), bias.new_zeros(terms - len(bias))])
+
+
+def _addition(bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    return lambda z: z if bias is None else z + bias
+
+
+def _correlation(spatial: list[Tensor], bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     """Slide the spatial factors over ``(h + 2p, w + 2p, terms)``, each term with its own.
 
     The projection leaves terms innermost, which torch calls channels-last: its depthwise
@@ -100,10 +115,12 @@ def _correlation(spatial: list[Tensor]) -> Callable[[Tensor], Tensor]:
         ]
 
     def correlate(z: Tensor) -> Tensor:
-        z = z.permute(2, 0, 1)[None]  # (1, terms, h + 2p, w + 2p)
-        for kernel in kernels:
+        # (1, terms, h + 2p, w + 2p); a new axis in front, or torch would take another layout for it
+        z = z[None].permute(0, 3, 1, 2)
+        for kernel in kernels[:-1]:
             z = conv2d(z, kernel, groups=terms)
-        return z[0].permute(1, 2, 0)
+        z = conv2d(z, kernels[-1], bias, groups=terms)
+        return z[0].permute(1, 2, 0)  # (h, w, terms)
 
     return correlate
 

@@ -106,9 +106,36 @@ class Block(NamedTuple):
     def cut(self, rows: slice, cols: slice) -> npt.NDArray[Any]:
         """Return a part of the tile with its halo: a view wherever no reflection is met."""
         y, x = self.rows[rows], self.cols[cols]
-        if y[-1] - y[0] == len(y) - 1 and x[-1] - x[0] == len(x) - 1:
-            return self.values[y[0] : y[-1] + 1, x[0] : x[-1] + 1]
-        return self.values[y[:, None], x[None, :]]
+        inner = ascending_run(y), ascending_run(x)
+        view = self.values[
+            tuple(
+                slice(index[run.start], index[run.stop - 1] + 1)
+                for index, run in zip((y, x), inner, strict=True)
+            )
+        ]
+        if view.shape[:2] == (len(y), len(x)):
+            return view
+        out = np.empty((len(y), len(x), self.values.shape[2]), self.values.dtype)
+        out[inner] = view
+        for outer in (slice(0, inner[0].start), slice(inner[0].stop, len(y))):
+            out[outer] = self.values[y[outer, None], x]
+        for outer in (slice(0, inner[1].start), slice(inner[1].stop, len(x))):
+            out[inner[0], outer] = self.values[y[inner[0], None], x[outer]]
+        return out
+
+
+def ascending_run(index: npt.NDArray[np.intp]) -> slice:
+    """Return the longest stretch of ``index`` that goes up by one.
+
+    Examples
+    --------
+    >>> ascending_run(np.array([2, 1, 0, 1, 2, 3, 2]))
+    slice(2, 6, None)
+    """
+    breaks = np.flatnonzero(np.diff(index) != 1) + 1
+    edges = np.concatenate([[0], breaks, [len(index)]])
+    first = int(np.diff(edges).argmax())
+    return slice(int(edges[first]), int(edges[first + 1]))
 
 
 def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
