@@ -265,14 +265,18 @@ def label(
     journal: Annotated[
         Path | None, typer.Option(help="File that keeps every label; by default beside the scene.")
     ] = None,
+    preset: Preset = "best",
+    goal: Goal = "this-scene",
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow."""
     try:
-        from polyad.app import serve
+        from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
         _fail(f"the labelling page needs {error.name}; install it with: pip install 'polyad[app]'")
-    serve(scene, labels, truth, host=host, port=port, journal=journal, browser=browser)
+    settings = Settings(preset=preset, goal=goal)
+    place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
+    serve(scene, labels, truth, settings=settings, browser=browser, **place)
 
 
 @app.command(epilog="Example:  polyad info model.polyad")

@@ -54,7 +54,7 @@ def truth():
     return make_scene()[1]
 
 
-QUICK = Settings(window=3, parameters={"hidden": 8, "epochs": 30})
+QUICK = Settings(window=3, preset="fast", parameters={"hidden": 8, "epochs": 30})
 
 
 @pytest.fixture

@@ -1,15 +1,16 @@
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from polyad.app import fitter as module
-from polyad.app.fitter import Fitter
+from polyad.app.fitter import Fitter, Settings
 from polyad.app.session import Session
 from polyad.cli import main
-from polyad.errors import SceneError
+from polyad.errors import InputError, SceneError
 from polyad.scene.labels import open_labels
 from polyad.scene.mapping import map_scene
 from polyad.scene.model import SceneModel
@@ -75,6 +76,36 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
     same_weights(one, other)
     assert one.classes == other.classes
     assert one.training["pixels"] == other.training["pixels"]
+
+
+def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path, kit):
+    best = replace(kit.quick, preset="best")
+    session = Session(scene, journal=tmp_path / "j")
+    for name in ("Water", "Corn", "Woods"):
+        session.do({"do": "add", "name": name})
+    news = []
+    fitter = Fitter(scene, session, lambda *what: news.append(what), truth, best)
+    fitter.start()
+    kit.label_some(session)
+    model = fitter.final_model()
+    fitter.stop()
+    fitter.join(timeout=20)
+    labels = session.snapshot().raster(scene)
+    session.close()
+    other = train(scene, labels, window=3, preset="best", **best.parameters)
+    same_weights(model, other)
+    assert model.recipe == other.recipe
+    np.testing.assert_array_equal(fitter.mapped.ids, map_scene(other, scene).values)
+    assert stages(news)[-2:] == ["draft", "final"]
+    assert "spread over the scene's graph" in fitter.mapped.about["steps"]
+
+
+def test_a_scene_too_large_for_the_best_map_gets_the_fast_one(scene, monkeypatch):
+    assert Settings().fitting(scene).preset == "best"
+    monkeypatch.setattr(module, "BEST_UP_TO", 100)
+    assert Settings().fitting(scene).preset == "fast"
+    with pytest.raises(InputError, match="preset must be one of"):
+        Settings(preset="worst").fitting(scene)
 
 
 def same_weights(one, other):

@@ -1,9 +1,12 @@
 """The thread that turns labels into maps: newest labels win, an outdated fit is dropped.
 
-Each round has two stages. The *draft* is quick: if the classes are those of the last model, that
-model takes a few more steps on all labels; else a new one is fitted in few steps. The *final* model
-is fitted anew, exactly as ``polyad train`` does with the same settings and seed, once no label has
-come in for a moment. A label that comes in meanwhile ends the round within one step of the solver.
+Each round has two stages. The *draft* is quick. The *final* model is fitted anew, exactly as
+``polyad train`` does with the same settings and seed, once no label has come in for a moment. A
+label that comes in meanwhile ends the round within one step of the solver.
+
+The best preset needs a survey of the scene, which is made once, before the first label. Its draft
+is one network in place of several. A scene too large for it gets the fast preset, whose draft goes
+on from the last model if the classes are the same.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from polyad.app.mapped import (
     Candidates,
     Mapped,
     advise,
+    map_best,
     map_window,
     score_against,
     shares,
@@ -34,8 +38,11 @@ from polyad.app.mapped import (
 from polyad.app.session import Session, Snapshot
 from polyad.errors import PolyadError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.labels import drop_nodata
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
+from polyad.scene.presets import Survey, preset_parameters, survey_scene, train_best
+from polyad.scene.steps.recipe import check_preset
 from polyad.scene.training import train
 
 Array = npt.NDArray[Any]
@@ -43,6 +50,7 @@ Publish = Callable[[str, dict[str, Any]], None]
 
 COLD = {"epochs": 40, "learning_rate": 0.02}  # a draft from nothing
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
+BEST_UP_TO = 60_000  # pixels; on a larger scene labels spread for longer than a click may take
 DRAFT_UP_TO = 500_000  # pixels; mapping a larger scene takes longer than the fit that it waits for
 PATIENCE = 2.0  # seconds of labels coming in without a pause, after which a draft is let through
 SETTLE = 1.0  # seconds without a label before the final model is fitted
@@ -53,11 +61,19 @@ _log = logging.getLogger("polyad.app")
 
 @dataclass(frozen=True)
 class Settings:
-    """How models are fitted; the defaults are those of ``polyad train``."""
+    """How models are fitted: the options of ``polyad train``."""
 
     window: int = 5
     random_state: int = 0
+    preset: str = "best"
+    goal: str = "this-scene"
     parameters: dict[str, Any] = field(default_factory=dict)
+
+    def fitting(self, scene: xr.DataArray) -> Settings:
+        """Return the settings that ``scene`` is fitted with: fast if it is too large for best."""
+        check_preset(self.preset, self.goal)
+        large = scene.sizes["y"] * scene.sizes["x"] > BEST_UP_TO
+        return replace(self, preset="fast") if self.preset == "best" and large else self
 
 
 class Outdated(Exception):
@@ -117,7 +133,8 @@ class Fitter(threading.Thread):
     ) -> None:
         super().__init__(name="polyad-fitter", daemon=True)
         self.scene, self.session, self.truth = scene, session, truth
-        self.settings = settings or Settings()
+        self.settings = (settings or Settings()).fitting(scene)
+        self._survey: Survey | None = None
         self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
         self.mapped = Mapped.empty((scene.sizes["y"], scene.sizes["x"]))
         self.means: dict[str, Any] = {}
@@ -164,6 +181,12 @@ class Fitter(threading.Thread):
     def run(self) -> None:
         """Wait for labels; fit and map."""
         _warm_up()
+        try:
+            if self.settings.preset == "best":
+                self._survey = survey_scene(self.scene, self.settings.goal)
+        except (PolyadError, OSError, MemoryError, ValueError) as error:
+            self._publish("problem", {"message": f"no best map, the fast one instead: {error}"})
+            self.settings = replace(self.settings, preset="fast")
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._wanted)
@@ -212,7 +235,10 @@ class Fitter(threading.Thread):
 
     def _fit(self, labels: Snapshot, stage: str, look: Callable[[], None]) -> SceneModel:
         settings, warm = self.settings, 0
-        classifier = RankRClassifier(random_state=settings.random_state, **settings.parameters)
+        if self._survey is not None:
+            return self._fit_best(labels, stage, self._survey, look)
+        parameters = preset_parameters(settings.preset) | settings.parameters
+        classifier = RankRClassifier(random_state=settings.random_state, **parameters)
         if stage == "draft":
             last = self.mapped.model
             if last is not None and {c.value for c in last.classes} == set(labels.labels.values()):
@@ -224,6 +250,25 @@ class Fitter(threading.Thread):
         model = train(self.scene, labels.raster(self.scene), window=settings.window,
                       random_state=settings.random_state, estimator=watched)  # fmt: skip
         return replace(model, estimator=classifier)
+
+    def _fit_best(
+        self, labels: Snapshot, stage: str, survey: Survey, look: Callable[[], None]
+    ) -> SceneModel:
+        settings = self.settings
+        raster = drop_nodata(self.scene, labels.raster(self.scene))
+        quick = {"starts": 1, "folds": 0} if stage == "draft" else {}
+        return train_best(
+            self.scene,
+            raster,
+            np.argwhere(raster.values > 0),
+            goal=settings.goal,
+            window=settings.window,
+            random_state=settings.random_state,
+            survey=survey,
+            look=look,
+            **quick,
+            **settings.parameters,
+        )
 
     def _map(
         self,
@@ -239,6 +284,10 @@ class Fitter(threading.Thread):
         ids, uncertainty = before.ids.copy(), before.uncertainty.copy()
         tiles = tiles_from(ids.shape, self.focus)
         unsure: list[Candidates] = []
+        if self._survey is not None:
+            ids, uncertainty, found = map_best(model, self.scene, self._survey)
+            unsure, tiles = [found], []
+            look()
         shown = time.monotonic()
         for k, tile in enumerate(tiles):
             ids[tile], uncertainty[tile], found = map_window(
@@ -261,6 +310,7 @@ class Fitter(threading.Thread):
             "advice": advise(unsure, spectra),
             "fit_seconds": round(fitted - started, 4),
             "map_seconds": round(done - fitted, 4),
+            "steps": "" if model.recipe is None else model.recipe.line,
         }
         version = self.mapped.version + 1
         self._show(Mapped(version, labels.revision, stage, ids, uncertainty, model, about))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from polyad.scene.classes import UNLABELLED, ClassInfo, class_table
 from polyad.scene.mapping import map_scene
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
+from polyad.scene.presets import Survey
+from polyad.scene.refining import propagate
 from polyad.scene.sampling import Split, no_overlap
 from polyad.scene.scores import score
 from polyad.scene.tiles import Tile, plan_tiles
@@ -94,20 +96,61 @@ def map_window(
                          zip(tile, scene.shape[:2], strict=True)), strict=True)  # fmt: skip
     block = scene.isel(y=grown[0], x=grown[1]).load()
     ids, proba = map_scene(model, block, probabilities=True)
-    unsure = margin_uncertainty(proba.values[inner])  # (h, w)
+    shown, unsure = doubts(proba.values[inner], block, inner, tile, model.window, candidates)
+    return ids.values[inner].astype(np.uint8), shown, unsure
+
+
+def map_best(
+    model: SceneModel, scene: xr.DataArray, survey: Survey, candidates: int = CANDIDATES
+) -> tuple[Array, Array, Candidates]:
+    """Map the whole scene by the best preset, as `map_window` does; its survey is made already."""
+    step = None if model.recipe is None else model.recipe.steps[0]
+    if step is None or step["step"] != "propagate":
+        found = map_scene(model, scene, probabilities=True)[1].values
+    else:
+        alone = replace(model, recipe=None)
+        proba = map_scene(alone, scene, probabilities=True)[1].values
+        found = propagate(model, step, proba, survey.links)
+    blank = np.isnan(found[..., 0])
+    values = np.array([c.value for c in model.classes], np.uint8)
+    ids = np.where(blank, UNLABELLED, values[np.where(blank[..., None], 0, found).argmax(axis=-1)])
+    whole = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
+    shown, unsure = doubts(found, scene, whole, whole, model.window, candidates)
+    return ids.astype(np.uint8), shown, unsure
+
+
+def doubts(
+    proba: Array,
+    block: xr.DataArray,
+    inner: tuple[slice, ...],
+    tile: Tile,
+    window: int,
+    candidates: int,
+) -> tuple[Array, Candidates]:
+    """Return the uncertainty of a rectangle's pixels, and the most uncertain of them.
+
+    Parameters
+    ----------
+    proba : ndarray, ``(h, w, classes)``
+    block : DataArray
+        Holds the rectangle at ``inner``, with the pixels around it.
+    tile : Tile
+        Where the rectangle lies in the scene.
+    window : int
+        Side of the square that a candidate's spectrum is the mean of.
+    candidates : int
+        How many.
+    """
+    unsure = margin_uncertainty(proba)  # (h, w)
     shown = np.where(np.isnan(unsure), 0, 1 + np.rint(254 * np.nan_to_num(unsure)))
     flat = np.where(np.isnan(unsure), -1.0, unsure).ravel()
     best = np.argpartition(-flat, min(candidates, flat.size) - 1)[:candidates]
     best = best[flat[best] > 0]
     rows, cols = np.unravel_index(best, unsure.shape)
-    windows = extract_patches(block, rows + inner[0].start, cols + inner[1].start, model.window)
+    windows = extract_patches(block, rows + inner[0].start, cols + inner[1].start, window)
     spectra = windows.astype(np.float32).mean(axis=(1, 2))
     pixels = np.stack([rows + tile.rows.start, cols + tile.cols.start], axis=1)
-    return (
-        ids.values[inner].astype(np.uint8),
-        shown.astype(np.uint8),
-        Candidates(pixels, flat[best], np.nan_to_num(spectra)),
-    )
+    return shown.astype(np.uint8), Candidates(pixels, flat[best], np.nan_to_num(spectra))
 
 
 def tiles_from(shape: tuple[int, int], focus: tuple[float, float]) -> list[Tile]:

@@ -9,7 +9,8 @@ its probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.calibration import deal_folds, fit_weights
 from polyad.scene.steps.ensemble import RankREnsemble
 from polyad.scene.steps.folding import fold_whitening
+from polyad.scene.steps.graph import Links
 from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.whitening import NoiseWhitening
@@ -54,6 +56,34 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
     return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What a scene tells without a single label; it serves every fit on that scene.
+
+    Attributes
+    ----------
+    whitening : NoiseWhitening
+        Of the scene's noise.
+    links : list of Links
+        The scene's graphs; none unless the goal is this-scene.
+    """
+
+    whitening: NoiseWhitening
+    links: list[Links]
+
+
+def survey_scene(
+    scene: xr.DataArray, goal: str = "this-scene", max_bytes: int | None = None
+) -> Survey:
+    """Learn the scene's noise and, for ``goal="this-scene"``, link its pixels."""
+    cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
+    whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
+    if goal == "other-scenes":
+        return Survey(whitening, [])
+    z = whitening.transform(cube) * valid[..., None]
+    return Survey(whitening, Propagation().link_whitened(z, valid))
+
+
 def train_best(
     scene: xr.DataArray,
     labels: xr.DataArray,
@@ -63,6 +93,10 @@ def train_best(
     window: int = 5,
     random_state: int = 0,
     max_bytes: int | None = None,
+    survey: Survey | None = None,
+    starts: int = STARTS,
+    folds: int = FOLDS,
+    look: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit the best preset on the given pixels, ``(n, 2)``; see `polyad.scene.training.train`.
@@ -70,35 +104,37 @@ def train_best(
     The scene's noise is learned without labels, and spectra are whitened by it; a few starts of a
     Rank-R network are fitted on windows of them and merged into one network on the scene's bands;
     for ``goal="this-scene"`` the weights of network and propagation come from folds of the
-    training pixels.
+    training pixels. Whoever fits often on one scene passes its ``survey``; one start and no folds
+    make a good draft. ``look`` is called between the steps, and may raise to end the fit.
     """
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     check_window(window)
-    budget = memory_budget(max_bytes, share=0.25)
-    cube, valid = _readable(scene, goal, budget)
-    whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
+    survey = survey_scene(scene, goal, max_bytes) if survey is None else survey
+    whitening = survey.whitening
     y = labels.values[tuple(pixels.T)].astype(np.int64)
-    classes, targets = np.unique(y, return_inverse=True)
     samples, unit = _samples(scene, whitening, pixels, window)
     options = {"standardize": None} | parameters
-    ensemble = RankREnsemble(STARTS, random_state, options).fit(samples, y)
+    ensemble = RankREnsemble(starts, random_state, options).fit(samples, y)
+    look()
     line = f"spectra whitened by the scene's noise ({len(whitening.ratio_)} components)"
-    line += f" > rank-{ensemble.members_[0].rank} network on {window} x {window} windows, "
-    line += f"{STARTS} starts merged"
+    line += f" > rank-{ensemble.members_[0].rank} network on {window} x {window} windows"
+    line += f", {starts} starts merged" if starts > 1 else ""
     if goal == "other-scenes":
         # No temperature: smoothing takes away as much confidence as the network has too much
         step = _guide(whitening)
         line += f" > probabilities smoothed by a guided filter of radius {RADIUS}"
     else:
-        fold = deal_folds(targets, FOLDS, random_state)
-        held = held_out_logits(samples, targets, fold, random_state, options)
-        settings = Propagation()
-        z = whitening.transform(cube) * valid[..., None]
-        links = settings.link_whitened(z, valid)
-        walked = settings.spread_folds(
-            links, pixels, targets, fold, (cube.shape[0], cube.shape[1]), len(classes)
-        )
-        weights = fit_weights([walked, held], targets, PRIOR_WEIGHTS, PULL)
+        settings, targets = Propagation(), np.unique(y, return_inverse=True)[1]
+        weights = list(PRIOR_WEIGHTS)
+        if folds:
+            fold = deal_folds(targets, folds, random_state)
+            held = held_out_logits(samples, targets, fold, random_state, options)
+            look()
+            shape = scene.sizes["y"], scene.sizes["x"]
+            walked = settings.spread_folds(
+                survey.links, pixels, targets, fold, shape, int(targets.max()) + 1
+            )
+            weights = fit_weights([walked, held], targets, PRIOR_WEIGHTS, PULL)
         step = _propagate(settings, targets, weights)
         line += f" > times labels spread over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import xarray as xr
 
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import valid_pixels
+from polyad.scene.steps.graph import Links
 from polyad.scene.steps.guided import guided_filter
 from polyad.scene.steps.propagation import Propagation, combine
 from polyad.scene.tiles import Tile
@@ -100,16 +101,35 @@ def _propagated(
     model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], proba: Array
 ) -> Array:
     """Return probabilities of the whole scene after labels have spread over its graph."""
-    settings = Propagation(**step["settings"])
     cube = np.asarray(scene.values)
     valid = valid_pixels(cube, scene.rio.nodata)
+    cube = cube if valid.all() else np.where(valid[..., None], cube, 0)
+    return propagate(model, step, proba, Propagation(**step["settings"]).link(cube, valid))
+
+
+def propagate(
+    model: SceneModel, step: Mapping[str, Any], proba: Array, links: Sequence[Links]
+) -> Array:
+    """Return ``proba`` times what labels say that spread over the scene's graphs.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Its training pixels are where labels spread from.
+    step : mapping
+        The model's step of this name.
+    proba : ndarray, ``(height, width, classes)``
+        Of the network; NaN where there is no data.
+    links : sequence of Links
+        Of the scene; see `Propagation.link`.
+    """
+    settings = Propagation(**step["settings"])
     pixels = np.asarray(model.training["pixels"], np.intp)
-    links = settings.link(np.where(valid[..., None], cube, 0) if not valid.all() else cube, valid)
     targets = np.asarray(step["targets"], np.intp)
     height, width, count = proba.shape
     walked = settings.spread(links, pixels, targets, (height, width), count)
     flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
     both = combine(flat, walked, (float(step["weights"][0]), float(step["weights"][1])))
     both = both.reshape(proba.shape).astype(np.float32)
-    both[~valid] = np.nan
+    both[np.isnan(proba[..., 0])] = np.nan
     return both

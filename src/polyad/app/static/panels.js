@@ -15,11 +15,12 @@ export function mapPanel(store, viewer) {
     viewer.draw();
   });
   store.addEventListener("map", () => {
-    const { stage, fit_seconds: fit, map_seconds: map, share } = store.map;
+    const { stage, fit_seconds: fit, map_seconds: map, share, steps } = store.map;
     $("map-note").textContent =
       stage === "none" ? "label two classes to see it"
         : share < 1 ? `${percent(share, 0)} mapped`
           : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
+    $("map-steps").textContent = stage === "none" ? "" : steps ?? "";
     viewer.draw();
   });
   show("map");
