@@ -26,6 +26,7 @@ from polyad.scene.mapping import map_file, map_scene, patch_scorer
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
 from polyad.scene.readers import open_scene, scene_from_array
+from polyad.scene.tiles import Mosaic
 from polyad.scene.training import train
 from polyad.scene.writers import georeference
 
@@ -318,7 +319,7 @@ def test_a_pipeline_of_patches_is_mapped(flat):
 def test_the_patch_scorer_is_a_reference_of_the_separable_one():
     model = rank_r((5, 5, BANDS))
     block = scene_of(12, 13).values
-    log_proba = patch_scorer(model, 5)(block)  # (8, 9, classes)
+    log_proba = patch_scorer(model, 5)(Mosaic.of(block))  # (8, 9, classes)
     wanted = patch_by_patch(model, scene_of(12, 13), 5)[2:-2, 2:-2]
     np.testing.assert_allclose(softmax(log_proba, axis=-1), wanted, atol=1e-6)
 

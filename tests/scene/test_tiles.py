@@ -110,9 +110,16 @@ def test_nothing_is_read_beyond_the_halo():
 
 def test_cutting_a_block_makes_no_copy_inside_the_scene():
     block = read_block(scene_of(20, 20), Tile(slice(5, 10), slice(5, 10)), halo=2)
-    assert np.shares_memory(block.cut(slice(0, 6), slice(2, 8)), block.values)
+    assert np.shares_memory(block.cut(slice(0, 6), slice(2, 8)).whole(), block.values)
+
+
+def test_at_the_border_only_what_is_reflected_is_copied():
+    block = read_block(scene_of(20, 20), Tile(slice(0, 10), slice(5, 20)), halo=2)
+    inner, *reflected = block.cut(slice(None), slice(None)).parts
+    assert np.shares_memory(inner.values, block.values)
+    assert [part.values.shape[:2] for part in reflected] == [(2, 19), (12, 2)]
 
 
 def test_block_of_a_padded_array_is_that_array():
     padded = scene_of(6, 7).values
-    np.testing.assert_array_equal(Block.of(padded).cut(slice(None), slice(None)), padded)
+    np.testing.assert_array_equal(Block.of(padded).cut(slice(None), slice(None)).whole(), padded)

@@ -37,7 +37,7 @@ from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
 from polyad.scene.refining import active_steps, refined
 from polyad.scene.separable import Scorer, separable_scorer, standardization
-from polyad.scene.tiles import Block, Tile, plan_tiles, read_block, tile_shape
+from polyad.scene.tiles import Block, Mosaic, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
@@ -271,10 +271,10 @@ def block_classifier(
         for piece in plan_tiles(shape, (equal_parts(shape[0], side), equal_parts(shape[1], side))):
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols)
-            valid = valid_pixels(pixels, nodata)
-            whole = bool(valid.all())
+            whole = all(valid_pixels(part.values, nodata).all() for part in pixels.parts)
             if not whole:
-                pixels = np.where(valid[..., None], pixels, fill)
+                valid = valid_pixels(pixels.whole(), nodata)
+                pixels = Mosaic.of(np.where(valid[..., None], pixels.whole(), fill))
             scores = scorer(pixels)  # (h, w, classes)
             ids[piece] = values[largest(scores)]
             if shares is not None:
@@ -379,7 +379,8 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
     Scores are log-probabilities, or for a classifier that has none, one for the class predicted.
     """
 
-    def scores(block: Array) -> Array:
+    def scores(pixels: Mosaic) -> Array:
+        block = pixels.whole()
         views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
         views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)
         height, width = views.shape[:2]

@@ -15,9 +15,11 @@ from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.sharing import shared_tensor
+from polyad.scene.tiles import Mosaic
 
 Array = npt.NDArray[Any]
-Scorer = Callable[[Array], Array]
+Scorer = Callable[[Mosaic], Array]
 """A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(h, w, classes)``."""
 
 # Up to this window one correlation in the plane is faster than one along each axis.
@@ -53,7 +55,7 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     pixels, projected = shift.new_empty(0, features), shift.new_empty(0, terms)
 
     @torch.no_grad()
-    def scores(block: Array) -> Array:
+    def scores(block: Mosaic) -> Array:
         nonlocal pixels, projected
         height, width, _ = block.shape
         # Pixels in as many equal parts as there are threads: rows to spare hold anything
@@ -61,7 +63,9 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
         count = -(-height * width // parts) * parts
         if len(pixels) < count:
             pixels, projected = shift.new_empty(count, features), shift.new_empty(count, terms)
-        centre_into(pixels[: height * width].view(height, width, features), block, shift)
+        centred = pixels[: height * width].view(height, width, features)
+        for part in block.parts:
+            centre_into(centred[part.rows, part.cols], part.values, shift)
         torch.bmm(
             pixels[:count].view(parts, -1, features),
             projection.expand(parts, -1, -1),
@@ -75,10 +79,11 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     return scores
 
 
-def centre_into(out: Tensor, block: Array, shift: Tensor) -> None:
-    """Write ``block - shift`` to ``out``; what torch cannot share is copied by numpy first."""
-    shared = block.flags.writeable and block.dtype.isnative and min(block.strides) >= 0
-    x = torch.from_numpy(block if shared else block.astype(_numpy_dtype(out.dtype)))
+def centre_into(out: Tensor, values: Array, shift: Tensor) -> None:
+    """Write ``values - shift`` to ``out``; what torch cannot share is copied by numpy first."""
+    x = shared_tensor(values)
+    if x is None:
+        x = torch.from_numpy(values.astype(_numpy_dtype(out.dtype)))
     if x.dtype == out.dtype and x.device == out.device:
         torch.sub(x, shift, out=out)
     else:

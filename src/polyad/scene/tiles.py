@@ -103,25 +103,58 @@ class Block(NamedTuple):
         """Return the block of a tile whose halo is in the array already."""
         return cls(padded, np.arange(len(padded)), np.arange(padded.shape[1]))
 
-    def cut(self, rows: slice, cols: slice) -> npt.NDArray[Any]:
-        """Return a part of the tile with its halo: a view wherever no reflection is met."""
+    def cut(self, rows: slice, cols: slice) -> Mosaic:
+        """Return a part of the tile with its halo; nothing but what is reflected is copied."""
         y, x = self.rows[rows], self.cols[cols]
-        inner = ascending_run(y), ascending_run(x)
-        view = self.values[
-            tuple(
-                slice(index[run.start], index[run.stop - 1] + 1)
-                for index, run in zip((y, x), inner, strict=True)
-            )
-        ]
-        if view.shape[:2] == (len(y), len(x)):
-            return view
-        out = np.empty((len(y), len(x), self.values.shape[2]), self.values.dtype)
-        out[inner] = view
-        for outer in (slice(0, inner[0].start), slice(inner[0].stop, len(y))):
-            out[outer] = self.values[y[outer, None], x]
-        for outer in (slice(0, inner[1].start), slice(inner[1].stop, len(x))):
-            out[inner[0], outer] = self.values[y[inner[0], None], x[outer]]
+        shape = len(y), len(x), self.values.shape[2]
+        down, across = ascending_run(y), ascending_run(x)
+        inner = self.values[_between(y, down), _between(x, across)]
+        parts = [Part(down, across, inner)]
+        for outer in _around(down, len(y)):
+            parts.append(Part(outer, slice(0, len(x)), self.values[y[outer, None], x]))
+        for outer in _around(across, len(x)):
+            parts.append(Part(down, outer, self.values[_between(y, down), x[outer]]))
+        return Mosaic(shape, tuple(parts))
+
+
+class Part(NamedTuple):
+    """Some pixels of a `Mosaic`, and where they belong in it."""
+
+    rows: slice
+    cols: slice
+    values: npt.NDArray[Any]  # (h, w, bands)
+
+
+class Mosaic(NamedTuple):
+    """A rectangle of pixels, in the parts that it comes in."""
+
+    shape: tuple[int, int, int]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Mosaic:
+        """Return the mosaic of one part, an array ``(h, w, bands)``."""
+        height, width, bands = values.shape
+        return cls((height, width, bands), (Part(slice(0, height), slice(0, width), values),))
+
+    def whole(self) -> npt.NDArray[Any]:
+        """Return the rectangle as one array; a view if it has one part."""
+        if len(self.parts) == 1:
+            return self.parts[0].values
+        out = np.empty(self.shape, self.parts[0].values.dtype)
+        for rows, cols, values in self.parts:
+            out[rows, cols] = values
         return out
+
+
+def _between(index: npt.NDArray[np.intp], run: slice) -> slice:
+    """Return the slice that ``index[run]`` is, for an ascending run."""
+    return slice(int(index[run.start]), int(index[run.stop - 1]) + 1)
+
+
+def _around(run: slice, length: int) -> list[slice]:
+    """Return what is left of ``0 .. length`` before and after ``run``."""
+    return [s for s in (slice(0, run.start), slice(run.stop, length)) if s.start < s.stop]
 
 
 def ascending_run(index: npt.NDArray[np.intp]) -> slice:
@@ -151,4 +184,4 @@ def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
 
 def read_tile(scene: xr.DataArray, tile: Tile, halo: int) -> npt.NDArray[Any]:
     """Read a tile with its halo in one array, ``(height + 2 halo, width + 2 halo, bands)``."""
-    return read_block(scene, tile, halo).cut(slice(None), slice(None))
+    return read_block(scene, tile, halo).cut(slice(None), slice(None)).whole()

@@ -1,0 +1,24 @@
+"""Arrays seen by torch without a copy, where it can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
+    """Return ``values`` as a tensor on the same memory, None where torch cannot take them.
+
+    Torch takes no read-only memory, no foreign byte order and no negative steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
+    (tensor([0., 0., 0.]), None)
+    """
+    known = values.flags.writeable and values.dtype.isnative and values.dtype.kind in "fiu"
+    return torch.from_numpy(values) if known and min(values.strides, default=0) >= 0 else None
