@@ -45,9 +45,9 @@ def khatri_rao(factors: Sequence[Tensor]) -> Tensor:
     >>> khatri_rao([a, b])
     tensor([[[3., 4., 6., 8.]]])
     """
-    product = factors[0]
-    for factor in factors[1:]:
-        product = (product.unsqueeze(-1) * factor.unsqueeze(-2)).flatten(-2)
+    product = factors[-1]
+    for factor in factors[-2::-1]:  # from the right: the long axis is the one that runs fastest
+        product = (factor.unsqueeze(-1) * product.unsqueeze(-2)).flatten(-2)
     return product
 
 

@@ -239,7 +239,7 @@ def _dense_cost(shape: tuple[int, ...], hidden: int, rank: int, n: int) -> Candi
 
 
 def _partial_sizes(shape: tuple[int, ...], group: tuple[int, ...]) -> list[int]:
-    return list(accumulate((shape[d] for d in group), mul))
+    return list(accumulate((shape[d] for d in reversed(group)), mul))
 
 
 def _suffix(shape: tuple[int, ...], group: tuple[int, ...]) -> tuple[int, ...]:
