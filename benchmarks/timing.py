@@ -107,8 +107,23 @@ def sgemm() -> Way:
 
 
 def sgemm_rate(times: Times) -> float:
-    """Return floating-point operations per second from the times of `sgemm`."""
-    return 2 * SQUARE**3 / times.median
+    """Return floating-point operations per second from the least of the times of `sgemm`."""
+    return 2 * SQUARE**3 / times.least
+
+
+def operations(way: Way, calls: int = 1) -> dict[str, float]:
+    """Return the processor seconds of torch's operations within ``way``, and of the rest."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        started = time.process_time()
+        way()
+        whole = time.process_time() - started
+    found = {e.key: e.self_cpu_time_total / 1e6 for e in seen.key_averages()}
+    top = dict(sorted(found.items(), key=lambda item: -item[1])[:6])
+    top["other operations"] = sum(found.values()) - sum(top.values())
+    top["outside torch"] = max(whole - sum(found.values()), 0.0)
+    return {name: seconds / calls for name, seconds in top.items()}
 
 
 def peak_bytes(way: Way) -> int | None:

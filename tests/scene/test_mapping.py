@@ -146,6 +146,14 @@ def test_scenes_of_every_type(dtype):
     assert_equal_maps(model, scene, 3)
 
 
+def test_values_whose_sum_is_beyond_float32_are_values_all_the_same():
+    model, scene = rank_r((3, 3, BANDS)), scene_of(15, 11) * np.float32(1e36) + np.float32(1e37)
+    model.scaler_.mean_ += 1e37
+    model.scaler_.scale_ *= 1e36
+    assert not np.isfinite(scene.values.sum())
+    assert_equal_maps(model, scene, 3)
+
+
 def test_a_network_in_double_precision():
     assert_equal_maps(rank_r((3, 3, BANDS), dtype=torch.float64), scene_of(9, 8), 3)
 
@@ -319,9 +327,9 @@ def test_a_pipeline_of_patches_is_mapped(flat):
 def test_the_patch_scorer_is_a_reference_of_the_separable_one():
     model = rank_r((5, 5, BANDS))
     block = scene_of(12, 13).values
-    log_proba = patch_scorer(model, 5)(Mosaic.of(block))  # (8, 9, classes)
+    log_proba = patch_scorer(model, 5)(Mosaic.of(block))  # (classes, 8, 9)
     wanted = patch_by_patch(model, scene_of(12, 13), 5)[2:-2, 2:-2]
-    np.testing.assert_allclose(softmax(log_proba, axis=-1), wanted, atol=1e-6)
+    np.testing.assert_allclose(softmax(log_proba, axis=0).transpose(1, 2, 0), wanted, atol=1e-6)
 
 
 # -- refusals ----------------------------------------------------------------------------------

@@ -14,17 +14,18 @@ from polyad.errors import InputError
 
 
 class Activation(NamedTuple):
-    """An activation ``g`` and its derivative, written in terms of ``u = g(a)``."""
+    """An activation ``g``, its derivative by ``u = g(a)``, and ``g`` written over ``a``."""
 
     value: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor], Tensor]
+    over: Callable[[Tensor], Tensor]
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "tanh": Activation(torch.tanh, lambda u: 1 - u * u),
-    "sigmoid": Activation(torch.sigmoid, lambda u: u * (1 - u)),
-    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype)),
-    "identity": Activation(lambda a: a, torch.ones_like),
+    "tanh": Activation(torch.tanh, lambda u: 1 - u * u, torch.tanh_),
+    "sigmoid": Activation(torch.sigmoid, lambda u: u * (1 - u), torch.sigmoid_),
+    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype), torch.relu_),
+    "identity": Activation(lambda a: a, torch.ones_like, lambda a: a),
 }
 
 

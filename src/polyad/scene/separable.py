@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,17 @@ from polyad.scene.sharing import shared_tensor
 from polyad.scene.tiles import Mosaic
 
 Array = npt.NDArray[Any]
-Scorer = Callable[[Mosaic], Array]
-"""A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(h, w, classes)``."""
+
+
+class Scorer(Protocol):
+    """A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(classes, h, w)``.
+
+    None if a value may not be finite, unless the caller is sure that all are.
+    """
+
+    def __call__(self, pixels: Mosaic, sure: bool = False) -> Array | None:
+        """Score one tile."""
+
 
 # Up to this window one correlation in the plane is faster than one along each axis.
 PLANE_UP_TO = 7
@@ -51,30 +61,36 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     bias = _in_first_term(network.hidden.bias, terms)
     correlate = _correlation(spatial, bias) if spatial else _addition(bias)
     output = network.output
-    activation = ACTIVATIONS[network.activation].value
-    pixels, projected = shift.new_empty(0, features), shift.new_empty(0, terms)
+    activation = ACTIVATIONS[network.activation].over
+    spectra, projected = shift.new_empty(0, features), shift.new_empty(0, terms)
 
     @torch.no_grad()
-    def scores(block: Mosaic) -> Array:
-        nonlocal pixels, projected
-        height, width, _ = block.shape
+    def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
+        nonlocal spectra, projected
+        height, width, _ = pixels.shape
         # Pixels in as many equal parts as there are threads: rows to spare hold anything
         parts = torch.get_num_threads() if device.type == "cpu" else 1
         count = -(-height * width // parts) * parts
-        if len(pixels) < count:
-            pixels, projected = shift.new_empty(count, features), shift.new_empty(count, terms)
-        centred = pixels[: height * width].view(height, width, features)
-        for part in block.parts:
+        if len(spectra) < count:
+            spectra, projected = shift.new_empty(count, features), shift.new_empty(count, terms)
+        centred = spectra[: height * width].view(height, width, features)
+        for part in pixels.parts:
             centre_into(centred[part.rows, part.cols], part.values, shift)
+        if not sure and not math.isfinite(float(centred.sum())):
+            return None
         torch.bmm(
-            pixels[:count].view(parts, -1, features),
+            spectra[:count].view(parts, -1, features),
             projection.expand(parts, -1, -1),
             out=projected[:count].view(parts, -1, terms),
         )
         z = correlate(projected[: height * width].view(height, width, terms))  # (h, w, R * Q)
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
-        return output(activation(z)).cpu().numpy()
+        hidden = activation(z).reshape(-1, output.in_features)  # (h * w, Q)
+        found = torch.mm(output.weight, hidden.T)  # (classes, h * w)
+        if output.bias is not None:
+            found += output.bias[:, None]
+        return found.cpu().numpy().reshape(len(found), *z.shape[:2])
 
     return scores
 

@@ -137,6 +137,10 @@ class Mosaic(NamedTuple):
         height, width, bands = values.shape
         return cls((height, width, bands), (Part(slice(0, height), slice(0, width), values),))
 
+    def holds(self, value: float | None) -> bool:
+        """Return whether any band of any pixel has this value."""
+        return value is not None and any((part.values == value).any() for part in self.parts)
+
     def whole(self) -> npt.NDArray[Any]:
         """Return the rectangle as one array; a view if it has one part."""
         if len(self.parts) == 1:
