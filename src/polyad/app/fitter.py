@@ -42,6 +42,7 @@ from polyad.scene.labels import drop_nodata
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
 from polyad.scene.presets import Survey, preset_parameters, survey_scene, train_best
+from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import check_preset
 from polyad.scene.training import train
 
@@ -51,6 +52,7 @@ Publish = Callable[[str, dict[str, Any]], None]
 COLD = {"epochs": 40, "learning_rate": 0.02}  # a draft from nothing
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
 BEST_UP_TO = 60_000  # pixels; on a larger scene labels spread for longer than a click may take
+DRAFT_WALK = 40  # steps that labels spread by in a draft; the best preset's 100 gain half a point
 DRAFT_UP_TO = 500_000  # pixels; mapping a larger scene takes longer than the fit that it waits for
 PATIENCE = 2.0  # seconds of labels coming in without a pause, after which a draft is let through
 SETTLE = 1.0  # seconds without a label before the final model is fitted
@@ -256,7 +258,9 @@ class Fitter(threading.Thread):
     ) -> SceneModel:
         settings = self.settings
         raster = drop_nodata(self.scene, labels.raster(self.scene))
-        quick = {"starts": 1, "folds": 0} if stage == "draft" else {}
+        quick: dict[str, Any] = {}
+        if stage == "draft":
+            quick = {"starts": 1, "folds": 0, "propagation": Propagation(walk=DRAFT_WALK)}
         return train_best(
             self.scene,
             raster,

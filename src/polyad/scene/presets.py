@@ -96,6 +96,7 @@ def train_best(
     survey: Survey | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
+    propagation: Propagation | None = None,
     look: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
@@ -104,8 +105,9 @@ def train_best(
     The scene's noise is learned without labels, and spectra are whitened by it; a few starts of a
     Rank-R network are fitted on windows of them and merged into one network on the scene's bands;
     for ``goal="this-scene"`` the weights of network and propagation come from folds of the
-    training pixels. Whoever fits often on one scene passes its ``survey``; one start and no folds
-    make a good draft. ``look`` is called between the steps, and may raise to end the fit.
+    training pixels. Whoever fits often on one scene passes its ``survey``; one start, no folds and
+    a shorter walk make a good draft. ``look`` is called between the steps, and may raise to end
+    the fit.
     """
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     check_window(window)
@@ -124,7 +126,8 @@ def train_best(
         step = _guide(whitening)
         line += f" > probabilities smoothed by a guided filter of radius {RADIUS}"
     else:
-        settings, targets = Propagation(), np.unique(y, return_inverse=True)[1]
+        settings = Propagation() if propagation is None else propagation
+        targets = np.unique(y, return_inverse=True)[1]
         weights = list(PRIOR_WEIGHTS)
         if folds:
             fold = deal_folds(targets, folds, random_state)
