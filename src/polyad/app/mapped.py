@@ -104,19 +104,22 @@ def map_best(
     model: SceneModel, scene: xr.DataArray, survey: Survey, candidates: int = CANDIDATES
 ) -> tuple[Array, Array, Candidates]:
     """Map the whole scene by the best preset, as `map_window` does; its survey is made already."""
+    proba = best_shares(model, scene, survey)
+    blank = np.isnan(proba[..., 0])
+    values = np.array([c.value for c in model.classes], np.uint8)
+    ids = np.where(blank, UNLABELLED, values[np.where(blank[..., None], 0, proba).argmax(axis=-1)])
+    whole = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
+    shown, unsure = doubts(proba, scene, whole, whole, model.window, candidates)
+    return ids.astype(np.uint8), shown, unsure
+
+
+def best_shares(model: SceneModel, scene: xr.DataArray, survey: Survey) -> Array:
+    """Return the probabilities of the best preset's map, ``(y, x, classes)``."""
     step = None if model.recipe is None else model.recipe.steps[0]
     if step is None or step["step"] != "propagate":
-        found = map_scene(model, scene, probabilities=True)[1].values
-    else:
-        alone = replace(model, recipe=None)
-        proba = map_scene(alone, scene, probabilities=True)[1].values
-        found = propagate(model, step, proba, survey.links)
-    blank = np.isnan(found[..., 0])
-    values = np.array([c.value for c in model.classes], np.uint8)
-    ids = np.where(blank, UNLABELLED, values[np.where(blank[..., None], 0, found).argmax(axis=-1)])
-    whole = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
-    shown, unsure = doubts(found, scene, whole, whole, model.window, candidates)
-    return ids.astype(np.uint8), shown, unsure
+        return map_scene(model, scene, probabilities=True)[1].values
+    proba = map_scene(replace(model, recipe=None), scene, probabilities=True)[1].values
+    return propagate(model, step, proba, survey.links)
 
 
 def doubts(
