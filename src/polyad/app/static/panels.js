@@ -20,7 +20,8 @@ export function mapPanel(store, viewer) {
       stage === "none" ? "label two classes to see it"
         : share < 1 ? `${percent(share, 0)} mapped`
           : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
-    $("map-steps").textContent = stage === "none" ? "" : steps ?? "";
+    $("map-steps").textContent = steps ?? "";
+    $("map-how").hidden = stage === "none" || !steps;
     viewer.draw();
   });
   show("map");
