@@ -13,7 +13,9 @@ from polyad.errors import InputError
 from polyad.scene.patches import reflect_index
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
-TILE_BYTES = 64 * 2**20  # what one tile of the scene may take as it is read
+# What one tile of the scene may take as it is read. From 32 MiB on, the C library takes new memory
+# from the system for every array, and pages that nobody has touched cost more than reading them.
+TILE_BYTES = 28 * 2**20
 LEAST_ROWS = 32  # of a strip: the halo of a thinner one would cost more than a wide tile saves
 
 
@@ -65,9 +67,9 @@ def tile_shape(
     Examples
     --------
     >>> tile_shape((5000, 700), pixel_bytes=400)
-    (128, 700)
+    (64, 700)
     >>> tile_shape((5000, 40_000), pixel_bytes=400)
-    (256, 512)
+    (256, 256)
     """
     height, width = shape
     if side is not None:
