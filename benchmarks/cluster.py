@@ -169,17 +169,15 @@ def kills(folder: Path, count: int, seed: int) -> dict[str, object]:
     """Kill workers and the driver at random until the map is done."""
     draw = random.Random(seed)
     _, model = fit(folder)
-    source = write_scene(folder / "scene.hdr", 1024, 512)
+    source = write_scene(folder / "scene.hdr", 4096, 512)
     command = [*MAP, str(model), str(source), "--tile", "32"]
     subprocess.run([*command, "--out", str(folder / "calm.tif")], check=True)
     out, done, killed = folder / "map.tif", 0, Counter[str]()
     with open_cluster("local:2") as client:
         command += ["--out", str(out), "--cluster", client.scheduler.address]
         driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while driver.poll() is None or done < count:
-            if driver.poll() is not None:  # it was too quick for the kills that are left
-                if driver.returncode == 0:
-                    break
+        while driver.poll() != 0:
+            if driver.poll() is not None:
                 driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
             lines = len(entries(out))
             until = time.monotonic() + draw.uniform(0.1, 1.5)
@@ -201,7 +199,7 @@ def kills(folder: Path, count: int, seed: int) -> dict[str, object]:
                 killed[victim] += 1
                 done += 1
                 seen = Counter(entry["tile"] for entry in entries(out) if "tile" in entry)
-                print(f"{victim} killed, {len(seen)} of 512 tiles", file=sys.stderr)
+                print(f"{victim} killed, {len(seen)} of 2,048 tiles", file=sys.stderr)
                 if seen and max(seen.values()) > 1:
                     raise SystemExit(f"tile done twice: {seen.most_common(1)}")
         status = driver.wait()
