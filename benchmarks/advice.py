@@ -21,12 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad.app.advice import margin_uncertainty, suggest
-from polyad.app.mapped import CANDIDATES, best_shares
+from polyad.app.mapped import CANDIDATES
 from polyad.scene.mapping import map_scene
 from polyad.scene.patches import extract_patches
-from polyad.scene.presets import Survey, survey_scene, train_best
+from polyad.scene.presets import survey_scene, train_best
 from polyad.scene.sampling import per_class
 from polyad.scene.sources import open_known, open_known_labels
+from polyad.scene.steps.survey import Survey
 from polyad.scene.training import train_on
 
 Array = npt.NDArray[Any]
@@ -51,7 +52,7 @@ def survey() -> Survey:
 def best(pixels: Array) -> Fitted:
     """As `fast`, by the best preset."""
     model = train_best(SCENE, TRUTH, pixels, window=WINDOW, survey=survey())
-    return model.estimator.classes_, best_shares(model, SCENE, survey())
+    return model.estimator.classes_, map_scene(model, SCENE, probabilities=True)[1].values
 
 
 PRESETS: dict[str, Callable[[Array], Fitted]] = {"fast": fast, "best": best}

@@ -26,10 +26,10 @@ import xarray as xr
 
 from polyad.app.mapped import (
     CANDIDATES,
+    SIDE,
     Candidates,
     Mapped,
     advise,
-    map_best,
     map_window,
     score_against,
     shares,
@@ -41,9 +41,10 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.labels import drop_nodata
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
-from polyad.scene.presets import Survey, preset_parameters, survey_scene, train_best
+from polyad.scene.presets import preset_parameters, survey_scene, train_best
 from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import check_preset
+from polyad.scene.steps.survey import Survey
 from polyad.scene.training import train
 
 Array = npt.NDArray[Any]
@@ -286,12 +287,9 @@ class Fitter(threading.Thread):
     ) -> None:
         before = self.mapped
         ids, uncertainty = before.ids.copy(), before.uncertainty.copy()
-        tiles = tiles_from(ids.shape, self.focus)
+        # The best preset looks at the whole scene at once
+        tiles = tiles_from(ids.shape, self.focus, SIDE if self._survey is None else max(ids.shape))
         unsure: list[Candidates] = []
-        if self._survey is not None:
-            ids, uncertainty, found = map_best(model, self.scene, self._survey)
-            unsure, tiles = [found], []
-            look()
         shown = time.monotonic()
         for k, tile in enumerate(tiles):
             ids[tile], uncertainty[tile], found = map_window(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,6 @@ from polyad.scene.classes import UNLABELLED, ClassInfo, class_table
 from polyad.scene.mapping import map_scene
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
-from polyad.scene.presets import Survey
-from polyad.scene.refining import propagate
 from polyad.scene.sampling import Split, no_overlap
 from polyad.scene.scores import score
 from polyad.scene.tiles import Tile, plan_tiles
@@ -96,74 +94,30 @@ def map_window(
                          zip(tile, scene.shape[:2], strict=True)), strict=True)  # fmt: skip
     block = scene.isel(y=grown[0], x=grown[1]).load()
     ids, proba = map_scene(model, block, probabilities=True)
-    shown, unsure = doubts(proba.values[inner], block, inner, tile, model.window, candidates)
-    return ids.values[inner].astype(np.uint8), shown, unsure
-
-
-def map_best(
-    model: SceneModel, scene: xr.DataArray, survey: Survey, candidates: int = CANDIDATES
-) -> tuple[Array, Array, Candidates]:
-    """Map the whole scene by the best preset, as `map_window` does; its survey is made already."""
-    proba = best_shares(model, scene, survey)
-    blank = np.isnan(proba[..., 0])
-    values = np.array([c.value for c in model.classes], np.uint8)
-    ids = np.where(blank, UNLABELLED, values[np.where(blank[..., None], 0, proba).argmax(axis=-1)])
-    whole = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
-    shown, unsure = doubts(proba, scene, whole, whole, model.window, candidates)
-    return ids.astype(np.uint8), shown, unsure
-
-
-def best_shares(model: SceneModel, scene: xr.DataArray, survey: Survey) -> Array:
-    """Return the probabilities of the best preset's map, ``(y, x, classes)``."""
-    step = None if model.recipe is None else model.recipe.steps[0]
-    if step is None or step["step"] != "propagate":
-        return map_scene(model, scene, probabilities=True)[1].values
-    proba = map_scene(replace(model, recipe=None), scene, probabilities=True)[1].values
-    return propagate(model, step, proba, survey.links)
-
-
-def doubts(
-    proba: Array,
-    block: xr.DataArray,
-    inner: tuple[slice, ...],
-    tile: Tile,
-    window: int,
-    candidates: int,
-) -> tuple[Array, Candidates]:
-    """Return the uncertainty of a rectangle's pixels, and the most uncertain of them.
-
-    Parameters
-    ----------
-    proba : ndarray, ``(h, w, classes)``
-    block : DataArray
-        Holds the rectangle at ``inner``, with the pixels around it.
-    tile : Tile
-        Where the rectangle lies in the scene.
-    window : int
-        Side of the square that a candidate's spectrum is the mean of.
-    candidates : int
-        How many.
-    """
-    unsure = margin_uncertainty(proba)  # (h, w)
+    unsure = margin_uncertainty(proba.values[inner])  # (h, w)
     shown = np.where(np.isnan(unsure), 0, 1 + np.rint(254 * np.nan_to_num(unsure)))
     flat = np.where(np.isnan(unsure), -1.0, unsure).ravel()
     best = np.argpartition(-flat, min(candidates, flat.size) - 1)[:candidates]
     best = best[flat[best] > 0]
     rows, cols = np.unravel_index(best, unsure.shape)
-    windows = extract_patches(block, rows + inner[0].start, cols + inner[1].start, window)
+    windows = extract_patches(block, rows + inner[0].start, cols + inner[1].start, model.window)
     spectra = windows.astype(np.float32).mean(axis=(1, 2))
     pixels = np.stack([rows + tile.rows.start, cols + tile.cols.start], axis=1)
-    return shown.astype(np.uint8), Candidates(pixels, flat[best], np.nan_to_num(spectra))
+    return (
+        ids.values[inner].astype(np.uint8),
+        shown.astype(np.uint8),
+        Candidates(pixels, flat[best], np.nan_to_num(spectra)),
+    )
 
 
-def tiles_from(shape: tuple[int, int], focus: tuple[float, float]) -> list[Tile]:
+def tiles_from(shape: tuple[int, int], focus: tuple[float, float], side: int = SIDE) -> list[Tile]:
     """Return the squares of a scene, those nearest to ``focus`` (row, column) first."""
 
     def away(tile: Tile) -> float:
         middle = [(part.start + part.stop) / 2 for part in tile]
         return (middle[0] - focus[0]) ** 2 + (middle[1] - focus[1]) ** 2
 
-    return sorted(plan_tiles(shape, (SIDE, SIDE)), key=away)
+    return sorted(plan_tiles(shape, (side, side)), key=away)
 
 
 def shares(ids: Array, classes: tuple[ClassInfo, ...]) -> dict[str, float]:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from polyad.core.layer import give_memory
 from polyad.errors import Diverged, InputError
 from polyad.estimators.scaler import ModeStandardScaler, check_sample_shape
 
@@ -158,7 +159,8 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
 def unfilled(kind: type[nn.Module], *sizes: Any) -> Any:
     """Return a layer without numbers: torch would draw them from its own generator."""
     layer = kind(*sizes, device="meta")
-    return layer.to_empty(device="cpu")
+    give_memory(layer, torch.device("cpu"))
+    return layer
 
 
 def start_xavier(network: nn.Module, generator: torch.Generator) -> None:

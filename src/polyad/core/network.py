@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from polyad.core.layer import RankRLinear, Start
+from polyad.core.layer import RankRLinear, Start, give_memory
 from polyad.errors import InputError
 
 
@@ -85,8 +85,8 @@ class RankRNet(nn.Module):
             in_shape, hidden, rank, hidden_bias, device, dtype, start=start, generator=generator
         )
         # made without numbers: nn.Linear would draw them from torch's own generator
-        output = nn.Linear(hidden, n_outputs, bias=output_bias, device="meta", dtype=dtype)
-        self.output = output.to_empty(device=self.hidden.factors[0].device)
+        self.output = nn.Linear(hidden, n_outputs, bias=output_bias, device="meta", dtype=dtype)
+        give_memory(self.output, self.hidden.factors[0].device)
         self._reset_output(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

@@ -17,6 +17,7 @@ from polyad.errors import ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.classes import ClassInfo
 from polyad.scene.steps.recipe import Recipe
+from polyad.scene.steps.survey import Survey
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +44,9 @@ class SceneModel:
         pixels, in training and in mapping alike. None is zero.
     recipe : Recipe or None
         The preset it was made by and the steps done to its maps; None for the network alone.
+    survey : Survey or None
+        Of the scene it learned from, so that a map of that scene need not make it again. It is
+        kept with the model in memory, not in its file.
     """
 
     estimator: Any
@@ -53,6 +57,7 @@ class SceneModel:
     training: Mapping[str, Any] = field(default_factory=dict)
     fill: tuple[float, ...] | None = None
     recipe: Recipe | None = None
+    survey: Survey | None = field(default=None, repr=False, compare=False)
 
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
@@ -129,9 +134,9 @@ class SceneModel:
         pixels = np.asarray(training.get("pixels", []))
         if pixels.size and (pixels.dtype.kind != "i" or pixels.shape != (len(pixels), 2)):
             raise ValueError("its training pixels are not rows and columns")
-        spectra = {k: _spectrum(found.get(k), bands) for k in ("wavelength", "fill")}
+        wavelength, fill = (_spectrum(found.get(k), bands) for k in ("wavelength", "fill"))
         recipe = None if found.get("recipe") is None else Recipe.from_dict(found["recipe"])
-        return cls(estimator, window, classes, bands, training=training, recipe=recipe, **spectra)
+        return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
 
 
 def fingerprint(scene: xr.DataArray) -> str:

@@ -10,7 +10,7 @@ its probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,9 @@ from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.calibration import deal_folds, fit_weights
 from polyad.scene.steps.ensemble import RankREnsemble
 from polyad.scene.steps.folding import fold_whitening
-from polyad.scene.steps.graph import Links
 from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import Recipe
+from polyad.scene.steps.survey import Survey
 from polyad.scene.steps.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
@@ -54,22 +54,6 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
     """Return the recipe of the paper's model: the network and nothing else."""
     line = f"bands standardised > rank-{estimator.rank} network on {window} x {window} windows, "
     return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a scene tells without a single label; it serves every fit on that scene.
-
-    Attributes
-    ----------
-    whitening : NoiseWhitening
-        Of the scene's noise.
-    links : list of Links
-        The scene's graphs; none unless the goal is this-scene.
-    """
-
-    whitening: NoiseWhitening
-    links: list[Links]
 
 
 def survey_scene(
@@ -147,6 +131,7 @@ def train_best(
         model,
         recipe=Recipe("best", goal, line, (step,)),
         fill=tuple(whitening.mean_.tolist()),
+        survey=survey,
     )
 
 

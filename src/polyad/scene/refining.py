@@ -101,6 +101,8 @@ def _propagated(
     model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], proba: Array
 ) -> Array:
     """Return probabilities of the whole scene after labels have spread over its graph."""
+    if model.survey is not None:
+        return propagate(model, step, proba, model.survey.links)
     cube = np.asarray(scene.values)
     valid = valid_pixels(cube, scene.rio.nodata)
     cube = cube if valid.all() else np.where(valid[..., None], cube, 0)

@@ -1,0 +1,19 @@
+"""A process that fits once must not import what only compilers of torch need."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+import numpy as np
+from polyad import RankRClassifier, load, save
+
+model = RankRClassifier(epochs=2).fit(np.random.rand(8, 3, 4, 5), np.arange(8) % 2)
+save(model, sys.argv[1])
+load(sys.argv[1]).predict(np.random.rand(2, 3, 4, 5))
+assert "sympy" not in sys.modules
+"""
+
+
+def test_fit_save_and_load_do_not_import_sympy(tmp_path):
+    subprocess.run([sys.executable, "-c", CODE, tmp_path / "m.polyad"], check=True)
