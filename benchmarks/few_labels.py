@@ -52,6 +52,7 @@ from polyad.scene.steps.whitening import NoiseWhitening
 from polyad.scene.training import train_on
 
 ROOT = Path(__file__).parent.parent
+PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
 RECORDS = ROOT / "docs/results/few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
@@ -258,7 +259,7 @@ def main() -> None:
     if not options.page_only:
         run(["indian-pines"], chosen(list(PROTOCOLS)), options.seeds, None)
         if options.pavia:
-            run(["pavia-crop"], chosen(["random-5", "random-10"]), options.seeds, options.pavia)
+            run(["pavia-crop"], chosen(PAVIA_PROTOCOLS), options.seeds, options.pavia)
     from few_labels_page import write_page
 
     write_page(read_records(), ROOT / "docs/results/few-labels.md")
