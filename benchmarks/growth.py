@@ -40,6 +40,19 @@ WAYS: dict[str, tuple[str, ...]] = {
     "samples": ("joint step", "alternating epoch"),
 }
 
+NAMES = {
+    "pixels": "pixels of the scene",
+    "bands": "bands",
+    "rank": "rank R",
+    "hidden": "hidden units Q",
+    "samples": "training samples",
+}
+STYLES = {  # told apart without colour too
+    "map": ("#4477AA", "o"),
+    "joint step": ("#EE7733", "s"),
+    "alternating epoch": ("#117733", "^"),
+}
+
 
 def growth(rounds: int) -> dict[str, Any]:
     """Sweep one size at a time, the others at their base values."""
@@ -113,19 +126,24 @@ def picture(name: str, points: list[dict[str, Any]], path: Path) -> None:
     """Draw time and memory against one size, with a line of slope one to compare."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     x = np.array([p["value"] for p in points], float)
-    for k, way in enumerate(points[0]["seconds"]):
+    for way in points[0]["seconds"]:
+        colour, marker = STYLES[way]
+        style: dict[str, Any] = {"color": colour, "marker": marker, "label": way}
         seconds = np.array([p["seconds"][way] for p in points])
-        left.plot(x, seconds, "o-", color=f"C{k}", label=way)
-        left.plot(x, seconds[-1] * x / x[-1], ":", color=f"C{k}", linewidth=1)
+        left.plot(x, seconds, **style)
+        left.plot(x, seconds[-1] * x / x[-1], ":", color=colour, linewidth=1)
         used = [p["bytes"][way] for p in points]
         if all(used):
-            right.plot(x, np.array(used) / 1e6, "o-", color=f"C{k}", label=way)
-    for axis, unit in ((left, "seconds"), (right, "MB at most")):
-        axis.set(xscale="log", yscale="log", xlabel=name, ylabel=unit)
+            right.plot(x, np.array(used) / 1e6, **style)
+    for axis, unit in ((left, "time, seconds"), (right, "largest memory with the data, MB")):
+        axis.set(xscale="log", yscale="log", xlabel=NAMES[name], ylabel=unit)
+        axis.set_xticks(x, [f"{v:,.0f}" for v in x])
+        axis.minorticks_off()
         axis.grid(True, which="major", alpha=0.3)
-    left.legend(title="dotted: proportional", fontsize=8, title_fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    left.legend(title="dotted: proportional", fontsize=8, title_fontsize=8, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
