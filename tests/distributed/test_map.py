@@ -7,6 +7,7 @@ import pytest
 import rasterio
 import xarray as xr
 
+from polyad import distributed
 from polyad.cli import main
 from polyad.distributed import map_cluster, map_many, open_cluster
 from polyad.distributed.ledger import Ledger
@@ -34,6 +35,22 @@ def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, til
     assert (out.read_bytes(), proba.read_bytes()) == wanted
     assert mapped == (out, 150 * 110)
     assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_map_in_memory_is_that_of_one_machine(two_workers, model, scene_path, workers):
+    scene = open_scene(scene_path)
+    found = distributed.map_scene(model, scene, client=two_workers if workers else None, tile=40)
+    xr.testing.assert_identical(found, map_scene(model, scene))
+
+
+def test_map_in_memory_tells_which_tile_failed(model, scene_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(distributed.mapping, "do_here", broken)
+    with pytest.raises(ClusterError, match=r"tile 0 of .* failed: RuntimeError: no more"):
+        distributed.map_scene(model, scene_path, tile=40)
 
 
 @pytest.mark.parametrize("kind", ["geotiff", "netcdf", "zarr"])

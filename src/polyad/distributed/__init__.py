@@ -9,7 +9,7 @@ from typing import Any
 
 from polyad.distributed.cluster import open_cluster
 from polyad.distributed.ledger import BrokenLedgerWarning
-from polyad.distributed.mapping import map_cluster, map_many, map_on
+from polyad.distributed.mapping import map_cluster, map_many, map_on, map_scene
 
 __all__ = [
     "BrokenLedgerWarning",
@@ -17,6 +17,7 @@ __all__ = [
     "map_cluster",
     "map_many",
     "map_on",
+    "map_scene",
     "open_cluster",
     "reproduce_on",
     "spread_runs",

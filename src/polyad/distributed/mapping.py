@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
 from tqdm import tqdm
 
 from polyad.distributed.cluster import open_cluster
@@ -28,6 +29,7 @@ from polyad.distributed.progress import SceneProgress
 from polyad.distributed.stream import stream
 from polyad.distributed.work import Part, TileWork, do_here, do_on_worker
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
+from polyad.scene.mapping import blank_map
 from polyad.scene.model import SceneModel
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -98,6 +100,42 @@ def map_cluster(
     if failures:
         raise SceneError(failures[plan.label])
     return plan.mapped
+
+
+def map_scene(
+    model: Any,
+    source: AnySource,
+    *,
+    client: Any = None,
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+) -> xr.DataArray:
+    """Return the map that `polyad.scene.mapping.map_scene` does, made by a cluster's workers.
+
+    The map is held in memory, one byte for each pixel, and nothing is kept on the way; for a map
+    in a file that survives a crash take `map_cluster`.
+
+    Parameters
+    ----------
+    model, source, client, tile, max_bytes, progress
+        See `map_cluster`.
+
+    Returns
+    -------
+    DataArray, dims ``(y, x)``
+    """
+    fitted, plan = plan_scene(model, source, Path(), tile=tile, max_bytes=max_bytes)
+    work = TileWork(fitted, (plan.source,), False, max_bytes)
+    parts = (Part(0, k, tile) for k, tile in enumerate(plan.tiles))
+    found = blank_map(fitted, plan.scene)
+    done = stream(client, do_here if client is None else do_on_worker, parts, shared=work)
+    bar = tqdm(done, "mapping", len(plan.tiles), unit="tile", disable=not progress)
+    for part, outcome in bar:
+        if isinstance(outcome, Exception):
+            raise _told(outcome, part, plan.label)
+        found.values[part.tile] = outcome[0]
+    return found
 
 
 def map_many(
@@ -278,12 +316,8 @@ class _Job:
             self.failures[plan.label] = str(outcome)
             self.scenes.pop(part.scene).close()
             return
-        if isinstance(outcome, PolyadError):
-            raise outcome
         if isinstance(outcome, Exception):
-            raise ClusterError(
-                f"tile {part.number} of {plan.out.name} failed: {type(outcome).__name__}: {outcome}"
-            ) from outcome
+            raise _told(outcome, part, plan.out.name)
         scene = self.scenes[part.scene]
         self.ledger.append(scene.put(part.number, *outcome))
         self._count(1)
@@ -328,6 +362,10 @@ class _Job:
         )
 
 
-def _foreign(error: Exception) -> bool:
-    """Whether a worker failed because its packages are not those of this process."""
-    return isinstance(error, ImportError | AttributeError)
+def _told(error: Exception, part: Part, name: str) -> Exception:
+    """Return the error that says which tile failed; our own errors say enough."""
+    if isinstance(error, PolyadError):
+        return error
+    told = ClusterError(f"tile {part.number} of {name} failed: {type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
