@@ -16,10 +16,24 @@ from polyad.fitting.problem import Problem
 from polyad.scene.mapping import map_scene
 from polyad.scene.readers import scene_from_array
 
-VIEWS = (
-    "view permute expand select slice unsqueeze squeeze transpose t detach alias as_strided split"
-    " _unsafe_view _reshape_alias lift_fresh"
-).split()
+VIEWS = [
+    "view",
+    "permute",
+    "expand",
+    "select",
+    "slice",
+    "unsqueeze",
+    "squeeze",
+    "transpose",
+    "t",
+    "detach",
+    "alias",
+    "as_strided",
+    "split",
+    "_unsafe_view",
+    "_reshape_alias",
+    "lift_fresh",
+]
 
 
 class Watch(TorchDispatchMode):
