@@ -2,7 +2,7 @@
 
 Each round has two stages. The *draft* is quick. The *final* model is fitted anew, exactly as
 ``polyad train`` does with the same settings and seed, once no label has come in for a moment. A
-label that comes in meanwhile ends the round within one step of the solver.
+label that comes in meanwhile ends the round within one step of the solver, or of the best preset.
 
 The best preset needs a survey of the scene, which is made once, before the first label. Its draft
 is one network in place of several. A scene too large for it gets the fast preset, whose draft goes
@@ -42,7 +42,6 @@ from polyad.scene.labels import drop_nodata
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
 from polyad.scene.presets import preset_parameters, survey_scene, train_best
-from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import check_preset
 from polyad.scene.steps.survey import Survey
 from polyad.scene.training import train
@@ -261,7 +260,7 @@ class Fitter(threading.Thread):
         raster = drop_nodata(self.scene, labels.raster(self.scene))
         quick: dict[str, Any] = {}
         if stage == "draft":
-            quick = {"starts": 1, "folds": 0, "propagation": Propagation(walk=DRAFT_WALK)}
+            quick = {"starts": 1, "folds": 0, "walk": DRAFT_WALK}
         return train_best(
             self.scene,
             raster,

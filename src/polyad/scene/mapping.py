@@ -273,9 +273,10 @@ def block_classifier(
             scores = None if pixels.holds(nodata) else scorer(pixels)  # (classes, h, w)
             valid = None
             if scores is None:
-                valid = valid_pixels(pixels.whole(), nodata)
-                filled = np.where(valid[..., None], pixels.whole(), fill)
-                scores = np.asarray(scorer(Mosaic.of(filled), sure=True))
+                gathered = pixels.whole()
+                valid = valid_pixels(gathered, nodata)
+                filled = Mosaic.of(np.where(valid[..., None], gathered, fill))
+                scores = np.asarray(scorer(filled, sure=True))
             ids[piece] = values[largest(scores)]
             if shares is not None:
                 shares[piece] = softmax(scores, axis=0).transpose(1, 2, 0)

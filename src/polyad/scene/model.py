@@ -15,7 +15,7 @@ import xarray as xr
 
 from polyad.errors import ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
-from polyad.scene.classes import ClassInfo
+from polyad.scene.classes import ClassInfo, class_table
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.survey import Survey
 
@@ -137,6 +137,31 @@ class SceneModel:
         wavelength, fill = (_spectrum(found.get(k), bands) for k in ("wavelength", "fill"))
         recipe = None if found.get("recipe") is None else Recipe.from_dict(found["recipe"])
         return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
+
+
+def trained_model(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    estimator: Any,
+    window: int,
+    pixels: Array,
+    **more: Any,
+) -> SceneModel:
+    """Return the model of an estimator that was fitted on ``pixels``, ``(n, 2)``, of a scene.
+
+    ``more`` are further attributes of `SceneModel`.
+    """
+    known = {c.value: c for c in class_table(labels)}
+    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
+    return SceneModel(
+        estimator,
+        window,
+        tuple(known[int(v)] for v in estimator.classes_),
+        scene.sizes["band"],
+        None if wavelength is None else tuple(float(w) for w in wavelength),
+        {"scene": fingerprint(scene), "pixels": pixels.tolist()},
+        **more,
+    )
 
 
 def fingerprint(scene: xr.DataArray) -> str:

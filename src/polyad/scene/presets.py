@@ -10,7 +10,6 @@ its probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ import xarray as xr
 from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.classes import class_table
-from polyad.scene.model import SceneModel, fingerprint
+from polyad.scene.model import SceneModel, trained_model
 from polyad.scene.patches import check_window, extract_patches
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.calibration import deal_folds, fit_weights
@@ -80,7 +78,7 @@ def train_best(
     survey: Survey | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
-    propagation: Propagation | None = None,
+    walk: int = Propagation.walk,
     look: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
@@ -110,7 +108,7 @@ def train_best(
         step = _guide(whitening)
         line += f" > probabilities smoothed by a guided filter of radius {RADIUS}"
     else:
-        settings = Propagation() if propagation is None else propagation
+        settings = Propagation(walk=walk)
         targets = np.unique(y, return_inverse=True)[1]
         weights = list(PRIOR_WEIGHTS)
         if folds:
@@ -126,11 +124,14 @@ def train_best(
         line += f" > times labels spread over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
     estimator = fold_whitening(ensemble.merged(), whitening, unit)
-    model = _model(scene, labels, estimator, window, pixels)
-    return replace(
-        model,
-        recipe=Recipe("best", goal, line, (step,)),
+    return trained_model(
+        scene,
+        labels,
+        estimator,
+        window,
+        pixels,
         fill=tuple(whitening.mean_.tolist()),
+        recipe=Recipe("best", goal, line, (step,)),
         survey=survey,
     )
 
@@ -210,22 +211,3 @@ def _propagate(settings: Propagation, targets: Array, weights: list[float]) -> d
         "targets": targets.tolist(),
         "weights": weights,
     }
-
-
-def _model(
-    scene: xr.DataArray,
-    labels: xr.DataArray,
-    estimator: RankRClassifier,
-    window: int,
-    pixels: Array,
-) -> SceneModel:
-    known = {c.value: c for c in class_table(labels)}
-    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
-    return SceneModel(
-        estimator,
-        window,
-        tuple(known[int(v)] for v in estimator.classes_),
-        scene.sizes["band"],
-        None if wavelength is None else tuple(float(w) for w in wavelength),
-        {"scene": fingerprint(scene), "pixels": pixels.tolist()},
-    )

@@ -7,6 +7,7 @@ in, since nearly every field is among the training pixels: the other protocols t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 from typing import Protocol as TypedProtocol
 
 import numpy as np
@@ -30,7 +31,20 @@ class Protocol(TypedProtocol):
 
 
 @dataclass(frozen=True)
-class RandomPerClass:
+class _PerClass:
+    """``n`` training pixels of each class, however they are drawn."""
+
+    n: int = 10
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Short and unique for its settings."""
+        return f"{self.kind}-{self.n}"
+
+
+@dataclass(frozen=True)
+class RandomPerClass(_PerClass):
     """``n`` random pixels of each class teach, all others are asked (the paper's protocol).
 
     Examples
@@ -39,12 +53,7 @@ class RandomPerClass:
     'random-10'
     """
 
-    n: int = 10
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-        return f"random-{self.n}"
+    kind = "random"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``; see `polyad.scene.sampling.per_class`."""
@@ -52,16 +61,11 @@ class RandomPerClass:
 
 
 @dataclass(frozen=True)
-class NoOverlap:
+class NoOverlap(_PerClass):
     """As `RandomPerClass`, asking only pixels whose window shares none with a training window."""
 
-    n: int = 10
+    kind = "no-overlap"
     window: int = 5
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-        return f"no-overlap-{self.n}"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
@@ -70,7 +74,7 @@ class NoOverlap:
 
 
 @dataclass(frozen=True)
-class OtherFields:
+class OtherFields(_PerClass):
     """``n`` pixels of one field of each class teach, the class's other fields are asked.
 
     A field is a connected region of one class, corners included. Classes with a single field, or
@@ -84,12 +88,7 @@ class OtherFields:
     (4, 4)
     """
 
-    n: int = 10
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-        return f"other-fields-{self.n}"
+    kind = "other-fields"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
@@ -115,18 +114,13 @@ class OtherFields:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(_PerClass):
     """Square blocks of the scene teach, the others are asked, with a dead zone between them."""
 
-    n: int = 10
+    kind = "blocks"
     size: int = 20
     share: float = 0.5
     window: int = 5
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-        return f"blocks-{self.n}"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``; see `polyad.scene.sampling.blocks`."""

@@ -15,7 +15,7 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.classes import class_table
 from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_map
 from polyad.scene.labels import check_labels, drop_nodata
-from polyad.scene.model import SceneModel, fingerprint
+from polyad.scene.model import SceneModel, trained_model
 from polyad.scene.patches import Border, check_window, extract_patches, interior
 from polyad.scene.presets import paper_recipe, preset_parameters, train_best
 from polyad.scene.readers import memory_budget, valid_pixels
@@ -136,18 +136,9 @@ def train_on(
         estimator.fit(samples.take(slice(None)), y)
     else:
         _fit_streamed(estimator, samples, y, budget, random_state)
-    known = {c.value: c for c in class_table(labels)}
-    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
-    return SceneModel(
-        estimator,
-        window,
-        tuple(known[int(v)] for v in estimator.classes_),
-        scene.sizes["band"],
-        None if wavelength is None else tuple(float(w) for w in wavelength),
-        {"scene": fingerprint(scene), "pixels": np.stack([rows, cols], axis=1).tolist()},
-        fill=samples.fill,
-        recipe=paper_recipe(estimator, window) if preset == "paper" else None,
-    )
+    recipe = paper_recipe(estimator, window) if preset == "paper" else None
+    pixels = np.stack([rows, cols], axis=1)
+    return trained_model(scene, labels, estimator, window, pixels, fill=samples.fill, recipe=recipe)
 
 
 @dataclass
