@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from polyad.baselines.gradient import ACTIVATIONS, GradientClassifier, unfilled
 from polyad.errors import InputError
@@ -56,12 +57,24 @@ class ConvolutionalNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map samples ``(n, s, s, bands)`` to logits ``(n, C)``."""
-        return self.slide(x.permute(0, 3, 1, 2))[:, :, 0, 0]
+        # As matrix products: half the time of torch's convolutions, which are made for images.
+        hidden = self.activation(_as_product(self.first, x))
+        hidden = self.activation(_as_product(self.second, hidden))
+        hidden = self.activation(_as_product(self.dense, hidden))
+        return _as_product(self.output, hidden)[:, 0, 0]
 
     def slide(self, scene: Tensor) -> Tensor:
         """Map scenes ``(n, bands, height, width)`` to logits ``(n, C, height-s+1, width-s+1)``."""
         hidden = self.activation(self.second(self.activation(self.first(scene))))
         return self.output(self.activation(self.dense(hidden)))
+
+
+def _as_product(layer: nn.Conv2d, x: Tensor) -> Tensor:
+    """Apply a valid convolution to ``(n, height, width, channels)``; channels stay last."""
+    height, width = layer.kernel_size
+    windows = x.unfold(1, height, 1).unfold(2, width, 1)  # (n, rows, columns, channels, h, w)
+    rows = windows.permute(0, 1, 2, 4, 5, 3).flatten(3)  # whole spectra are copied, not numbers
+    return linear(rows, layer.weight.permute(0, 2, 3, 1).flatten(1), layer.bias)
 
 
 class CNNClassifier(GradientClassifier):
