@@ -320,6 +320,9 @@ def reproduce(
     noise: Annotated[
         list[str] | None, typer.Option(help="none, pixel or band-offset; often.")
     ] = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="random, other-fields or blocks; often.")
+    ] = None,
     runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 500,
     jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
@@ -333,8 +336,8 @@ def reproduce(
     """Run the paper's experiments again: records, tables, figures, report."""
     from polyad import experiments
 
-    names = ("scenes", "models", "samples_per_class", "noises")
-    asked = zip(names, (scene, model, samples_per_class, noise), strict=True)
+    names = ("scenes", "models", "samples_per_class", "noises", "samplings")
+    asked = zip(names, (scene, model, samples_per_class, noise, protocol), strict=True)
     given: dict[str, Any] = {name: values for name, values in asked if values}
     given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
     if cluster is None:

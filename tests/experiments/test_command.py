@@ -30,6 +30,7 @@ def test_the_command_writes_the_report_and_says_where(tmp_path, capsys):
     [
         (["--model", "rank-9"], "known are rank-1"),
         (["--noise", "loud"], "known are none, pixel, band-offset"),
+        (["--protocol", "luck"], "known are random, other-fields, blocks"),
         (["--scene", "mars"], "known are indian-pines"),
     ],
 )

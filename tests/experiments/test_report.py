@@ -3,17 +3,16 @@
 import csv
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from polyad.cli import main
 from polyad.experiments import paper, reproduce
-from polyad.experiments.paper_tables import expected_parameters, significance_table
+from polyad.experiments.paper_tables import expected_parameters, protocol_table, significance_table
 from polyad.experiments.records import Record, RecordStore
 from polyad.experiments.results import Results, Summary
-from polyad.experiments.runs import run_one
 from polyad.experiments.tables import Cell, Table
 
 TINY = "standin-tiny"
@@ -131,17 +130,42 @@ def test_a_cell_shows_ours_the_papers_and_the_difference():
     assert Cell(None, paper.Reported(65.0, 2.0)).text() == "not run (paper 65.00 ± 2.00)"
 
 
-def test_a_record_that_was_committed_comes_out_again():
-    """Rank-1, 10 samples per class, no noise, seed 0: the first 20 epochs of the table's run."""
+def test_a_cell_of_table_one_comes_out_again_from_its_command(tmp_path):
+    """Rank-1, 10 samples per class, no noise, 50 epochs: all ten seeds."""
     if not COMMITTED.exists():
         pytest.skip("no checkout: the records are not beside the tests")
-    first = Record.from_line(COMMITTED.read_text().splitlines()[0])
-    assert first.protocol.seed == 0
-    again, _ = run_one(replace(first.protocol, epochs=20))
-    # hundredths of a percent: another machine rounds otherwise, and epochs amplify it
-    assert np.abs(np.subtract(again.curve, first.curve[:20])).max() <= 50
-    assert (again.n_train, again.n_test) == (first.n_train, first.n_test)
-    assert again.parameters == first.parameters == 16950
+    command = "--scene indian-pines --model rank-1 --samples-per-class 10 --noise none --epochs 50"
+    with pytest.raises(SystemExit, match="0"):
+        main(["reproduce", *command.split(), "--out", str(tmp_path)])
+    again = RecordStore(tmp_path / "records").load()
+    first = [Record.from_line(line) for line in COMMITTED.read_text().splitlines()]
+    assert [r.protocol.seed for r in again] == [r.protocol.seed for r in first] == list(range(10))
+    # in percent: another machine rounds otherwise, and epochs amplify it
+    ours, theirs = (np.array([r.accuracies()[:50] for r in part]) for part in (again, first))
+    assert np.abs(ours - theirs)[:, :20].max() < 0.5
+    assert abs(ours[:, 49].mean() - theirs[:, 49].mean()) < 0.2
+    assert [(r.n_train, r.n_test, r.parameters) for r in again] == [
+        (r.n_train, r.n_test, 16950) for r in first
+    ]
+
+
+def test_other_protocols_have_their_own_table_and_leave_the_papers_alone(out, tmp_path):
+    asked = ([TINY], ["rank-1", "svm-spectrum"], [5], ["none"])
+    options = {"runs": 2, "epochs": 3, "out": tmp_path, "progress": False}
+    reproduce(*asked, **options)
+    alone = (tmp_path / "tables/table-1-none-5.csv").read_text()
+    assert "Every protocol" not in (tmp_path / "paper.md").read_text()
+    done = reproduce(*asked, **options, samplings=["random", "blocks", "other-fields"])
+    assert done.runs_done == 8
+    assert (tmp_path / "tables/table-1-none-5.csv").read_text() == alone
+    page = (tmp_path / "paper.md").read_text()
+    assert "--protocol random --protocol blocks --protocol other-fields" in page
+    results = Results(RecordStore(tmp_path / "records").load())
+    row = next(r for r in protocol_table(results, TINY, 2).texts() if r[0].startswith("Rank-1"))
+    for text, sampling in zip(row[3:], ("other-fields", "blocks"), strict=True):
+        mean = np.mean(results.scores(TINY, "rank-1", 5, "none", "oa", sampling))
+        assert text.startswith(f"{mean:.2f} ± ")
+    assert row[3] in page
 
 
 def test_tables_escape_what_their_format_reserves():

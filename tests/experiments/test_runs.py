@@ -10,12 +10,12 @@ from polyad.errors import InputError
 from polyad.experiments.evaluation import SceneEvaluator
 from polyad.experiments.maps import MapStore
 from polyad.experiments.models import MODELS
-from polyad.experiments.protocol import Protocol, plan_runs
-from polyad.experiments.records import RecordStore
+from polyad.experiments.protocol import SAMPLINGS, Protocol, plan_runs
+from polyad.experiments.records import Record, RecordStore
 from polyad.experiments.runs import run_all, run_one
 from polyad.experiments.scenes import load_scene, present_scenes
 from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.patches import extract_patches
+from polyad.scene.patches import extract_patches, interior
 from polyad.scene.sampling import per_class
 
 TINY = "standin-tiny"
@@ -84,6 +84,23 @@ def test_a_band_offset_changes_nothing_but_pixel_noise_does():
     assert plain.final["oa"] > pixel.final["oa"] + 0.05
 
 
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(sampling):
+    asked = Protocol(TINY, "svm-spectrum", 4, sampling=sampling)
+    labels = load_scene(TINY).labels
+    split = asked.split(labels)
+    record, _ = run_one(asked)
+    assert (record.n_train, record.n_test) == (len(split.train), len(split.test))
+    assert interior(*split.test.T, labels.shape, 5).all()  # the paper drops the border
+    trained, tested = split.classes_of(labels)
+    assert set(tested) <= set(trained)
+    if sampling == "blocks":
+        assert record.n_test_no_overlap == record.n_test
+    if sampling != "random":
+        assert asked.cell.endswith(f"_{sampling}")
+        assert Record.from_line(record.to_line()).protocol == asked
+
+
 def test_runs_spread_over_processes_equal_runs_one_after_another(tmp_path):
     plan = plan_runs([TINY], ["rank-1"], [5], ["none"], runs=3, epochs=2)
     one, two = RecordStore(tmp_path / "one"), RecordStore(tmp_path / "two")
@@ -111,6 +128,7 @@ def test_progress_says_how_many_are_done_when_it_ends_and_how_good_the_last_were
     [
         ({"models": ["rank-9"]}, "rank-9.* known are rank-1, .*cnn"),
         ({"noises": ["loud"]}, "loud.* known are none, pixel, band-offset"),
+        ({"samplings": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
         ({"runs": -1}, "runs must not be negative"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"samples_per_class": [0]}, "samples_per_class must be at least 1"),
@@ -150,8 +168,9 @@ def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch)
         Protocol(TINY, "rank-1", 5, noise="pixel").key,
         Protocol(TINY, "rank-1", 5, seed=1).key,
         Protocol(TINY, "rank-1", 5, epochs=50).key,
+        Protocol(TINY, "rank-1", 5, sampling="blocks").key,
     }
-    assert len(keys) == 6
+    assert len(keys) == 7
     changed = dict(MODELS["rank-1"].settings) | {"learning_rate": 1.0}
     monkeypatch.setitem(MODELS, "rank-1", MODELS["rank-1"].__class__("x", None, changed))
     assert base.key not in keys

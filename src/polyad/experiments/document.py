@@ -17,6 +17,7 @@ from polyad.experiments.paper_tables import (
     accuracy_table,
     honesty_table,
     parameter_table,
+    protocol_table,
     scene_title,
     significance_table,
     time_table,
@@ -128,6 +129,8 @@ def make_document(
             if noise != "none" and results.runs(scene, "cnn", samples[0], noise)
         ]
         tables.append(honesty_table(results, scene, runs))
+        if (side_by_side := protocol_table(results, scene, runs)) is not None:
+            tables.append(side_by_side)
         tables.append(time_table(results, scene))
     return Document(
         HOW,

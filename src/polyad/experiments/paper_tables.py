@@ -13,6 +13,7 @@ from polyad.scene.known import KNOWN_SCENES
 
 COMPARED = (*RANKS, "cnn")
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
+FAR = {"other-fields": "other fields", "blocks": "blocks"}  # protocols the paper does not have
 SHAPES = {name: (row.shape[2], len(row.class_names)) for name, row in KNOWN_SCENES.items()}
 
 
@@ -168,6 +169,36 @@ def honesty_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table
     columns = ("", "overall accuracy", "best epoch", "no overlap", "average accuracy", "kappa")
     title = f"What the paper does not show, {scene_title(scene)}"
     return Table(f"scores-{scene}", title, columns, tuple(rows), note)
+
+
+def protocol_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table | None:
+    """Return one model beside the other under every protocol; None if only the random one ran."""
+    rows: list[tuple[str | Cell, ...]] = []
+    for noise, words in NOISES.items():
+        for n in results.samples(scene):
+            for model in MODELS:
+                found = {
+                    sampling: results.scores(scene, model, n, noise, "oa", sampling)
+                    for sampling in ("random", *FAR)
+                }
+                if not any(found[sampling] for sampling in FAR):
+                    continue
+                apart = results.scores(scene, model, n, noise, "oa_no_overlap")
+                values = [found["random"], apart, *(found[sampling] for sampling in FAR)]
+                cells = [Cell(Summary.of(v), wanted=runs) for v in values]
+                rows.append((f"{MODELS[model].title}, {n} per class, {words}", *cells))
+    if not rows:
+        return None
+    note = (
+        "Overall accuracy in % after the last epoch. No overlap: test pixels of the random draw "
+        "whose window shares no pixel with a training window. Other fields: all labels of a class "
+        "lie in one field, its other fields are asked; classes with a single field are left out. "
+        "Blocks: squares of 20 x 20 pixels train or test, no window in common. Runs of the last "
+        "two are added by --protocol other-fields --protocol blocks."
+    )
+    columns = ("", "random", "no overlap", *FAR.values())
+    title = f"Every protocol side by side, {scene_title(scene)}"
+    return Table(f"protocols-{scene}", title, columns, tuple(rows), note)
 
 
 def time_table(results: Results, scene: str) -> Table:

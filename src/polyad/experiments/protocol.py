@@ -9,10 +9,17 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from polyad.errors import InputError
 from polyad.experiments.models import MODELS, known_model
+from polyad.scene.patches import Border
+from polyad.scene.protocols import Blocks, OtherFields, RandomPerClass
+from polyad.scene.sampling import Labels, Split
 
 NOISES = ("none", "pixel", "band-offset")
+# Accuracy without overlap is a score of every run, and no sampling of its own
+SAMPLINGS = {kind.kind: kind for kind in (RandomPerClass, OtherFields, Blocks)}
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ class Protocol:
         Side of the patch.
     border : {"drop", "reflect"}
         The published code drops pixels whose window leaves the scene.
+    sampling : {"random", "other-fields", "blocks"}
+        Which pixels train and which test; the paper draws at random.
 
     Examples
     --------
@@ -56,11 +65,25 @@ class Protocol:
     seed: int = 0
     noise_level: float = 0.2
     window: int = 5
-    border: str = "drop"
+    border: Border = "drop"
+    sampling: str = "random"
 
     def settings(self) -> dict[str, Any]:
         """Return everything that decides the outcome, the model's own settings among it."""
-        return asdict(self) | {"model_settings": dict(known_model(self.model).settings)}
+        asked = asdict(self)
+        if self.sampling == "random":  # the records are older than the choice: their hash stays
+            del asked["sampling"]
+        return asked | {"model_settings": dict(known_model(self.model).settings)}
+
+    def split(self, labels: Labels) -> Split:
+        """Return the pixels that train and test, drawn by the seed.
+
+        Pixels of a class that nobody was taught are not asked.
+        """
+        kind = SAMPLINGS[self.sampling]
+        drawn = kind(self.samples_per_class, self.window, self.border).split(labels, self.seed)
+        trained, tested = drawn.classes_of(labels)
+        return Split(drawn.train, drawn.test[np.isin(tested, trained)])
 
     @property
     def key(self) -> str:
@@ -71,12 +94,24 @@ class Protocol:
     @property
     def cell(self) -> str:
         """Name of the table's cell this run belongs to: all but seed and epochs."""
-        return f"{self.scene}_{self.model}_{self.samples_per_class}_{self.noise}"
+        return cell_name(self.scene, self.model, self.samples_per_class, self.noise, self.sampling)
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Protocol:
         """Return the protocol of `settings`; the model's own settings are left to the hash."""
         return cls(**{name: v for name, v in settings.items() if name != "model_settings"})
+
+
+def cell_name(scene: str, model: str, samples: int, noise: str, sampling: str) -> str:
+    """Return the name of a table's cell; the paper's own sampling goes without saying.
+
+    Examples
+    --------
+    >>> cell_name("indian-pines", "rank-1", 10, "none", "blocks")
+    'indian-pines_rank-1_10_none_blocks'
+    """
+    extra = "" if sampling == "random" else f"_{sampling}"
+    return f"{scene}_{model}_{samples}_{noise}{extra}"
 
 
 def check_choice(what: str, name: str, known: Sequence[str]) -> None:
@@ -92,12 +127,13 @@ def plan_runs(
     noises: Sequence[str],
     runs: int,
     epochs: int,
+    samplings: Sequence[str] = ("random",),
 ) -> list[Protocol]:
     """Return the runs of a table, cell by cell, the seeds of a cell together.
 
     Parameters
     ----------
-    scenes, models, noises : sequence of str
+    scenes, models, noises, samplings : sequence of str
     samples_per_class : sequence of int
     runs, epochs : int
 
@@ -111,14 +147,16 @@ def plan_runs(
         check_choice("model", model, tuple(MODELS))
     for noise in noises:
         check_choice("noise", noise, NOISES)
+    for sampling in samplings:
+        check_choice("protocol", sampling, tuple(SAMPLINGS))
     for what, value in [("epochs", epochs), *(("samples_per_class", n) for n in samples_per_class)]:
         if value < 1:
             raise InputError(f"{what} must be at least 1, got {value}")
     if runs < 0:
         raise InputError(f"runs must not be negative, got {runs}; 0 writes the report alone")
-    cells = product(scenes, noises, samples_per_class, models)
+    cells = product(scenes, samplings, noises, samples_per_class, models)
     return [
-        Protocol(scene, model, n, noise, epochs, seed)
-        for scene, noise, n, model in cells
+        Protocol(scene, model, n, noise, epochs, seed, sampling=sampling)
+        for scene, sampling, noise, n, model in cells
         for seed in range(runs)
     ]

@@ -19,6 +19,7 @@ from polyad.experiments.document import TITLE, Document
 from polyad.experiments.maps import MapStore
 from polyad.experiments.models import MODELS
 from polyad.experiments.paper_tables import NOISES, scene_title
+from polyad.experiments.protocol import cell_name
 from polyad.experiments.results import Results
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.tables import Table
@@ -137,7 +138,7 @@ def _maps(scene: str, results: Results, maps: MapStore) -> str:
     for noise, words in NOISES.items():
         for n in results.samples(scene):
             for model, row in MODELS.items():
-                class_map = maps.load(f"{scene}_{model}_{n}_{noise}")
+                class_map = maps.load(cell_name(scene, model, n, noise, "random"))
                 runs = results.runs(scene, model, n, noise)
                 if class_map is None or not runs:
                     continue

@@ -24,6 +24,7 @@ from polyad.experiments.tables import write_tables
 
 SCENES = ("indian-pines", "botswana", "pavia-university")
 MODELS = (*RANKS, "cnn")
+SAMPLINGS = ("random",)
 QUICK_MODELS = ("rank-1", "rank-2", "cnn")
 
 
@@ -73,6 +74,7 @@ def reproduce(
     quick: bool = False,
     progress: bool = True,
     spread: Spread | None = None,
+    samplings: Sequence[str] = SAMPLINGS,
 ) -> Reproduction:
     """Run the paper's experiments and write the report; killed, it goes on where it was.
 
@@ -100,6 +102,9 @@ def reproduce(
     spread : callable, optional
         See `polyad.experiments.runs.run_all`; `polyad.distributed.reproduce_on` has one for a
         cluster.
+    samplings : sequence of str
+        Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
+        `polyad.scene.protocols`.
 
     Returns
     -------
@@ -115,9 +120,9 @@ def reproduce(
     """
     if quick:
         scenes, models, samples_per_class = SCENES[:1], QUICK_MODELS, (10,)
-        noises, runs, epochs = NOISES[:1], 3, 50
+        noises, runs, epochs, samplings = NOISES[:1], 3, 50, SAMPLINGS
     here, missing = present_scenes(scenes)
-    plan = plan_runs(here, models, samples_per_class, noises, runs, epochs)
+    plan = plan_runs(here, models, samples_per_class, noises, runs, epochs, samplings)
     home = Path(out)
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
     done = run_all(plan, records, maps, jobs=jobs, progress=progress, spread=spread)
@@ -130,7 +135,9 @@ def reproduce(
         noises=noises,
         runs=wanted_runs(runs),
     )
-    command = command_line(scenes, models, samples_per_class, noises, wanted_runs(runs), epochs)
+    command = command_line(
+        scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, samplings
+    )
     if quick:
         command = "polyad reproduce --quick"
     shown = home.name if home.is_absolute() else str(home)
@@ -149,6 +156,7 @@ def command_line(
     noises: Sequence[str],
     runs: int,
     epochs: int,
+    samplings: Sequence[str] = SAMPLINGS,
 ) -> str:
     """Return the command that asks for the same; what is as by default is left out."""
     asked = (
@@ -156,6 +164,7 @@ def command_line(
         ("model", models, MODELS),
         ("samples-per-class", samples_per_class, (10, 50)),
         ("noise", noises, NOISES),
+        ("protocol", samplings, SAMPLINGS),
     )
     words = ["polyad", "reproduce"]
     for option, values, usual in asked:

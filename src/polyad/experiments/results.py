@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polyad.experiments.protocol import cell_name
 from polyad.experiments.records import Record
 from polyad.experiments.statistics import Comparison, compare
 
@@ -59,8 +60,8 @@ class Curve:
 class Results:
     """All records of a folder, asked by cell.
 
-    A cell is (scene, model, samples per class, noise). Where there are runs of several lengths,
-    the longest count; one seed counts once.
+    A cell is (scene, model, samples per class, noise, sampling). Where there are runs of several
+    lengths, the longest count; one seed counts once.
 
     Parameters
     ----------
@@ -76,9 +77,16 @@ class Results:
                 runs[record.protocol.seed] = record
         self.cells = {cell: [runs[s] for s in sorted(runs)] for cell, runs in cells.items()}
 
-    def runs(self, scene: str, model: str, samples: int, noise: str = "none") -> list[Record]:
+    def runs(
+        self,
+        scene: str,
+        model: str,
+        samples: int,
+        noise: str = "none",
+        sampling: str = "random",
+    ) -> list[Record]:
         """Return the records of a cell, by seed."""
-        return self.cells.get(f"{scene}_{model}_{samples}_{noise}", [])
+        return self.cells.get(cell_name(scene, model, samples, noise, sampling), [])
 
     def all(self) -> list[Record]:
         """Return every record that counts."""
@@ -94,10 +102,18 @@ class Results:
         ]
         return [value for value in found if value is not None]
 
-    def scores(self, scene: str, model: str, samples: int, noise: str, name: str) -> list[float]:
+    def scores(
+        self,
+        scene: str,
+        model: str,
+        samples: int,
+        noise: str,
+        name: str,
+        sampling: str = "random",
+    ) -> list[float]:
         """Return one of the last epoch's scores of each run; accuracies in percent."""
         scale = 1.0 if name == "kappa" else 100.0
-        found = [r.final[name] for r in self.runs(scene, model, samples, noise)]
+        found = [r.final[name] for r in self.runs(scene, model, samples, noise, sampling)]
         return [scale * value for value in found if value is not None]
 
     def curve(self, scene: str, model: str, samples: int, noise: str = "none") -> Curve | None:

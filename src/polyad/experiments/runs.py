@@ -25,7 +25,7 @@ from polyad.experiments.records import PER, Record, RecordStore, fold
 from polyad.experiments.scenes import SceneData, load_scene
 from polyad.scene.noise import band_offset, pixel_noise
 from polyad.scene.patches import extract_patches
-from polyad.scene.sampling import Split, no_overlap, per_class
+from polyad.scene.sampling import Split, no_overlap
 from polyad.scene.scores import score
 
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")
@@ -125,13 +125,7 @@ def run_one(
     """
     data = load_scene(protocol.scene) if data is None else data
     model = known_model(protocol.model)
-    split = per_class(
-        data.labels,
-        protocol.samples_per_class,
-        protocol.seed,
-        border=protocol.border,  # type: ignore[arg-type]
-        window=protocol.window,
-    )
+    split = protocol.split(data.labels)
     trial = _Trial(
         protocol,
         model,

@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from polyad.errors import InputError
 from polyad.scene.classes import UNLABELLED
+from polyad.scene.patches import Border, interior
 from polyad.scene.sampling import Labels, Split, blocks, no_overlap, per_class
 
 
@@ -32,9 +33,14 @@ class Protocol(TypedProtocol):
 
 @dataclass(frozen=True)
 class _PerClass:
-    """``n`` training pixels of each class, however they are drawn."""
+    """``n`` training pixels of each class, however they are drawn.
+
+    With ``border="drop"`` pixels whose window leaves the scene are neither taught nor asked.
+    """
 
     n: int = 10
+    window: int = 5
+    border: Border = "reflect"
     kind: ClassVar[str]
 
     @property
@@ -57,7 +63,7 @@ class RandomPerClass(_PerClass):
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``; see `polyad.scene.sampling.per_class`."""
-        return per_class(labels, self.n, seed)
+        return per_class(labels, self.n, seed, border=self.border, window=self.window)
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,10 @@ class NoOverlap(_PerClass):
     """As `RandomPerClass`, asking only pixels whose window shares none with a training window."""
 
     kind = "no-overlap"
-    window: int = 5
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
-        found = per_class(labels, self.n, seed)
+        found = RandomPerClass(self.n, self.window, self.border).split(labels, seed)
         return Split(found.train, found.test[no_overlap(found, np.shape(labels), self.window)])
 
 
@@ -94,6 +99,11 @@ class OtherFields(_PerClass):
         """Return the split drawn by ``seed``."""
         rng = np.random.default_rng(seed)
         values = np.asarray(labels)
+        if self.border == "drop":
+            height, width = values.shape
+            rows, cols = np.ogrid[:height, :width]
+            whole = interior(rows, cols, values.shape, self.window)
+            values = np.where(whole, values, UNLABELLED)
         train: list[NDArray[np.intp]] = []
         test: list[NDArray[np.intp]] = []
         for value in np.unique(values[values != UNLABELLED]):
@@ -120,11 +130,18 @@ class Blocks(_PerClass):
     kind = "blocks"
     size: int = 20
     share: float = 0.5
-    window: int = 5
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``; see `polyad.scene.sampling.blocks`."""
-        return blocks(labels, self.share, seed, size=self.size, n=self.n, window=self.window)
+        return blocks(
+            labels,
+            self.share,
+            seed,
+            size=self.size,
+            n=self.n,
+            border=self.border,
+            window=self.window,
+        )
 
 
 PROTOCOLS: dict[str, Protocol] = {
