@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,10 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     yield "rank-1 on filtered fused bands", network(fused, split, y, 5, seed, starts=1)
     walked = bench.propagation.spread(bench.links, split.train, targets, bench.shape, len(classes))
     yield "walk alone", softmax(walked, axis=1)
+    certain = replace(bench.propagation, doubt=0.0).spread(
+        bench.links, split.train, targets, bench.shape, len(classes)
+    )
+    yield "walk x network, every walk believed", combine(alone, certain, PRIOR_WEIGHTS)
     yield "walk x network, prior weights", combine(alone, walked, PRIOR_WEIGHTS)
     samples = extract_patches(bench.z, *split.train.T, 5)
     fold = deal_folds(targets, FOLDS, seed)

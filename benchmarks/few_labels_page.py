@@ -169,5 +169,5 @@ def spread(rows: Records, key: str, unit: float = 100.0, digits: int = 1) -> str
         return "-"
     unit = 1.0 if key == "kappa" else unit
     digits = 3 if key == "kappa" else digits
-    deviation = f" ± {unit * np.std(values):.{digits}f}" if len(values) > 1 else ""
+    deviation = f" ± {unit * np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{unit * np.mean(values):.{digits}f}{deviation}"

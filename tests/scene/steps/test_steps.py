@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import log_softmax
+from scipy import sparse
+from scipy.special import log_softmax, softmax
 
 from polyad import RankRClassifier
 from polyad.errors import InputError, SceneMismatch
@@ -18,6 +19,7 @@ from polyad.scene.steps.graph import (
     link_pixels,
     log_shares,
     make_seeds,
+    mean_mass,
     spread_labels,
     spread_labels_slow,
 )
@@ -234,6 +236,30 @@ def test_walks_equal_the_dense_matrix_pixel_by_pixel():
 
 def test_log_shares_are_even_where_no_walk_came():
     assert_allclose(log_shares(np.zeros((1, 4), np.float32)), np.log(0.25 + 1e-3), rtol=1e-5)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0.001, 1.0))
+def test_doubt_does_not_depend_on_how_much_walks_carry(scale, doubt):
+    found = np.random.default_rng(0).exponential(size=(7, 3))
+    plain, scaled = (log_shares(f, mean_mass(f), doubt) for f in (found, scale * found))
+    assert_allclose(plain, scaled, rtol=1e-9)
+    assert (plain.argmax(axis=1) == found.argmax(axis=1)).all()
+    assert (np.ptp(plain, axis=1) < np.ptp(log_shares(found), axis=1)).all()
+
+
+def test_a_field_that_hardly_any_walk_reaches_is_left_to_the_network():
+    blocks = np.kron(np.eye(3), np.ones((4, 4)))  # three fields; nobody labels the last
+    blocks[4, 8] = blocks[8, 4] = 1e-4  # and one thin way leads there
+    degree = np.sqrt(blocks.sum(axis=1))
+    links = sparse.csr_array((blocks / degree / degree[:, None]).astype(np.float32))
+    pixels, targets = np.array([[0, 0], [0, 5]]), np.array([0, 1])
+    walked, believed = (
+        softmax(Propagation(doubt=doubt).spread([links], pixels, targets, (1, 12), 2), axis=1)
+        for doubt in (0.03, 0.0)
+    )
+    assert (believed[8:, 1] > 0.99).all()
+    assert (abs(walked[8:] - 0.5) < 0.1).all()
+    assert (walked[[0, 1, 2, 3, 4, 5, 6, 7], [0] * 4 + [1] * 4] > 0.97).all()
 
 
 def test_labels_spread_over_their_fields_and_folds_leave_their_own_label_out():

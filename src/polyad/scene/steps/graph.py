@@ -120,9 +120,34 @@ def make_seeds(pixels: Array, targets: Array, shape: tuple[int, int], n_classes:
     return seeds
 
 
-def log_shares(found: Array) -> Array:
-    """Return the logarithm of each class's share, ``(pixels, classes)``; equal where none came."""
-    total = found.sum(axis=1, keepdims=True)
-    even = np.float32(1 / found.shape[1])
-    shares = np.divide(found, total, out=np.full_like(found, even), where=total > 0)
-    return np.log(shares + np.float32(FLOOR))
+def mean_mass(found: Array) -> float:
+    """Return how much comes to a pixel on average, of ``(pixels, classes)``; 1 if none does."""
+    total = found.sum(axis=1)
+    return float(total.mean(where=total > 0)) if total.any() else 1.0
+
+
+def log_shares(found: Array, mass: float | Array = 1.0, doubt: float = 0.0) -> Array:
+    """Return the logarithm of each class's share, ``(pixels, classes)``; equal where none came.
+
+    Parameters
+    ----------
+    found : ndarray, ``(pixels, classes)``
+        What has come to each pixel.
+    mass : float or ndarray ``(pixels, 1)``
+        What comes to a pixel on average.
+    doubt : float
+        This share of ``mass`` comes to every pixel from all classes alike: where hardly any walk
+        comes, as in a field without labels, the shares stay even.
+
+    Examples
+    --------
+    >>> often, hardly = np.exp(log_shares(np.array([[9.0, 1.0], [0.009, 0.001]]), 10.0, 0.03))
+    >>> often.round(2).tolist(), hardly.round(2).tolist()
+    ([0.89, 0.11], [0.51, 0.49])
+    """
+    classes = found.shape[1]
+    extra = np.asarray(doubt * mass, found.dtype)
+    total = found.sum(axis=1, keepdims=True) + extra
+    even = np.full_like(found, 1 / classes)
+    shares = np.divide(found + extra / classes, total, out=even, where=total > 0)
+    return np.log(shares + np.asarray(FLOOR, found.dtype))

@@ -12,7 +12,14 @@ from scipy.special import softmax
 
 from polyad.scene.steps.edges import EdgeFilter
 from polyad.scene.steps.ensemble import logits_of
-from polyad.scene.steps.graph import Links, link_pixels, log_shares, make_seeds, spread_labels
+from polyad.scene.steps.graph import (
+    Links,
+    link_pixels,
+    log_shares,
+    make_seeds,
+    mean_mass,
+    spread_labels,
+)
 from polyad.scene.steps.segments import find_segments
 from polyad.scene.steps.whitening import NoiseWhitening, SegmentWhitening
 
@@ -40,6 +47,8 @@ class Propagation:
         Of `link_pixels`.
     alpha, walk : float, int
         Of `spread_labels`: how much of a label is handed on, and how often.
+    doubt : float
+        Of `log_shares`: below about this share of the mean, what has come to a pixel says little.
     """
 
     components: int = 20
@@ -51,6 +60,7 @@ class Propagation:
     nearness: float = 0.01
     alpha: float = 0.99
     walk: int = 100
+    doubt: float = 0.03
 
     halo = None
 
@@ -84,8 +94,11 @@ class Propagation:
     ) -> Array:
         """Return log shares of the classes, ``(height * width, classes)``."""
         seeds = make_seeds(pixels, targets, shape, n_classes)
-        found = [log_shares(spread_labels(one, seeds, self.alpha, self.walk)) for one in links]
-        return np.mean(found, axis=0)
+        logs = []
+        for one in links:
+            found = spread_labels(one, seeds, self.alpha, self.walk)
+            logs.append(log_shares(found, mean_mass(found), self.doubt))
+        return np.mean(logs, axis=0)
 
     def spread_folds(
         self,
@@ -104,12 +117,13 @@ class Propagation:
         kept = [(pixels[fold != k], targets[fold != k]) for k in numbers]
         seeds = [make_seeds(*part, shape, n_classes) for part in kept]
         together = np.concatenate(seeds, axis=1)
-        here = pixels[:, 0] * shape[1] + pixels[:, 1]
+        here, own = pixels[:, 0] * shape[1] + pixels[:, 1], np.searchsorted(numbers, fold)
         logs = []
         for one in links:
-            found = spread_labels(one, together, self.alpha, self.walk)[here]
-            found = found.reshape(len(pixels), len(numbers), n_classes)
-            logs.append(log_shares(found[np.arange(len(pixels)), np.searchsorted(numbers, fold)]))
+            found = spread_labels(one, together, self.alpha, self.walk)
+            found = found.reshape(-1, len(numbers), n_classes)
+            mass = np.array([mean_mass(found[:, k]) for k in range(len(numbers))])
+            logs.append(log_shares(found[here, own], mass[own, None], self.doubt))
         return np.mean(logs, axis=0)
 
     def to_dict(self) -> dict[str, Any]:
