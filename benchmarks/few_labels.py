@@ -91,6 +91,13 @@ def network(field: Array, split: Split, y: Array, window: int, seed: int, **opti
     return map_scene(merged, cube, probabilities=True)[1].values.reshape(height * width, -1)
 
 
+def smoothed(proba: Array, bench: Bench) -> Array:
+    """Return probabilities (pixels, classes) after the guided filter."""
+    found = guided_filter(proba.reshape(*bench.shape, -1), bench.guide)
+    found = found.reshape(len(proba), -1).clip(1e-6)
+    return found / found.sum(axis=1, keepdims=True)
+
+
 def support_vectors(field: Array, split: Split, y: Array, window: int = 1) -> Array:
     """Return probabilities of a support vector machine on windows: a softmax of its votes."""
     every = np.argwhere(np.ones(field.shape[:2], bool))
@@ -115,12 +122,7 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     yield "rank-1 on whitened spectra", one
     alone = network(bench.z, split, y, 5, seed, **free)
     yield "+ 3 starts", alone
-    smooth = (
-        guided_filter(alone.reshape(*bench.shape, -1), bench.guide)
-        .reshape(len(alone), -1)
-        .clip(1e-6)
-    )
-    yield "+ guided filter", smooth / smooth.sum(axis=1, keepdims=True)
+    yield "+ guided filter", smoothed(alone, bench)
     yield "+ segments instead", segment_mean(alone, bench.segments.ravel())
     single = network(bench.z, split, y, 1, seed, **free)
     yield "control: 1x1 window", single
@@ -186,12 +188,7 @@ def judged(
     method: str, proba: Array, bench: Bench, split: Split, y: Array, seconds: float | None
 ) -> dict[str, Any]:
     """Score a map on the test pixels."""
-    classes = np.unique(y)
-    proba = proba.reshape(*bench.shape, -1)[tuple(split.test.T)]
-    proba = np.clip(proba / proba.sum(axis=1, keepdims=True), 0, 1)
-    true = np.asarray(bench.labels.values)[tuple(split.test.T)].astype(np.int64)
-    found = classes[proba.argmax(axis=1)]
-    known = np.isin(true, classes)
+    proba, true, found, known = asked(proba, bench, split, y)
     apart = no_overlap(split, bench.shape, 5)
     s = score(true[known], found[known], no_overlap=apart[known])
     wrong, sure = found != true, proba.max(axis=1)
@@ -206,6 +203,21 @@ def judged(
         "n_test": len(true),
         "cpu_seconds": seconds,
     }
+
+
+def asked(proba: Array, bench: Bench, split: Split, y: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the test pixels' probabilities, true and found classes, and who was ever taught."""
+    classes = np.unique(y)
+    proba = proba.reshape(*bench.shape, -1)[tuple(split.test.T)]
+    proba = np.clip(proba / proba.sum(axis=1, keepdims=True), 0, 1)
+    true = np.asarray(bench.labels.values)[tuple(split.test.T)].astype(np.int64)
+    return proba, true, classes[proba.argmax(axis=1)], np.isin(true, classes)
+
+
+def accuracy_of(proba: Array, bench: Bench, split: Split, y: Array) -> float:
+    """Return the overall accuracy on the test pixels."""
+    _, true, found, known = asked(proba, bench, split, y)
+    return float((true == found)[known].mean())
 
 
 def _calibration(right: Array, sure: Array, bins: int = 15) -> float:
@@ -225,11 +237,11 @@ def open_bench(name: str, pavia: Path | None) -> Bench:
     return Bench(name, scene, labels.copy(data=np.where(np.isin(labels, few), 0, labels.values)))
 
 
-def read_records() -> list[dict[str, Any]]:
-    """Return all whole lines of the record file."""
-    if not RECORDS.exists():
+def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
+    """Return all whole lines of a record file."""
+    if not path.exists():
         return []
-    lines = RECORDS.read_text().splitlines()
+    lines = path.read_text().splitlines()
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
@@ -253,21 +265,22 @@ def run(names: list[str], protocols: list[str], seeds: int, pavia: Path | None) 
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--seeds", type=int, default=10)
-    asked.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
-    asked.add_argument("--protocols", nargs="*", default=None)
-    asked.add_argument("--page-only", action="store_true")
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
+    parser.add_argument("--protocols", nargs="*", default=None)
+    parser.add_argument("--page-only", action="store_true")
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     chosen: Callable[[list[str]], list[str]] = partial(_chosen, options.protocols)
     if not options.page_only:
         run(["indian-pines"], chosen(list(PROTOCOLS)), options.seeds, None)
         if options.pavia:
             run(["pavia-crop"], chosen(PAVIA_PROTOCOLS), options.seeds, options.pavia)
+    from few_labels_choice import RECORDS as CHOICES
     from few_labels_page import write_page
 
-    write_page(read_records(), ROOT / "docs/results/few-labels.md")
+    write_page(read_records(), read_records(CHOICES), ROOT / "docs/results/few-labels.md")
 
 
 def _chosen(asked: list[str] | None, known: list[str]) -> list[str]:
