@@ -8,7 +8,7 @@ import numpy as np
 
 from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
-from polyad.experiments.paper_tables import COMPARED, NOISES
+from polyad.experiments.paper_tables import COMPARED, FAR, NOISES
 from polyad.experiments.records import Record
 from polyad.experiments.results import Results, Summary
 from polyad.experiments.tables import signed
@@ -34,6 +34,7 @@ def findings(results: Results, scene: str) -> list[Finding]:
         _band_offset(results, scene),
         _pixel_noise(results, scene),
         _overlap(results, scene),
+        _far(results, scene),
         _best_epoch(results, scene),
         _instead(results, scene),
     ]
@@ -276,6 +277,32 @@ def _overlap(results: Results, scene: str) -> Finding | None:
             "Accuracy on all test pixels and on those whose window overlaps no training window, "
             "last epoch, no noise. Two causes may be mixed in the difference, and we have not "
             "told them apart: windows seen before, and pixels farther from any label.",
+            *said,
+        ),
+    )
+
+
+def _far(results: Results, scene: str) -> Finding | None:
+    said = []
+    for n in results.samples(scene):
+        for sampling, words in FAR.items():
+            parts = []
+            for model, row in MODELS.items():
+                near, far = (
+                    results.scores(scene, model, n, "none", "oa", draw)
+                    for draw in ("random", sampling)
+                )
+                if min(len(near), len(far)) >= FEWEST:
+                    parts.append(f"{row.title} {np.mean(far):.1f} ({np.mean(near):.1f})")
+            if parts:
+                said.append(f"- {words}, {n} per class: {'; '.join(parts)}.")
+    if not said:
+        return None
+    return Finding(
+        "Other fields and blocks",
+        (
+            "The same models where no test pixel lies in a field, or a block, that was labelled; "
+            "in brackets the random draw of the paper. Overall accuracy, last epoch, no noise:",
             *said,
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -81,7 +82,9 @@ class Protocol:
         Pixels of a class that nobody was taught are not asked.
         """
         kind = SAMPLINGS[self.sampling]
-        drawn = kind(self.samples_per_class, self.window, self.border).split(labels, self.seed)
+        with warnings.catch_warnings():  # of classes too small for blocks: the table says so once
+            warnings.simplefilter("ignore", UserWarning)
+            drawn = kind(self.samples_per_class, self.window, self.border).split(labels, self.seed)
         trained, tested = drawn.classes_of(labels)
         return Split(drawn.train, drawn.test[np.isin(tested, trained)])
 
