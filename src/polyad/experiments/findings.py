@@ -37,6 +37,7 @@ def findings(results: Results, scene: str) -> list[Finding]:
         _far(results, scene),
         _best_epoch(results, scene),
         _instead(results, scene),
+        _time(results, scene),
     ]
     return [part for part in parts if part is not None]
 
@@ -357,3 +358,24 @@ def _instead(results: Results, scene: str) -> Finding | None:
         "What else a user might pick",
         ("Mean overall accuracy after the last epoch, no noise:", *said),
     )
+
+
+def _time(results: Results, scene: str) -> Finding | None:
+    mine = [r for r in results.all() if r.protocol.scene == scene and r.protocol.model in RANKS]
+    if not mine:
+        return None
+    hours = sum(sum(r.seconds.values()) for r in mine) / 3600
+    epochs = sum(r.protocol.epochs for r in mine)
+    text = [
+        f"The {len(mine)} Rank-R runs, {epochs:,} epochs in all, took {hours:.1f} hours of one "
+        "thread by the clock, evaluation and waiting for other programs included."
+    ]
+    for model, theirs in paper.PUBLISHED_EPOCH_SECONDS.items():
+        runs = results.runs(scene, model, 10)
+        if scene == "indian-pines" and len(runs) >= FEWEST:
+            ours = float(np.median([r.seconds["fit"] / r.protocol.epochs for r in runs]))
+            text.append(
+                f"- {MODELS[model].title}, 10 per class: {1000 * ours:.0f} ms an epoch, the median "
+                f"of {len(runs)} runs; the published code takes about {1000 * theirs:.0f} ms."
+            )
+    return Finding("How long it took", tuple(text))
