@@ -18,28 +18,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data import WINDOW, made_classifier
+from timing import CLEAR, interleave, resident
 
-from polyad import RankRClassifier
 from polyad.scene.mapping import map_scene
 from polyad.scene.patches import extract_patches
 from polyad.scene.readers import open_scene
 
-WINDOW, HIDDEN, CLASSES = 5, 75, 16
+CLASSES = 16
 WIDTH, BANDS = 2000, 200
 ROWS = {"200 MB": 250, "2 GB": 2500}  # of 2000 pixels of 200 bands of uint16
-
-
-def fitted(bands: int, rank: int = 1) -> RankRClassifier:
-    rng = np.random.default_rng(0)
-    X = rng.normal(2000, 500, (64, WINDOW, WINDOW, bands)).astype(np.float32)
-    y = np.arange(64) % CLASSES + 1
-    return RankRClassifier(rank, HIDDEN, epochs=2, random_state=0).fit(X, y)
 
 
 def indian_pines(rounds: int, rank: int) -> dict[str, float]:
     """Time the map against one matrix product over patches that were cut beforehand."""
     scene = open_scene("indian-pines").load()
-    model = fitted(scene.sizes["band"], rank)
+    model = made_classifier(scene.sizes["band"], CLASSES, rank)
     rows, cols = np.indices(scene.shape[:2]).reshape(2, -1)
     patches = extract_patches(scene, rows, cols, WINDOW).astype(np.float32)
     X = torch.from_numpy(model.scaler_.transform(patches)).flatten(1)  # (pixels, 5000)
@@ -54,33 +48,16 @@ def indian_pines(rounds: int, rank: int) -> dict[str, float]:
     def whole_scene() -> np.ndarray:
         return map_scene(model, scene).values.ravel() - 1
 
-    ways = {"patch GEMM, patches already cut": patch_gemm, "whole scene": whole_scene}
-    answers = {name: way() for name, way in ways.items()}  # warms up
-    seconds, worked = ({name: [] for name in ways} for _ in range(2))
-    for _ in range(rounds):
-        for name, way in ways.items():
-            begun, processor = time.perf_counter(), time.process_time()
-            way()
-            seconds[name].append(time.perf_counter() - begun)
-            worked[name].append(time.process_time() - processor)
-    found = {name: statistics.median(times) for name, times in seconds.items()}
-    faster, less = (
-        statistics.median(a / b for a, b in zip(*times.values(), strict=True))
-        for times in (seconds, worked)
-    )
-    slow, fast = answers.values()
-    return found | {
+    cut, whole = "patch GEMM, patches already cut", "whole scene"
+    ways = {cut: patch_gemm, whole: whole_scene}
+    by_clock = interleave(ways, rounds, clock=time.perf_counter)
+    by_processor = interleave(ways, rounds, clock=time.process_time)
+    return {name: times.median for name, times in by_clock.items()} | {
         "threads": torch.get_num_threads(),
-        "times faster": faster,
-        "times less processor time": less,
-        "pixels equal": float(np.mean(slow == fast)),
+        "times faster": by_clock[cut].over(by_clock[whole]).median,
+        "times less processor time": by_processor[cut].over(by_processor[whole]).median,
+        "pixels equal": float(np.mean(patch_gemm() == whole_scene())),
     }
-
-
-def resident(field: str) -> int:
-    """Return VmRSS or VmHWM of this process in bytes (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 def memory() -> dict[str, float]:
@@ -89,10 +66,10 @@ def memory() -> dict[str, float]:
     To be run in a process of its own. A small map first brings the libraries in.
     """
     scene = open_scene("indian-pines").load()
-    model = fitted(scene.sizes["band"])
+    model = made_classifier(scene.sizes["band"], CLASSES)
     map_scene(model, scene.isel(y=slice(0, 12), x=slice(0, 12)))
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # starts the high-water mark anew
+    CLEAR.write_text("5")  # starts the high-water mark anew
     map_scene(model, scene)
     grown = resident("VmHWM") - before
     return {"scene bytes": scene.nbytes, "times the scene": 1 + grown / scene.nbytes}
@@ -119,7 +96,7 @@ def map_large(path: str) -> dict[str, float]:
     """Map a scene on disk to a GeoTIFF; to be run in a process of its own."""
     from polyad.scene.mapping import map_file
 
-    scene, model = open_scene(path), fitted(BANDS)
+    scene, model = open_scene(path), made_classifier(BANDS, CLASSES)
     map_file(model, scene.isel(y=slice(0, 200)), Path(path).with_name("map.tif"))  # warms up
     begun, worked = time.perf_counter(), time.process_time()
     map_file(model, scene, Path(path).with_name("map.tif"))

@@ -139,12 +139,13 @@ def peak_bytes(way: Way) -> int | None:
         CLEAR.write_text("5")  # the high-water mark starts anew from what is resident now
     except OSError:
         return None
-    before = _status("VmRSS")
+    before = resident("VmRSS")
     way()
-    return max(_status("VmHWM") - before, 0)
+    return max(resident("VmHWM") - before, 0)
 
 
-def _status(name: str) -> int:
+def resident(name: str) -> int:
+    """Return VmRSS or VmHWM of this process in bytes (Linux)."""
     line = next(x for x in STATUS.read_text().splitlines() if x.startswith(name))
     return 1024 * int(line.split()[1])
 
