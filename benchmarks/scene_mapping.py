@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from data import WINDOW, made_classifier
-from timing import CLEAR, interleave, resident
+from timing import interleave, peak_bytes, resident
 
 from polyad.scene.mapping import map_scene
 from polyad.scene.patches import extract_patches
@@ -68,10 +68,7 @@ def memory() -> dict[str, float]:
     scene = open_scene("indian-pines").load()
     model = made_classifier(scene.sizes["band"], CLASSES)
     map_scene(model, scene.isel(y=slice(0, 12), x=slice(0, 12)))
-    before = resident("VmRSS")
-    CLEAR.write_text("5")  # starts the high-water mark anew
-    map_scene(model, scene)
-    grown = resident("VmHWM") - before
+    grown = peak_bytes(lambda: map_scene(model, scene)) or 0
     return {"scene bytes": scene.nbytes, "times the scene": 1 + grown / scene.nbytes}
 
 
