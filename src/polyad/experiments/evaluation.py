@@ -23,7 +23,7 @@ from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.patches import extract_patches, reflect_index
 
-STRIP_PIXELS = 24_000  # worked on at a time: bounds memory, and fits most of a scene into a cache
+STRIP_PIXELS = 6_000  # worked on at a time: what a strip needs stays in the cache
 
 
 def slide_rank_r(network: RankRNet, scene: Tensor, window: int) -> Tensor:
