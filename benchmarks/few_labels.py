@@ -14,9 +14,10 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -245,23 +246,28 @@ def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def run(names: list[str], protocols: list[str], seeds: int, pavia: Path | None) -> None:
-    """Run what has no record yet."""
-    done = {(r["scene"], r["protocol"], r["seed"]) for r in read_records()}
-    RECORDS.parent.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        bench: Bench | None = None
-        for seed in range(seeds):
-            for protocol in protocols:
-                if (name, protocol, seed) in done:
-                    continue
-                bench = bench or open_bench(name, pavia)
-                split = PROTOCOLS[protocol].split(bench.labels, seed)
-                head = {"scene": name, "protocol": protocol, "seed": seed}
-                lines = [json.dumps(head | r) for r in outcomes(bench, split, seed)]
-                with RECORDS.open("a") as file:  # one write: a killed run leaves whole splits
-                    file.write("\n".join(lines) + "\n")
-                print(name, protocol, seed, file=sys.stderr, flush=True)
+def run(
+    name: str,
+    protocols: list[str],
+    seeds: Iterable[int],
+    pavia: Path | None,
+    found: Callable[[Bench, Split, int], Iterable[dict[str, Any]]],
+    records: Path = RECORDS,
+) -> None:
+    """Append what is ``found`` of every split of a scene that has no record yet."""
+    done = {(r["scene"], r["protocol"], r["seed"]) for r in read_records(records)}
+    records.parent.mkdir(parents=True, exist_ok=True)
+    bench: Bench | None = None
+    for seed, protocol in product(seeds, protocols):
+        if (name, protocol, seed) in done:
+            continue
+        bench = bench or open_bench(name, pavia)
+        split = PROTOCOLS[protocol].split(bench.labels, seed)
+        head = {"scene": name, "protocol": protocol, "seed": seed}
+        lines = [json.dumps(head | row) + "\n" for row in found(bench, split, seed)]
+        with records.open("a") as file:  # one write: a killed run leaves whole splits
+            file.write("".join(lines))
+        print(name, protocol, seed, file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -274,9 +280,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     chosen: Callable[[list[str]], list[str]] = partial(_chosen, options.protocols)
     if not options.page_only:
-        run(["indian-pines"], chosen(list(PROTOCOLS)), options.seeds, None)
+        seeds = range(options.seeds)
+        run("indian-pines", chosen(list(PROTOCOLS)), seeds, None, outcomes)
         if options.pavia:
-            run(["pavia-crop"], chosen(PAVIA_PROTOCOLS), options.seeds, options.pavia)
+            run("pavia-crop", chosen(PAVIA_PROTOCOLS), seeds, options.pavia, outcomes)
     from few_labels_choice import RECORDS as CHOICES
     from few_labels_page import write_page
 

@@ -11,8 +11,6 @@ writes the page. The rules of choice read the folds only: `RULES` is all there i
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,15 +25,13 @@ from few_labels import (
     Bench,
     accuracy_of,
     network,
-    open_bench,
-    read_records,
+    run,
     smoothed,
 )
 from scipy.special import log_softmax
 
 from polyad.scene.patches import extract_patches
 from polyad.scene.presets import FOLDS, PRIOR_WEIGHTS, PULL, held_out_logits
-from polyad.scene.protocols import PROTOCOLS
 from polyad.scene.sampling import Split
 from polyad.scene.steps.calibration import deal_folds, fit_weights
 from polyad.scene.steps.propagation import combine
@@ -91,7 +87,7 @@ def without_walk(alone: Row, together: Row) -> bool:
 
 
 def outcome(bench: Bench, split: Split, seed: int) -> list[Row]:
-    """Return one row per candidate: what the folds say, and the accuracy of both goals' maps."""
+    """Return one record: of each candidate what the folds say, and the accuracy of both maps."""
     values = np.asarray(bench.labels.values).astype(np.int64)
     y = values[tuple(split.train.T)]
     classes, targets = np.unique(y, return_inverse=True)
@@ -122,7 +118,7 @@ def outcome(bench: Bench, split: Split, seed: int) -> list[Row]:
             judged = _held(logits, targets) | {"oa": accuracy_of(found, bench, split, y)}
             row[goal] = {name: round(value, 5) for name, value in judged.items()}
         rows.append(row)
-    return rows
+    return [{"rows": rows}]
 
 
 def _held(logits: Array, targets: Array) -> dict[str, float]:
@@ -137,21 +133,10 @@ def main() -> None:
     parser.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    done = {(r["scene"], r["protocol"], r["seed"]) for r in read_records(RECORDS)}
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     for name, protocols in SCENES.items():
-        if name == "pavia-crop" and options.pavia is None:
-            continue
-        bench: Bench | None = None
-        for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-            for protocol in protocols:
-                if (name, protocol, seed) in done:
-                    continue
-                bench = bench or open_bench(name, options.pavia)
-                rows = outcome(bench, PROTOCOLS[protocol].split(bench.labels, seed), seed)
-                line = {"scene": name, "protocol": protocol, "seed": seed, "rows": rows}
-                with RECORDS.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(name, protocol, seed, file=sys.stderr, flush=True)
+        if name != "pavia-crop" or options.pavia is not None:
+            run(name, protocols, seeds, options.pavia, outcome, RECORDS)
 
 
 if __name__ == "__main__":

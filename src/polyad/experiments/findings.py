@@ -10,7 +10,7 @@ from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper_tables import COMPARED, FAR, NOISES
 from polyad.experiments.records import Record
-from polyad.experiments.results import Results, Summary
+from polyad.experiments.results import Results, Summary, hours_of
 from polyad.experiments.tables import signed
 
 FEWEST = 3  # runs: of fewer nothing is said
@@ -364,11 +364,10 @@ def _time(results: Results, scene: str) -> Finding | None:
     mine = [r for r in results.all() if r.protocol.scene == scene and r.protocol.model in RANKS]
     if not mine:
         return None
-    hours = sum(sum(r.seconds.values()) for r in mine) / 3600
     epochs = sum(r.protocol.epochs for r in mine)
     text = [
-        f"The {len(mine)} Rank-R runs, {epochs:,} epochs in all, took {hours:.1f} hours of one "
-        "thread by the clock, evaluation and waiting for other programs included."
+        f"The {len(mine)} Rank-R runs, {epochs:,} epochs in all, took {hours_of(mine):.1f} hours "
+        "of one thread by the clock, evaluation and waiting for other programs included."
     ]
     for model, theirs in paper.PUBLISHED_EPOCH_SECONDS.items():
         runs = results.runs(scene, model, 10)

@@ -156,7 +156,12 @@ class Results:
 
     def hours(self) -> float:
         """Return how long all runs took together, in hours by the clock."""
-        return sum(sum(r.seconds.values()) for r in self.all()) / 3600
+        return hours_of(self.all())
+
+
+def hours_of(records: Iterable[Record]) -> float:
+    """Return how long these runs took together, in hours by the clock."""
+    return sum(sum(r.seconds.values()) for r in records) / 3600
 
 
 def _natural(name: str) -> tuple[bool, str]:
