@@ -106,6 +106,16 @@ def test_means_in_the_csv_are_those_of_the_records(out):
     assert rows[1][3] == "3"
 
 
+def test_models_that_the_paper_does_not_have_are_further_rows(out):
+    rows = list(csv.reader(io.StringIO((out / "tables/table-1-none-5.csv").read_text())))
+    names = [row[0] for row in rows]
+    assert names[-1] == "SVM, spectrum"
+    assert names.count("CNN, 3 epochs") == 1
+    assert not any("Dense" in name for name in names)  # not run
+    values = Results(RecordStore(out / "records").load()).accuracies(TINY, "svm-spectrum", 5)
+    assert float(rows[-1][1]) == pytest.approx(np.mean(values), abs=1e-2)
+
+
 def test_table_three_shows_path_holm_and_effect(out):
     results = Results(RecordStore(out / "records").load())
     table = significance_table(results, TINY, "none", 3, [5])

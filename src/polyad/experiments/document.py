@@ -51,6 +51,8 @@ HOW = (
     "dense network); each record says when.",
 )
 
+_AGAINST = " sd: the paper's standard deviations."
+
 
 @dataclass(frozen=True)
 class Document:
@@ -114,7 +116,7 @@ def make_document(
                     noise=noise,
                     samples=n,
                     missing=missing,
-                    note="Overall accuracy in %. sd: the paper's standard deviations.",
+                    note="Overall accuracy in %." + _AGAINST * (n == 10),
                     runs=runs,
                 )
             )
@@ -169,7 +171,7 @@ def coverage_table(
 
 
 def _accuracy_title(noise: str, samples: int) -> str:
-    extra = "" if samples == 10 else f" ({samples} samples per class: not in the paper as a table)"
+    extra = "" if samples == 10 else " (the paper has no such table)"
     if noise == "none":
         return f"Table 1: no noise, {samples} samples per class{extra}"
     source = {"pixel": "the paper's text", "band-offset": "the paper's code"}[noise]

@@ -32,24 +32,33 @@ def accuracy_table(
     samples: int,
     missing: Mapping[str, str],
     note: str = "",
-    models: Sequence[str] = COMPARED,
     runs: int = paper.RUNS,
 ) -> Table:
     """Return accuracies after 50 epochs and after the last, as the paper's Tables 1 and 4.
 
-    ``missing`` has the scenes that were not on the machine; their cells say so.
+    Models that the paper does not have are further rows, where they were run. ``missing`` has the
+    scenes that were not on the machine; their cells say so.
     """
     last = _last_epoch(results, scenes, samples, noise)
+    further = [
+        model
+        for model in MODELS
+        if model not in COMPARED
+        and any(results.runs(scene, model, samples, noise) for scene in scenes)
+    ]
     rows: list[tuple[str | Cell, ...]] = []
     for epoch in sorted({min(50, last), last}):
-        for model in models:
+        for model in (*COMPARED, *further):
+            iterative = MODELS[model].iterative
+            if not iterative and epoch < last:
+                continue
             cells = []
             for scene in scenes:
                 values = results.accuracies(scene, model, samples, noise, epoch)
                 theirs = paper.reported(scene, model, samples, noise, epoch)
                 absent = "scene not there" if scene in missing else "not run"
                 cells.append(Cell(Summary.of(values), theirs, absent, runs))
-            rows.append((f"{MODELS[model].title}, {epoch} epochs", *cells))
+            rows.append((MODELS[model].title + f", {epoch} epochs" * iterative, *cells))
     return Table(name, title, ("", *map(scene_title, scenes)), tuple(rows), note)
 
 
