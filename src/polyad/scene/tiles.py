@@ -100,11 +100,6 @@ class Block(NamedTuple):
     rows: npt.NDArray[np.intp]  # (height + 2 halo,)
     cols: npt.NDArray[np.intp]  # (width + 2 halo,)
 
-    @classmethod
-    def of(cls, padded: npt.NDArray[Any]) -> Block:
-        """Return the block of a tile whose halo is in the array already."""
-        return cls(padded, np.arange(len(padded)), np.arange(padded.shape[1]))
-
     def cut(self, rows: slice, cols: slice) -> Mosaic:
         """Return a part of the tile with its halo; nothing but what is reflected is copied."""
         y, x = self.rows[rows], self.cols[cols]
@@ -186,8 +181,3 @@ def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
     y, x = (slice(int(index.min()), int(index.max()) + 1) for index in wanted)
     values = np.asarray(scene.isel(y=y, x=x).values)
     return Block(values, wanted[0] - y.start, wanted[1] - x.start)
-
-
-def read_tile(scene: xr.DataArray, tile: Tile, halo: int) -> npt.NDArray[Any]:
-    """Read a tile with its halo in one array, ``(height + 2 halo, width + 2 halo, bands)``."""
-    return read_block(scene, tile, halo).cut(slice(None), slice(None)).whole()
