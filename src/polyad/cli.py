@@ -8,12 +8,13 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from polyad.errors import PolyadError
 
@@ -308,20 +309,49 @@ def scenes(as_json: AsJson = False) -> None:
     _say({"scenes": rows}, as_json, "\n".join(lines))
 
 
-@app.command(epilog="Example:  polyad reproduce --quick --jobs 2")
+def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
+    """Give each further value of an option in ``names`` an option of its own.
+
+    Examples
+    --------
+    >>> repeat_options(["--model", "rank-1", "cnn", "--jobs", "2"], {"--model"})
+    ['--model', 'rank-1', '--model', 'cnn', '--jobs', '2']
+    """
+    out: list[str] = []
+    option, has_value = "", False
+    for argument in arguments:
+        if argument.startswith("-"):
+            option, equals, _ = argument.partition("=")
+            has_value = bool(equals)
+        else:
+            out += [option] * (has_value and option in names)
+            has_value = True
+        out.append(argument)
+    return out
+
+
+class _Lists(TyperCommand):
+    """A command without arguments, whose options take one value or several."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        names = {name for option in self.params for name in option.opts if option.multiple}
+        return super().parse_args(ctx, repeat_options(args, names))
+
+
+@app.command(cls=_Lists, epilog="Example:  polyad reproduce --model rank-1 cnn --runs 3 --jobs 2")
 def reproduce(
-    scene: Annotated[list[str] | None, typer.Option(help="Scene; may be given often.")] = None,
+    scene: Annotated[list[str] | None, typer.Option(help="One or more scenes.")] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="rank-1 to rank-5, cnn, dense, svm-...; often.")
+        list[str] | None, typer.Option(help="One or more of rank-1 to rank-5, cnn, dense, svm-...")
     ] = None,
     samples_per_class: Annotated[
-        list[int] | None, typer.Option(help="Training pixels of each class; often.")
+        list[int] | None, typer.Option(help="Training pixels of each class; one or more numbers.")
     ] = None,
     noise: Annotated[
-        list[str] | None, typer.Option(help="none, pixel or band-offset; often.")
+        list[str] | None, typer.Option(help="One or more of none, pixel, band-offset.")
     ] = None,
     protocol: Annotated[
-        list[str] | None, typer.Option(help="random, other-fields or blocks; often.")
+        list[str] | None, typer.Option(help="One or more of random, other-fields, blocks.")
     ] = None,
     runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 500,

@@ -25,6 +25,18 @@ def test_the_command_writes_the_report_and_says_where(tmp_path, capsys):
     assert (tmp_path / "report.html").exists()
 
 
+def test_an_option_takes_several_values_in_a_row_or_one_by_one(tmp_path, capsys):
+    asked = "--scene=standin-tiny --model rank-1 rank-2 --samples-per-class 5 10 --noise none"
+    asked += " --noise pixel --runs 1 --epochs 1 --jobs 1 --json"
+    assert call(["reproduce", *asked.split(), "--out", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["runs_done"] == 2 * 2 * 2
+
+
+def test_a_value_that_belongs_to_no_option_is_refused(tmp_path, capsys):
+    assert call([*TINY, "--runs", "1", "2", "--out", str(tmp_path)]) == 2
+    assert "unexpected extra argument" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

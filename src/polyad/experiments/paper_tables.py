@@ -203,8 +203,8 @@ def protocol_table(results: Results, scene: str, runs: int = paper.RUNS) -> Tabl
         "whose window shares no pixel with a training window. Other fields: all labels of a class "
         "lie in one field, its other fields are asked; classes with a single field are left out. "
         "Blocks: squares of 20 x 20 pixels train or test, no window in common; a class too small "
-        "to lie in both is not asked. Runs of the last two are added by --protocol other-fields "
-        "--protocol blocks."
+        "to lie in both is not asked. Runs of the last two are added by "
+        "--protocol other-fields blocks."
     )
     columns = ("", "random", "no overlap", *FAR.values())
     title = f"Every protocol side by side, {scene_title(scene)}"
