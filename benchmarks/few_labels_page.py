@@ -58,10 +58,10 @@ to 5, median (smallest to largest) of `fit_seconds` and `map_seconds`.
 
 | preset | fit, s | map, s |
 |---|---|---|
-| paper | 1.26 (1.15-1.36) | 0.016 (0.014-0.018) |
-| fast | 0.18 (0.14-0.19) | 0.015 (0.014-0.018) |
-| best, other-scenes | 0.45 (0.45-0.59) | 0.283 (0.228-0.635) |
-| best, this-scene | 1.43 (1.34-1.51) | 0.149 (0.144-0.158) |
+| paper | 1.07 (1.01-1.26) | 0.015 (0.015-0.028) |
+| fast | 0.17 (0.14-0.19) | 0.016 (0.015-0.016) |
+| best, other-scenes | 0.42 (0.38-0.46) | 0.228 (0.209-0.335) |
+| best, this-scene | 1.36 (1.30-1.44) | 0.160 (0.151-0.185) |
 
 In a process that did not train the model, the map of *this-scene* makes the scene's graph again,
 which takes 0.8 s more.
