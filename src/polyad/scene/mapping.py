@@ -23,6 +23,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import xarray as xr
 from scipy.special import softmax
 from tqdm import tqdm
@@ -40,9 +41,9 @@ from polyad.scene.tiles import Block, Mosaic, Tile, plan_tiles, read_block, tile
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
 
 Array = npt.NDArray[Any]
-# Of projected pixels computed at once: few enough to stay in the processor's caches, and enough
-# for the halo and the meetings of threads to weigh little.
-PIECE_BYTES = 3 * 2**21
+# Of projected pixels computed at once by each thread: few enough to stay in the processor's caches,
+# and enough for the halo and the meetings of threads to weigh little.
+PIECE_BYTES = 3 * 2**20
 PATCH_BYTES = 64 * 2**20
 
 
@@ -259,7 +260,8 @@ def block_classifier(
             "map_file, on one machine"
         )
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    scorer, halo, side = make_scorer(model), model.window // 2, piece_side(model)
+    scorer, halo = make_scorer(model), model.window // 2
+    side = piece_side(model, torch.get_num_threads())
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
     def classify(block: Block) -> tuple[Array, Array | None]:
@@ -349,17 +351,17 @@ def make_scorer(model: SceneModel) -> Scorer:
     return patch_scorer(model.estimator, model.window)
 
 
-def piece_side(model: SceneModel) -> int:
-    """Return the side of the pieces in which a tile is computed, at most.
+def piece_side(model: SceneModel, threads: int) -> int:
+    """Return the side of the pieces in which ``threads`` compute a tile, at most.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
+    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200), threads=2)
     140
     """
     terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
-    padded = math.isqrt(PIECE_BYTES // (4 * terms))
+    padded = math.isqrt(threads * PIECE_BYTES // (4 * terms))
     return min(max(padded - model.window + 1, 16), 256)
 
 
