@@ -357,7 +357,13 @@ def _instead(results: Results, scene: str) -> Finding | None:
             for model, mean in means.items()
         ]
         best = max(means, key=lambda model: means[model])
-        said.append(f"- {n} per class: {'; '.join(parts)}. Best: {MODELS[best].title}.")
+        line = f"- {n} per class: {'; '.join(parts)}. Best: {MODELS[best].title}."
+        epoch = max((r.protocol.epochs for r in results.runs(scene, "dense", n)), default=0)
+        if (test := results.compare(scene, "rank-1", "dense", n, "none", epoch)) is not None:
+            gain = signed(means["rank-1"] - means["dense"], 1)
+            line += f" Rank-1 against as many hidden units with dense weights: {gain} points"
+            line += f" (p = {test.p:.2g})."
+        said.append(line)
     if not said:
         return None
     return Finding(
