@@ -46,10 +46,10 @@ HOW = (
     "These trials looked at the test pixels of seeds 0 and 1, which are also among the ten runs, "
     "and are not kept as records. The choice resembles the paper, and is not the best CNN there "
     "is: at 500 epochs, 0.002 reached 60 % on the same two seeds, two points more.",
-    "The dense network has one hidden layer of 75 tanh units on the flattened patch, Xavier start and "
-    "Adam at 5e-4 in batches of 65; nothing was tried beside it. The support vector machines have an "
-    "RBF kernel, on standardised spectra of the pixel or means of the patch; C and gamma come from "
-    "cross-validation within the training pixels.",
+    "The dense network has one hidden layer of 75 tanh units on the flattened patch, Xavier start "
+    "and Adam at 5e-4 in batches of 65; nothing was tried beside it. The support vector machines "
+    "have an RBF kernel, on standardised spectra of the pixel or means of the patch; C and gamma "
+    "come from cross-validation within the training pixels.",
 )
 
 _AGAINST = " sd: the paper's standard deviations."
