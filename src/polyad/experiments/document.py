@@ -52,8 +52,6 @@ HOW = (
     "come from cross-validation within the training pixels.",
 )
 
-_AGAINST = " sd: the paper's standard deviations."
-
 
 @dataclass(frozen=True)
 class Document:
@@ -117,7 +115,6 @@ def make_document(
                     noise=noise,
                     samples=n,
                     missing=missing,
-                    note="Overall accuracy in %." + _AGAINST * (n == 10),
                     runs=runs,
                 )
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
-from polyad.experiments.paper_tables import COMPARED, FAR, NOISES
+from polyad.experiments.paper_tables import COMPARED, FAR, FURTHER, NOISES
 from polyad.experiments.records import Record
 from polyad.experiments.results import Results, Summary, hours_of
 from polyad.experiments.tables import signed
@@ -341,7 +341,6 @@ def _best_epoch(results: Results, scene: str) -> Finding | None:
 
 
 def _instead(results: Results, scene: str) -> Finding | None:
-    others = tuple(model for model in MODELS if model not in COMPARED)
     said = []
     for n in results.samples(scene):
         means = {
@@ -349,7 +348,7 @@ def _instead(results: Results, scene: str) -> Finding | None:
             for model in MODELS
             if (values := results.accuracies(scene, model, n))
         }
-        if not any(model in means for model in others):
+        if not any(model in means for model in FURTHER):
             continue
         counts = {model: len(results.runs(scene, model, n)) for model in means}
         parts = [
@@ -358,8 +357,7 @@ def _instead(results: Results, scene: str) -> Finding | None:
         ]
         best = max(means, key=lambda model: means[model])
         line = f"- {n} per class: {'; '.join(parts)}. Best: {MODELS[best].title}."
-        epoch = max((r.protocol.epochs for r in results.runs(scene, "dense", n)), default=0)
-        if (test := results.compare(scene, "rank-1", "dense", n, "none", epoch)) is not None:
+        if (test := results.compare(scene, "rank-1", "dense", n)) is not None:
             gain = signed(means["rank-1"] - means["dense"], 1)
             line += f" Rank-1 against as many hidden units with dense weights: {gain} points"
             line += f" (p = {test.p:.2g})."

@@ -12,6 +12,7 @@ from polyad.experiments.tables import Cell, Table, signed
 from polyad.scene.known import KNOWN_SCENES
 
 COMPARED = (*RANKS, "cnn")
+FURTHER = tuple(model for model in MODELS if model not in COMPARED)  # not in the paper
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
 FAR = {"other-fields": "other fields", "blocks": "blocks"}  # protocols the paper does not have
 SHAPES = {name: (row.shape[2], len(row.class_names)) for name, row in KNOWN_SCENES.items()}
@@ -31,7 +32,6 @@ def accuracy_table(
     noise: str,
     samples: int,
     missing: Mapping[str, str],
-    note: str = "",
     runs: int = paper.RUNS,
 ) -> Table:
     """Return accuracies after 50 epochs and after the last, as the paper's Tables 1 and 4.
@@ -42,9 +42,8 @@ def accuracy_table(
     last = _last_epoch(results, scenes, samples, noise)
     further = [
         model
-        for model in MODELS
-        if model not in COMPARED
-        and any(results.runs(scene, model, samples, noise) for scene in scenes)
+        for model in FURTHER
+        if any(results.runs(scene, model, samples, noise) for scene in scenes)
     ]
     rows: list[tuple[str | Cell, ...]] = []
     for epoch in sorted({min(50, last), last}):
@@ -59,6 +58,9 @@ def accuracy_table(
                 absent = "scene not there" if scene in missing else "not run"
                 cells.append(Cell(Summary.of(values), theirs, absent, runs))
             rows.append((MODELS[model].title + f", {epoch} epochs" * iterative, *cells))
+    note = "Overall accuracy in %."
+    if any(isinstance(cell, Cell) and cell.paper for row in rows for cell in row):
+        note += " sd: the paper's standard deviations."
     return Table(name, title, ("", *map(scene_title, scenes)), tuple(rows), note)
 
 

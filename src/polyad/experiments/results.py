@@ -137,9 +137,15 @@ class Results:
         return [float(r.accuracies().max()) for r in runs if r.curve]
 
     def compare(
-        self, scene: str, first: str, second: str, samples: int, noise: str, epoch: int
+        self,
+        scene: str,
+        first: str,
+        second: str,
+        samples: int,
+        noise: str = "none",
+        epoch: int | None = None,
     ) -> Comparison | None:
-        """Compare two models of one cell; None with fewer than three runs of either."""
+        """Compare two models after ``epoch``, by default the last; None below three runs each."""
         a = self.accuracies(scene, first, samples, noise, epoch)
         b = self.accuracies(scene, second, samples, noise, epoch)
         return compare(a, b) if min(len(a), len(b)) >= 3 else None
