@@ -213,7 +213,8 @@ def iter_map(
     bar = tqdm(tiles, desc="mapping", unit="tile", disable=not progress)
     steps = active_steps(model, scene)
     if steps:
-        yield from _iter_refined(model, scene, steps, bar)
+        for part, ids, proba in _iter_refined(model, scene, steps, bar):
+            yield part, ids, proba if probabilities else None
         return
     classify = block_classifier(replace(model, recipe=None), scene.rio.nodata, probabilities)
     for part in bar:
