@@ -154,6 +154,7 @@ def map_command(
         Path | None,
         typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
     ] = None,
+    ending: Annotated[str, typer.Option(help="Kind of the maps in --out-dir.")] = ".tif",
     cluster: Cluster = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
@@ -182,6 +183,7 @@ def map_command(
             scene,
             out=out,
             out_dir=out_dir,
+            ending=ending,
             probabilities=probabilities,
             probability_dtype=probability_type,
             tile=tile,

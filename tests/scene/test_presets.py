@@ -9,7 +9,7 @@ import xarray as xr
 from polyad.errors import InputError, ModelFileError, SceneError
 from polyad.scene.classes import ClassInfo, with_classes
 from polyad.scene.evaluation import evaluate
-from polyad.scene.mapping import block_classifier, map_file, map_scene
+from polyad.scene.mapping import map_file, map_scene
 from polyad.scene.model import SceneModel
 from polyad.scene.presets import train_best
 from polyad.scene.training import train
@@ -150,8 +150,6 @@ def test_refusals(models):
         train(scene, labels, preset="best", estimator=models["fast"].estimator)
     with pytest.raises(SceneError, match="whole scene in memory"):
         train(scene, labels, preset="best", max_bytes=10_000)
-    with pytest.raises(InputError, match="look beyond a tile"):
-        block_classifier(models["this-scene"], None)
 
 
 def test_a_model_file_with_unknown_steps_is_refused(models, tmp_path):

@@ -68,6 +68,11 @@ def map_blocks(
     scene = scene.transpose("y", "x", "band")
     fitted = as_scene_model(model, scene, window)
     fitted.check(scene)
+    if fitted.recipe is not None and fitted.recipe.steps:
+        raise InputError(
+            "this model's maps take steps that look beyond a block of the scene; map it with "
+            "polyad.scene.mapping.map_file, or train it with preset='fast'"
+        )
     halo, pixels = fitted.window // 2, scene.data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
     depth = {axis: halo if scene.shape[axis] > halo else 0 for axis in (0, 1)}

@@ -7,7 +7,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ def map_cluster(
     out = Path(out)
     shares = None if probabilities is None else Path(probabilities)
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": shares}
+    options["on_workers"] = client is not None
     fitted, plan = plan_scene(model, source, out, **options)
     folder = out.with_name(out.name + TILES)
     job = _Job(fitted, [plan], folder, probability_dtype, max_bytes)
@@ -125,7 +126,8 @@ def map_scene(
     -------
     DataArray, dims ``(y, x)``
     """
-    fitted, plan = plan_scene(model, source, Path(), tile=tile, max_bytes=max_bytes)
+    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes}
+    fitted, plan = plan_scene(model, source, Path(), **options, on_workers=client is not None)
     work = TileWork(fitted, (plan.source,), False, max_bytes)
     parts = (Part(0, k, tile) for k, tile in enumerate(plan.tiles))
     found = blank_map(fitted, plan.scene)
@@ -176,10 +178,12 @@ def map_many(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
+    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes}
     plans, failures = [], {}
     for source, out in zip(found, outs, strict=True):
         try:
-            plans.append(plan_scene(model, source, out, tile=tile, max_bytes=max_bytes)[1])
+            plan = plan_scene(model, source, out, **options, on_workers=client is not None)[1]
+            plans.append(plan)
         except SceneError as error:
             failures[source] = str(error)
     if plans:
@@ -201,6 +205,7 @@ def map_on(
     *,
     out: str | os.PathLike[str],
     out_dir: str | os.PathLike[str] | None = None,
+    ending: str = ".tif",
     probabilities: str | os.PathLike[str] | None = None,
     probability_dtype: str = "float32",
     tile: int | None = None,
@@ -215,6 +220,8 @@ def map_on(
         See `polyad.distributed.cluster.open_cluster`.
     out_dir : path-like, optional
         If given, ``out`` is not used and each map is named after its scene.
+    ending : str, default=".tif"
+        Kind of the maps in ``out_dir``.
     model, sources, out, probabilities, probability_dtype, tile, max_bytes, progress
         See `map_cluster` and `map_many`.
 
@@ -228,19 +235,30 @@ def map_on(
         raise InputError(f"{len(sources)} scenes need a folder for their maps; add --out-dir maps")
     if out_dir is not None and probabilities is not None:
         raise InputError("--probabilities names one file; map the scenes one by one to have them")
+    if where is not None:
+        _check_tilewise(model, sources, max_bytes)
     with open_cluster(where) as client:
         started = time.perf_counter()
         if out_dir is None:
             options |= {"probabilities": probabilities, "probability_dtype": probability_dtype}
             maps = [map_cluster(model, sources[0], out, client=client, **options)]
         else:
-            maps = map_many(model, sources, out_dir, client=client, **options)
+            maps = map_many(model, sources, out_dir, client=client, ending=ending, **options)
         seconds = time.perf_counter() - started
     return {
         "maps": [str(found.path) for found in maps],
         "pixels": sum(found.pixels for found in maps),
         "map_seconds": round(seconds, 4),
     }
+
+
+def _check_tilewise(model: SceneModel, sources: Sequence[str], max_bytes: int | None) -> None:
+    """Refuse a map that workers cannot make tile by tile, before a cluster is started."""
+    if model.recipe is None or not model.recipe.steps:
+        return
+    for source in find_scenes(sources):
+        with suppress(SceneError):  # told when the scene is planned, with those of other scenes
+            plan_scene(model, source, Path(), max_bytes=max_bytes, on_workers=True)
 
 
 class _Job:
@@ -281,7 +299,11 @@ class _Job:
                     self._take(part, outcome)
             finally:
                 for scene in self.scenes.values():
+                    if not self.done:  # nothing to resume: nothing is left behind
+                        scene.discard()
                     scene.close()
+                if not self.done:
+                    ledger.remove()
             ledger.remove()
         return self.failures
 

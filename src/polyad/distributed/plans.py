@@ -19,6 +19,7 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.mapping import as_scene_model, scene_tiles
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.readers import open_scene, split_key
+from polyad.scene.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.tiles import Tile
 
 AnySource = str | os.PathLike[str] | xr.DataArray
@@ -77,8 +78,15 @@ def plan_scene(
     probabilities: Path | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
-    """Open a scene, see that the model fits it, and cut it into tiles."""
+    """Open a scene, see that the model fits it, and cut it into tiles.
+
+    Raises
+    ------
+    InputError
+        A step of the model needs the whole scene, and ``on_workers`` it would have single tiles.
+    """
     if isinstance(source, xr.DataArray):
         where: str | xr.DataArray = _lazy(source)
         scene = source
@@ -87,6 +95,12 @@ def plan_scene(
         scene = open_scene(where, max_bytes=max_bytes)
     fitted = as_scene_model(model, scene)
     fitted.check(scene)
+    if on_workers and needs_whole_scene(fitted, scene):
+        raise InputError(
+            "label propagation needs the whole scene, and a cluster's workers have one tile each; "
+            "map on one machine, without --cluster, or train with --goal other-scenes"
+        )
+    warn_of_other_scene(fitted, scene)
     tiles = scene_tiles(scene, tile)
     about = {
         "model": model_digest(fitted),

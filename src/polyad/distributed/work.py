@@ -6,7 +6,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ import torch
 import xarray as xr
 
 from polyad.errors import ClusterError, SceneError, SceneMismatch
-from polyad.scene.mapping import block_classifier
+from polyad.scene.mapping import tile_mapper
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import open_scene
-from polyad.scene.tiles import Block, Tile, read_block
+from polyad.scene.tiles import Tile
 
 Array = npt.NDArray[Any]
-Classify = Callable[[Block], tuple[Array, Array | None]]
+MapTile = Callable[[Tile], tuple[Array, Array | None]]
 
 OPEN_SCENES = 8  # kept open, headers and no pixels, by each worker
 
@@ -75,7 +75,9 @@ class TileWork:
         self._fresh()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if not k.startswith("_")}
+        kept = {k: v for k, v in vars(self).items() if not k.startswith("_")}
+        # Scene statistics serve steps that no worker does
+        return kept | {"model": replace(self.model, survey=None)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -85,13 +87,11 @@ class TileWork:
         self._checked = False
         self._scenes: dict[int, xr.DataArray] = {}
         self._lock = threading.Lock()
-        self._own = threading.local()  # a classifier keeps buffers: one for each thread
+        self._own = threading.local()  # a mapper keeps buffers: one for each thread
 
     def do(self, part: Part) -> tuple[Array, Array | None]:
         """Return ids ``(h, w)`` and, if wanted, probabilities ``(h, w, classes)`` of a tile."""
-        scene = self._scene(part.scene)
-        block = read_block(scene, part.tile, self.model.window // 2)
-        return self._classifier(scene.rio.nodata)(block)
+        return self._mapper(part.scene)(part.tile)
 
     def check_versions(self) -> None:
         """Refuse to mix the results of different versions in one map."""
@@ -133,14 +133,12 @@ class TileWork:
             )
         return scene
 
-    def _classifier(self, nodata: float | None) -> Classify:
-        kept: dict[float | None, Classify] | None = getattr(self._own, "classifiers", None)
-        if kept is None:
-            kept = self._own.classifiers = {}
-        key = None if nodata is None or np.isnan(nodata) else float(nodata)
-        if key not in kept:
-            kept[key] = block_classifier(self.model, key, self.probabilities)
-        return kept[key]
+    def _mapper(self, number: int) -> MapTile:
+        kept: tuple[int, MapTile] | None = getattr(self._own, "mapper", None)
+        if kept is None or kept[0] != number:  # tiles come scene after scene
+            kept = number, tile_mapper(self.model, self._scene(number), self.probabilities)
+            self._own.mapper = kept
+        return kept[1]
 
 
 def do_here(work: TileWork, part: Part) -> tuple[Array, Array | None]:

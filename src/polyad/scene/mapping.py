@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -35,7 +34,7 @@ from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
-from polyad.scene.refining import active_steps, refined
+from polyad.scene.refining import active_steps, refiner, warn_of_other_scene
 from polyad.scene.separable import Scorer, separable_scorer, standardization
 from polyad.scene.tiles import Block, Mosaic, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
@@ -208,37 +207,40 @@ def iter_map(
     proba : ndarray of float32, ``(h, w, classes)``, or None
     """
     model.check(scene)
-    halo = model.window // 2
+    warn_of_other_scene(model, scene)
+    map_tile = tile_mapper(model, scene, probabilities)
     tiles = scene_tiles(scene, tile) if tiles is None else tiles
-    bar = tqdm(tiles, desc="mapping", unit="tile", disable=not progress)
-    steps = active_steps(model, scene)
-    if steps:
-        for part, ids, proba in _iter_refined(model, scene, steps, bar):
-            yield part, ids, proba if probabilities else None
-        return
-    classify = block_classifier(replace(model, recipe=None), scene.rio.nodata, probabilities)
-    for part in bar:
-        yield part, *classify(read_block(scene, part, halo))
+    for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
+        yield part, *map_tile(part)
 
 
-def _iter_refined(
-    model: SceneModel,
-    scene: xr.DataArray,
-    steps: tuple[Mapping[str, Any], ...],
-    tiles: Iterable[Tile],
-) -> Iterator[tuple[Tile, Array, Array]]:
-    """Map by the network, then by the steps of the model's recipe."""
-    classify = block_classifier(replace(model, recipe=None), scene.rio.nodata, True)
+def tile_mapper(
+    model: SceneModel, scene: xr.DataArray, probabilities: bool = False
+) -> Callable[[Tile], tuple[Array, Array | None]]:
+    """Return the function that maps one tile of a scene, by the network and the model's steps.
+
+    It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
+    and what its steps learned of the whole scene: use one in each thread.
+    """
+    steps, halo = active_steps(model, scene), model.window // 2
+    classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
+    if not steps:
+        return lambda tile: classify(read_block(scene, tile, halo))
+
+    def network(tile: Tile) -> Array:
+        return np.asarray(classify(read_block(scene, tile, halo))[1])
+
+    refined = refiner(model, scene, steps, network)
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
 
-    def shares(part: Tile) -> Array:
-        found = classify(read_block(scene, part, model.window // 2))[1]
-        return np.empty(0) if found is None else found
-
-    for part, proba in refined(model, scene, steps, tiles, shares):
+    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
+        proba = refined(tile)
         blank = np.isnan(proba[..., 0])
         ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
-        yield part, np.where(blank, UNLABELLED, ids).astype(values.dtype), proba
+        ids[blank] = UNLABELLED
+        return ids, proba if probabilities else None
+
+    return map_tile
 
 
 def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
@@ -250,16 +252,11 @@ def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
 def block_classifier(
     model: SceneModel, nodata: float | None, probabilities: bool = False
 ) -> Callable[[Block], tuple[Array, Array | None]]:
-    """Return the function that classifies one tile, read with its halo.
+    """Return the function that classifies one tile, read with its halo, by the network alone.
 
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
     asked for, probabilities ``(h, w, classes)``. It keeps buffers: use one in each thread.
     """
-    if model.recipe is not None and model.recipe.steps:
-        raise InputError(
-            "this model's maps take steps that look beyond a tile; map it with map_scene or "
-            "map_file, on one machine"
-        )
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
     scorer, halo = make_scorer(model), model.window // 2
     side = piece_side(model, torch.get_num_threads())

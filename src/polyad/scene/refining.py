@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,71 +18,92 @@ from polyad.scene.steps.propagation import Propagation, combine
 from polyad.scene.tiles import Tile
 
 Array = npt.NDArray[Any]
-Shares = Callable[[Tile], Array]
-"""A tile to the network's probabilities ``(h, w, classes)``, NaN where there is no data."""
+Network = Callable[[Tile], Array]
+"""A tile to its probabilities ``(h, w, classes)``, NaN where there is no data."""
 
 
 def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, Any], ...]:
     """Return the steps that this scene's map takes.
 
-    Propagation starts from the training pixels: on any other scene it is left out, with a warning.
+    Label propagation starts from the training pixels: on any other scene it is left out.
     """
     steps = () if model.recipe is None else model.recipe.steps
-    if any(step["step"] == "propagate" for step in steps) and not model.learned_from(scene):
+    if _propagates(steps) and not model.learned_from(scene):
+        return tuple(step for step in steps if step["step"] != "propagate")
+    return steps
+
+
+def needs_whole_scene(model: SceneModel, scene: xr.DataArray) -> bool:
+    """Whether a tile of this scene's map depends on pixels all over the scene."""
+    return _propagates(active_steps(model, scene))
+
+
+def warn_of_other_scene(model: SceneModel, scene: xr.DataArray) -> None:
+    """Warn where steps of the model are left out because it was trained on another scene."""
+    steps = () if model.recipe is None else model.recipe.steps
+    if len(active_steps(model, scene)) < len(steps):
         warnings.warn(
             "this model was trained for the scene its labels lie in and is used on another one: "
             "the network works alone; train with goal='other-scenes' for maps of other scenes",
             stacklevel=3,
         )
-        return tuple(step for step in steps if step["step"] != "propagate")
-    return steps
 
 
-def refined(
+def refiner(
     model: SceneModel,
     scene: xr.DataArray,
     steps: tuple[Mapping[str, Any], ...],
-    tiles: Iterable[Tile],
-    shares: Shares,
-) -> Iterator[tuple[Tile, Array]]:
-    """Yield each tile with its refined probabilities ``(h, w, classes)``."""
+    network: Network,
+) -> Network:
+    """Return the function from a tile to its probabilities after ``steps``.
+
+    Steps that need the whole scene are done at the first call, and kept.
+    """
     local = [step for step in steps if step["step"] == "guided"]
-    whole = [step for step in steps if step["step"] == "propagate"]
-    if not whole:
-        for part in tiles:
-            yield part, _filtered(scene, local, part, shares)
-        return
-    everything = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
-    found = _filtered(scene, local, everything, shares)
-    for step in whole:
-        found = _propagated(model, scene, step, found)
-    for part in tiles:
-        yield part, found[part]
+    if not _propagates(steps):
+        return lambda tile: _filtered(scene, local, tile, network)
+    kept: list[Array] = []
+
+    def from_whole(tile: Tile) -> Array:
+        if not kept:
+            everything = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
+            proba = _filtered(scene, local, everything, network)
+            for step in steps:
+                if step["step"] == "propagate":
+                    proba = _propagated(model, scene, step, proba)
+            kept.append(proba)
+        return kept[0][tile]
+
+    return from_whole
+
+
+def _propagates(steps: Iterable[Mapping[str, Any]]) -> bool:
+    return any(step["step"] == "propagate" for step in steps)
 
 
 def _filtered(
-    scene: xr.DataArray, steps: list[Mapping[str, Any]], part: Tile, shares: Shares
+    scene: xr.DataArray, steps: list[Mapping[str, Any]], tile: Tile, network: Network
 ) -> Array:
     """Return the probabilities of a tile after its guided filters; their halo is read too."""
     halo = sum(2 * int(step["radius"]) for step in steps)
     if not steps:
-        return shares(part)
+        return network(tile)
     size = scene.sizes["y"], scene.sizes["x"]
     wide = Tile(
         *(
-            slice(max(p.start - halo, 0), min(p.stop + halo, n))
-            for p, n in zip(part, size, strict=True)
+            slice(max(side.start - halo, 0), min(side.stop + halo, n))
+            for side, n in zip(tile, size, strict=True)
         )
     )
-    found = shares(wide)
-    blank = np.isnan(found[..., 0])
+    proba = network(wide)
+    blank = np.isnan(proba[..., 0])
     cube = np.asarray(scene.isel(y=wide.rows, x=wide.cols).values, np.float32)
     for step in steps:
-        found = smooth(found, cube, blank, step)
+        proba = smooth(proba, cube, blank, step)
     rows, cols = (
-        slice(p.start - w.start, p.stop - w.start) for p, w in zip(part, wide, strict=True)
+        slice(side.start - w.start, side.stop - w.start) for side, w in zip(tile, wide, strict=True)
     )
-    return found[rows, cols]
+    return proba[rows, cols]
 
 
 def smooth(proba: Array, cube: Array, blank: Array, step: Mapping[str, Any]) -> Array:

@@ -1,0 +1,240 @@
+"""The matrix: every preset, goal, ending and way to a map gives the classes of `map_scene`.
+
+A cell that cannot is refused in one sentence before any work, and leaves nothing behind.
+"""
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+import rasterio
+from rasterio.transform import from_origin
+
+from polyad.cli import main
+from polyad.scene.labels import open_labels
+from polyad.scene.mapping import map_file, map_scene
+from polyad.scene.model import SceneModel
+from polyad.scene.readers import open_scene
+from polyad.scene.training import train
+from polyad.scene.writers import write_map
+
+HEIGHT, WIDTH, BANDS = 48, 40, 12
+PRESETS = {
+    "paper": {"preset": "paper"},
+    "fast": {"preset": "fast"},
+    "best, this-scene": {"preset": "best", "goal": "this-scene"},
+    "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
+}
+ENDINGS = (".tif", ".hdr", ".png", ".nc", ".npy")
+WHOLE_SCENE = "best, this-scene"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A georeferenced GeoTIFF of three fields with a corner of nodata, and a few labels."""
+    place = tmp_path_factory.mktemp("ways")
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    truth = ((y // 16 + x // 14) % 3 + 1).astype(np.uint8)
+    cube = rng.normal(0, 300, (4, BANDS))[truth] + rng.normal(1000, 120, (HEIGHT, WIDTH, BANDS))
+    cube[:5, -6:] = -9
+    profile = {
+        "driver": "GTiff", "height": HEIGHT, "width": WIDTH, "crs": "EPSG:32633",
+        "transform": from_origin(400000, 5800000, 3.7, 3.7),
+    }  # fmt: skip
+    with rasterio.open(
+        place / "scene.tif", "w", count=BANDS, dtype="int16", nodata=-9, **profile
+    ) as out:
+        out.write(np.moveaxis(cube, -1, 0).astype(np.int16))
+    labels = np.zeros_like(truth)
+    for value in (1, 2, 3):
+        rows, cols = np.nonzero((truth == value) & (cube[..., 0] > -9))
+        few = rng.choice(len(rows), 8, replace=False)
+        labels[rows[few], cols[few]] = value
+    with rasterio.open(place / "labels.tif", "w", count=1, dtype="uint8", nodata=0, **profile) as o:
+        o.write(labels, 1)
+    return place
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    """A model file for each preset and goal."""
+    scene = open_scene(folder / "scene.tif")
+    labels = open_labels(folder / "labels.tif", scene)
+    for name, options in PRESETS.items():
+        quick = {"epochs": 3} if name == "paper" else {}
+        model = train(scene, labels, window=3, hidden=6, **options, **quick)
+        model.save(folder / f"{name}.polyad")
+    return {name: folder / f"{name}.polyad" for name in PRESETS}
+
+
+@pytest.fixture(scope="module")
+def wanted(folder, models):
+    """Classes and probabilities of each model, from `map_scene`."""
+    scene = open_scene(folder / "scene.tif")
+    return {
+        name: map_scene(SceneModel.load(path), scene, probabilities=True)
+        for name, path in models.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    pytest.importorskip("distributed")
+    from polyad.distributed import open_cluster
+
+    with open_cluster("local:1") as client:
+        yield client.scheduler.address
+
+
+def by_command(model, scene, out, probabilities, scheduler):
+    run(model, scene, ["--out", out], probabilities)
+
+
+def by_map_file(model, scene, out, probabilities, scheduler):
+    map_file(SceneModel.load(model), open_scene(scene), out, probabilities=probabilities)
+
+
+def by_out_dir(model, scene, out, probabilities, scheduler):
+    maps = out.parent / "maps"
+    run(model, scene, ["--out-dir", maps, "--ending", out.suffix], probabilities)
+    for path in maps.glob("scene*"):
+        path.rename(out.parent / path.name.replace("scene", out.stem))
+    maps.rmdir()  # nothing else is in it
+
+
+def by_cluster(model, scene, out, probabilities, scheduler):
+    run(model, scene, ["--out", out, "--cluster", scheduler], probabilities)
+
+
+WAYS = {
+    "command": by_command,
+    "map_file": by_map_file,
+    "--out-dir": by_out_dir,
+    "--cluster": by_cluster,
+}
+# What is refused, and by which words.
+REFUSED = {
+    ("--cluster", WHOLE_SCENE): "label propagation needs the whole scene",
+    ("--out-dir", "probabilities"): "--probabilities names one file",
+}
+
+
+def run(model, scene, options, probabilities):
+    shares = [] if probabilities is None else ["--probabilities", probabilities]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, ["map", model, scene, *options, *shares])])
+    if ended.value.code:
+        raise Refused(ended.value.code)
+
+
+class Refused(Exception):
+    """The command ended with another exit code than 0."""
+
+
+def refusal(way, preset, probabilities):
+    kinds = [preset, "probabilities"] if probabilities else [preset]
+    return next((REFUSED[way, kind] for kind in kinds if (way, kind) in REFUSED), None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("probabilities", [False, True], ids=["ids", "probabilities"])
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
+    preset, ending, probabilities, way, folder, models, wanted, scheduler, tmp_path, capsys
+):
+    out, shares = tmp_path / f"map{ending}", tmp_path / "shares.tif" if probabilities else None
+    model, scene = models[preset], folder / "scene.tif"
+    sentence = refusal(way, preset, probabilities)
+    if sentence is not None:
+        with pytest.raises(Refused, match="2"):
+            WAYS[way](model, scene, out, shares, scheduler)
+        told = capsys.readouterr().err.strip()
+        assert sentence in told
+        assert "\n" not in told
+        assert not list(tmp_path.iterdir())
+        return
+    WAYS[way](model, scene, out, shares, scheduler)
+    class_map, proba = wanted[preset]
+    if ending == ".png":
+        write_map(tmp_path / "same.png", class_map)
+        assert out.read_bytes() == (tmp_path / "same.png").read_bytes()
+    else:
+        read = open_labels(out).values
+        np.testing.assert_array_equal(read, class_map.values)
+    assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == set()  # no tiles are left
+    if shares is not None:
+        with rasterio.open(shares) as found:
+            np.testing.assert_allclose(
+                np.moveaxis(found.read(), 0, -1), proba.values, atol=1e-6, equal_nan=True
+            )
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
+    pytest.importorskip("fastapi")
+    from polyad.app import Settings, prepare
+
+    quick = {"hidden": 6} | ({"epochs": 3} if preset == "paper" else {})
+    settings = Settings(window=3, parameters=quick, **PRESETS[preset])
+    page = prepare(
+        folder / "scene.tif", folder / "labels.tif", journal=tmp_path / "j.jsonl", settings=settings
+    ).start()
+    try:
+        with httpx.Client(base_url=page.url, timeout=60) as client:
+            for name in ("map.tif", "model.polyad"):
+                answer = client.get(f"/api/files/{name}", follow_redirects=True)
+                assert answer.status_code == 200, answer.text
+                (tmp_path / name).write_bytes(answer.content)
+    finally:
+        page.stop()
+    model = SceneModel.load(tmp_path / "model.polyad")
+    again = map_scene(model, open_scene(folder / "scene.tif"))
+    np.testing.assert_array_equal(open_labels(tmp_path / "map.tif").values, again.values)
+    assert model.recipe is None or model.recipe.preset == PRESETS[preset]["preset"]
+
+
+def test_a_refused_cluster_map_starts_no_cluster(folder, models, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(
+        "polyad.distributed.mapping.open_cluster", lambda where: pytest.fail("a cluster started")
+    )
+    with pytest.raises(Refused):
+        by_cluster(models[WHOLE_SCENE], folder / "scene.tif", tmp_path / "map.tif", None, "local")
+    assert "train with --goal other-scenes" in capsys.readouterr().err
+
+
+def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
+    folder, models, tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("polyad.distributed.work.tile_mapper", lambda *_: fail)
+    with pytest.raises(Refused):
+        by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", None, None)
+    assert [p.name for p in tmp_path.iterdir()] == ["maps"]
+    assert not list((tmp_path / "maps").iterdir())
+
+
+def test_a_model_for_one_scene_maps_others_by_its_network_with_a_warning(
+    folder, models, tmp_path, capsys
+):
+    with rasterio.open(folder / "scene.tif") as source:
+        pixels, profile = source.read(), source.profile
+    with rasterio.open(tmp_path / "other.tif", "w", **profile) as out:
+        out.write(pixels[:, ::-1])
+    model = models[WHOLE_SCENE]
+    with pytest.warns(UserWarning, match="used on another one"):
+        run(model, tmp_path / "other.tif", ["--out", tmp_path / "a.npy"], None)
+    with pytest.warns(UserWarning, match="used on another one"):
+        run(model, tmp_path / "other.tif", ["--out-dir", tmp_path, "--ending", ".npy"], None)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "other.npy"))
+
+
+def test_json_of_a_map_names_it(folder, models, tmp_path, capsys):
+    out = tmp_path / "map.npy"
+    run(models["fast"], folder / "scene.tif", ["--out", out, "--json"], None)
+    assert json.loads(capsys.readouterr().out)["map"] == str(out)
