@@ -17,15 +17,16 @@ ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
-LOW = {"errors", "atomic", "core", "fitting", "estimators"}
+LOW = {"errors", "atomic", "threads", "core", "fitting", "estimators"}
 LAYERS = {
     "errors": set(),
     "atomic": {"errors"},
+    "threads": {"errors"},
     "core": {"errors"},
     "fitting": {"errors", "core"},
-    "estimators": {"errors", "atomic", "core", "fitting"},
+    "estimators": {"errors", "atomic", "threads", "core", "fitting"},
     "baselines": LOW,
-    "scene": {"errors", "atomic", "core", "estimators"},
+    "scene": {"errors", "atomic", "threads", "core", "estimators"},
     "polyad": LOW | {"baselines", "scene"},
     "experiments": LOW | {"baselines", "scene", "polyad"},
     "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},

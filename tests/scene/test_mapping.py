@@ -124,7 +124,7 @@ def test_no_seam_is_seen_between_tiles(tile):
 def test_no_seam_is_seen_between_the_pieces_of_a_tile(pieces, monkeypatch):
     model, scene = rank_r((5, 5, BANDS)), scene_of(70, 40)
     wanted = map_scene(model, scene, probabilities=True)[1].values
-    monkeypatch.setattr("polyad.scene.mapping.piece_side", lambda model, threads: pieces)
+    monkeypatch.setattr("polyad.scene.mapping.piece_side", lambda model: pieces)
     found = map_scene(model, scene, probabilities=True)[1].values
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 

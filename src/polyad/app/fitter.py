@@ -45,6 +45,7 @@ from polyad.scene.presets import preset_parameters, survey_scene, train_best
 from polyad.scene.steps.recipe import check_preset
 from polyad.scene.steps.survey import Survey
 from polyad.scene.training import train
+from polyad.threads import limit_threads
 
 Array = npt.NDArray[Any]
 Publish = Callable[[str, dict[str, Any]], None]
@@ -228,12 +229,11 @@ class Fitter(threading.Thread):
         look = self._look_stopped if patient else self._look
         self._publish("progress", {"stage": stage, "share": 0.0, "labels": len(labels.labels)})
         started = time.perf_counter()
-        if torch.get_num_threads() != self._threads[stage]:
-            torch.set_num_threads(self._threads[stage])
-        model = self._fit(labels, stage, look)
-        fitted = time.perf_counter()
-        self.means, spectra = self._class_means(labels)
-        self._map(labels, model, stage, look, spectra, started, fitted)
+        with limit_threads(self._threads[stage]):
+            model = self._fit(labels, stage, look)
+            fitted = time.perf_counter()
+            self.means, spectra = self._class_means(labels)
+            self._map(labels, model, stage, look, spectra, started, fitted)
 
     def _fit(self, labels: Snapshot, stage: str, look: Callable[[], None]) -> SceneModel:
         settings, warm = self.settings, 0

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import xarray as xr
 
 from polyad.errors import ClusterError, SceneError, SceneMismatch
@@ -20,6 +19,7 @@ from polyad.scene.mapping import tile_mapper
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import open_scene
 from polyad.scene.tiles import Tile
+from polyad.threads import limit_threads
 
 Array = npt.NDArray[Any]
 MapTile = Callable[[Tile], tuple[Array, Array | None]]
@@ -148,7 +148,6 @@ def do_here(work: TileWork, part: Part) -> tuple[Array, Array | None]:
 
 def do_on_worker(work: TileWork, part: Part) -> tuple[Array, Array | None]:
     """Do one tile on a worker, with one torch thread for each thread of the worker."""
-    if torch.get_num_threads() != 1:  # torch keeps the number for each thread that runs it
-        torch.set_num_threads(1)
     work.check_versions()
-    return work.do(part)
+    with limit_threads(1):
+        return work.do(part)

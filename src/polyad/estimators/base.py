@@ -40,6 +40,7 @@ from polyad.fitting.epochs import History, OnEpoch, Stopping
 from polyad.fitting.joint import joint
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
+from polyad.threads import limit_threads, threads_for
 
 Array = npt.NDArray[Any]
 Auto = Literal["auto"]
@@ -152,6 +153,18 @@ class RankREstimator(BaseEstimator):
         X, y, weight = self._check_data(X, y, sample_weight, reset=True)
         generator = self._generator()
         target, weight = self._encode(y, weight)
+        with limit_threads(self._threads(X)):
+            return self._fit_checked(X, y, target, weight, generator, on_epoch)
+
+    def _fit_checked(
+        self,
+        X: Array,
+        y: Array,
+        target: Array,
+        weight: Array,
+        generator: torch.Generator,
+        on_epoch: Any,
+    ) -> Self:
         self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
         axes = self._axes(problem)
@@ -180,12 +193,13 @@ class RankREstimator(BaseEstimator):
             self.history_ = History()
         if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
             self._resume, self._state = self._generator(), None
-        problem = self._problem(X, *self._encode(y, weight))
-        if first:
-            self.network_ = self._network(problem, self._resume)
-        self.network_, history, self._state = self._solve(
-            self.network_, problem, None, 1, self._resume, self._state, None
-        )
+        with limit_threads(self._threads(X)):
+            problem = self._problem(X, *self._encode(y, weight))
+            if first:
+                self.network_ = self._network(problem, self._resume)
+            self.network_, history, self._state = self._solve(
+                self.network_, problem, None, 1, self._resume, self._state, None
+            )
         for name, values in vars(self.history_).items():
             values.extend(getattr(history, name))
         self.n_iter_ = len(self.history_)
@@ -226,6 +240,12 @@ class RankREstimator(BaseEstimator):
             **watch,
         )
         return fit.network, fit.history, fit.state
+
+    def _threads(self, X: Array) -> int:
+        """Return how many threads share an operation of a fit: the product with a batch."""
+        auto = len(X) if len(X) <= FULL_BATCH_UP_TO else MINIBATCH
+        batch = self._batch(PAPER_BATCH if self.solver == "alternating" else auto) or len(X)
+        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden * self.rank)
 
     def _axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
@@ -308,7 +328,8 @@ class RankREstimator(BaseEstimator):
         size = max(1, CHUNK_BYTES // max(1, X[0].nbytes))
         parameter = self.network_.output.weight
         parts = []
-        with torch.no_grad():
+        flops = 2.0 * min(size, len(X)) * X[0].size * parameter.shape[1]
+        with torch.no_grad(), limit_threads(threads_for(flops)):
             for start in range(0, len(X), size):
                 chunk = _tensor(self._standardized(X[start : start + size]))
                 parts.append(self.network_(chunk.to(parameter)).cpu().numpy())

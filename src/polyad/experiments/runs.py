@@ -5,14 +5,12 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 import joblib
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -27,6 +25,7 @@ from polyad.scene.noise import band_offset, pixel_noise
 from polyad.scene.patches import extract_patches
 from polyad.scene.sampling import Split, no_overlap
 from polyad.scene.scores import score
+from polyad.threads import limit_threads
 
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")
 ALSO_AT = 50  # the paper's tables have the 50th epoch beside the last
@@ -229,15 +228,5 @@ def _spread(protocols: Sequence[Protocol], jobs: int) -> Iterator[Outcome]:
 
 def run_in_one_thread(protocol: Protocol) -> Outcome:
     """Do one run with one torch thread, as it is done wherever runs are spread."""
-    with _one_thread():
+    with limit_threads(1):
         return run_one(protocol)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

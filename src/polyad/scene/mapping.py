@@ -22,7 +22,6 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import xarray as xr
 from scipy.special import softmax
 from tqdm import tqdm
@@ -38,10 +37,11 @@ from polyad.scene.refining import active_steps, refiner, warn_of_other_scene
 from polyad.scene.separable import Scorer, separable_scorer, standardization
 from polyad.scene.tiles import Block, Mosaic, Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
+from polyad.threads import run_parts
 
 Array = npt.NDArray[Any]
 # Of projected pixels computed at once by each thread: few enough to stay in the processor's caches,
-# and enough for the halo and the meetings of threads to weigh little.
+# and enough for the halo to weigh little.
 PIECE_BYTES = 3 * 2**20
 PATCH_BYTES = 64 * 2**20
 
@@ -255,11 +255,12 @@ def block_classifier(
     """Return the function that classifies one tile, read with its halo, by the network alone.
 
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
-    asked for, probabilities ``(h, w, classes)``. It keeps buffers: use one in each thread.
+    asked for, probabilities ``(h, w, classes)``. The pieces of a tile are shared out among as many
+    threads as torch has.
     """
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    scorer, halo = make_scorer(model), model.window // 2
-    side = piece_side(model, torch.get_num_threads())
+    halo, side = model.window // 2, piece_side(model)
+    spare: list[Scorer] = []  # they keep buffers: one for each thread, and for the next tile
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
     def classify(block: Block) -> tuple[Array, Array | None]:
@@ -267,7 +268,12 @@ def block_classifier(
         ids = np.empty(shape, values.dtype)
         shares = np.empty((*shape, len(values)), np.float32) if probabilities else None
         inner = slice(halo, -halo or None)
-        for piece in plan_tiles(shape, (equal_parts(shape[0], side), equal_parts(shape[1], side))):
+
+        def classify_piece(piece: Tile) -> None:
+            try:
+                scorer = spare.pop()
+            except IndexError:
+                scorer = make_scorer(model)
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols)
             scores = None if pixels.holds(nodata) else scorer(pixels)  # (classes, h, w)
@@ -285,6 +291,14 @@ def block_classifier(
                 ids[piece][blank] = UNLABELLED
                 if shares is not None:
                     shares[piece][blank] = np.nan
+            spare.append(scorer)
+
+        pieces = plan_tiles(shape, (equal_parts(shape[0], side), equal_parts(shape[1], side)))
+        if _may_share_out(model):
+            run_parts(classify_piece, pieces)
+        else:
+            for piece in pieces:
+                classify_piece(piece)
         return ids, shares
 
     return classify
@@ -312,6 +326,13 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
 def _is_separable(estimator: Any, window: int) -> bool:
     return isinstance(estimator, RankRClassifier) and (
         window == 1 or len(estimator.sample_shape_) > 1
+    )
+
+
+def _may_share_out(model: SceneModel) -> bool:
+    """Whether several threads may score at a time; of other classifiers that is not known."""
+    return _is_separable(model.estimator, model.window) and (
+        model.estimator.network_.output.weight.device.type == "cpu"
     )
 
 
@@ -349,17 +370,17 @@ def make_scorer(model: SceneModel) -> Scorer:
     return patch_scorer(model.estimator, model.window)
 
 
-def piece_side(model: SceneModel, threads: int) -> int:
-    """Return the side of the pieces in which ``threads`` compute a tile, at most.
+def piece_side(model: SceneModel) -> int:
+    """Return the side of the pieces in which a thread computes a tile, at most.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200), threads=2)
-    140
+    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
+    98
     """
     terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
-    padded = math.isqrt(threads * PIECE_BYTES // (4 * terms))
+    padded = math.isqrt(PIECE_BYTES // (4 * terms))
     return min(max(padded - model.window + 1, 16), 256)
 
 

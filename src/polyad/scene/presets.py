@@ -29,6 +29,7 @@ from polyad.scene.steps.propagation import Propagation
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.survey import Survey
 from polyad.scene.steps.whitening import NoiseWhitening
+from polyad.threads import limit_threads, threads_for
 
 Array = npt.NDArray[Any]
 
@@ -59,10 +60,11 @@ def survey_scene(
 ) -> Survey:
     """Learn the scene's noise and, for ``goal="this-scene"``, link its pixels."""
     cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
-    whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
-    if goal == "other-scenes":
-        return Survey(whitening, [])
-    z = whitening.transform(cube) * valid[..., None]
+    with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
+        whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
+        if goal == "other-scenes":
+            return Survey(whitening, [])
+        z = whitening.transform(cube) * valid[..., None]
     return Survey(whitening, Propagation().link_whitened(z, valid))
 
 

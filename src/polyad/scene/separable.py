@@ -68,22 +68,16 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
         nonlocal spectra, projected
         height, width, _ = pixels.shape
-        # Pixels in as many equal parts as there are threads: rows to spare hold anything
-        parts = torch.get_num_threads() if device.type == "cpu" else 1
-        count = -(-height * width // parts) * parts
+        count = height * width
         if len(spectra) < count:
             spectra, projected = shift.new_empty(count, features), shift.new_empty(count, terms)
-        centred = spectra[: height * width].view(height, width, features)
+        centred = spectra[:count].view(height, width, features)
         for part in pixels.parts:
             centre_into(centred[part.rows, part.cols], part.values, shift)
         if not sure and not math.isfinite(float(centred.sum())):
             return None
-        torch.bmm(
-            spectra[:count].view(parts, -1, features),
-            projection.expand(parts, -1, -1),
-            out=projected[:count].view(parts, -1, terms),
-        )
-        z = correlate(projected[: height * width].view(height, width, terms))  # (h, w, R * Q)
+        torch.mm(spectra[:count], projection, out=projected[:count])
+        z = correlate(projected[:count].view(height, width, terms))  # (h, w, R * Q)
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
         hidden = activation(z).reshape(-1, output.in_features)  # (h * w, Q)

@@ -17,10 +17,12 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from polyad.errors import InputError
+from polyad.threads import run_parts
 
 Array = npt.NDArray[Any]
 Links = Any  # a scipy sparse array; few versions of scipy agree on its type
 _CSR: Any = sparse.csr_array
+COLUMNS = 8  # classes that spread together; the same whatever the number of threads
 FLOOR = 1e-3  # share of a class that no walk came from; its logarithm stays finite
 
 
@@ -58,7 +60,7 @@ def link_pixels(
     points = np.concatenate([(flat - flat.mean(axis=0)) / spread, place], axis=1)
     length: Any
     other: Any
-    length, other = cKDTree(points).query(points, neighbours + 1, workers=-1)
+    length, other = cKDTree(points).query(points, neighbours + 1, workers=torch.get_num_threads())
     weight = np.exp(-np.square(length / np.maximum(length[:, -1:], 1e-12)))
     start = np.repeat(index, neighbours + 1)
     links = _CSR((weight.ravel(), (start, index[other.ravel()])), shape=(height * width,) * 2)
@@ -70,7 +72,10 @@ def link_pixels(
 
 
 def spread_labels(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:
-    """Let seeds ``(pixels, classes)`` walk; return what has come to each pixel."""
+    """Let seeds ``(pixels, classes)`` spread; return what has come to each pixel.
+
+    Classes spread independently of each other: a few at a time, shared out among threads.
+    """
     with warnings.catch_warnings():  # torch calls its sparse matrices beta; tests hold them here
         warnings.simplefilter("ignore", UserWarning)
         matrix = torch.sparse_csr_tensor(
@@ -80,11 +85,17 @@ def spread_labels(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 
             links.shape,
             dtype=torch.float32,
         )
-        start = torch.from_numpy(np.ascontiguousarray(seeds, np.float32))
+
+    def spread(columns: Array) -> Array:
+        start = torch.from_numpy(np.ascontiguousarray(seeds[:, columns], np.float32))
         found = start.clone()
         for _ in range(steps):
             found = torch.addmm(start, matrix, found, beta=1 - alpha, alpha=alpha)
-    return found.numpy()
+        return found.numpy()
+
+    classes = seeds.shape[1]
+    groups = np.array_split(np.arange(classes), -(-classes // COLUMNS))
+    return np.concatenate(run_parts(spread, groups), axis=1)
 
 
 def spread_labels_slow(links: Links, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:

@@ -1,0 +1,148 @@
+"""How many threads a piece of work deserves, and how they are kept apart.
+
+The threads of torch and of BLAS wait for each other at the end of every operation. On a busy
+machine one of them has to wait for a core, each time for a slice of the scheduler's, and an
+operation of microseconds takes milliseconds. So threads share an operation only if it is long;
+work that comes in independent parts is shared out by `run_parts`, whose threads never wait for each
+other; everything else is done by one thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from threadpoolctl import ThreadpoolController
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+# Of one operation, for each thread that shares it: some hundredths of a second. Measured on two
+# cores with two busy neighbours, see docs/benchmarks.md.
+LEAST_FLOPS = 2e9
+
+
+def threads_for(flops: float, available: int | None = None) -> int:
+    """Return how many threads may share one operation of this size.
+
+    Parameters
+    ----------
+    flops : float
+        Floating-point operations of the largest operation that is done over and over.
+    available : int, optional
+        At most so many; by default torch's number in this thread.
+
+    Examples
+    --------
+    >>> threads_for(1e8, available=8), threads_for(5e9, available=8), threads_for(1e12, available=8)
+    (1, 2, 8)
+    """
+    most = torch.get_num_threads() if available is None else available
+    return int(min(max(flops // LEAST_FLOPS, 1), most))
+
+
+@contextmanager
+def limit_threads(most: int) -> Iterator[None]:
+    """Let torch and BLAS use at most this many threads in the block.
+
+    Afterwards the numbers are what they were, in this thread and for new threads, also if several
+    threads are in such a block at a time. Until then a new thread takes over the limit.
+
+    Examples
+    --------
+    >>> before = torch.get_num_threads()
+    >>> with limit_threads(1):
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    own = _limits.enter(most)
+    try:
+        yield
+    finally:
+        _limits.leave(most, own)
+
+
+def run_parts(function: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Return ``[function(part) for part in parts]``, done by as many threads as torch has here.
+
+    Each part is done with one thread of torch and BLAS. ``function`` is called from several threads
+    at a time, so what it changes must be its own.
+
+    Examples
+    --------
+    >>> run_parts(abs, [-1, 2])
+    [1, 2]
+    """
+    parts = list(parts)
+    workers = min(torch.get_num_threads(), len(parts))
+    with limit_threads(1):
+        if workers < 2:
+            return [function(part) for part in parts]
+        with ThreadPoolExecutor(workers, "polyad", initializer=_limits.adopt) as pool:
+            return list(pool.map(function, parts))
+
+
+class _Limits:
+    """The blocks of `limit_threads` that are under way in this process.
+
+    Torch keeps its number for each thread, and one for threads to come; a BLAS has one number for
+    all. Whoever comes first remembers the numbers, whoever goes last puts them back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside: list[int] = []
+        self._usual = 1
+        self._blas: list[tuple[Any, int]] = []
+        self._thread = threading.local()
+
+    def enter(self, most: int) -> int:
+        """Set the limit; return this thread's own number of threads."""
+        with self._lock:
+            own = torch.get_num_threads()
+            if not self._inside:
+                self._usual = own
+                self._blas = [(library, library.num_threads) for library in _blas_libraries()]
+            elif own < self._usual and not getattr(self._thread, "known", False):
+                own = self._usual  # a thread that was born in another one's block
+            self._inside.append(most)
+            self.adopt()
+            torch.set_num_threads(min(most, own))
+            self._limit_blas()
+            return own
+
+    def leave(self, most: int, own: int) -> None:
+        """Give this thread its number back."""
+        with self._lock:
+            self._inside.remove(most)
+            torch.set_num_threads(own)
+            self._limit_blas()
+
+    def adopt(self) -> None:
+        """Take this thread's number, now or after the block, for its own."""
+        self._thread.known = True
+
+    def _limit_blas(self) -> None:
+        for library, usual in self._blas:
+            library.set_num_threads(min([usual, *self._inside]))
+
+
+_limits = _Limits()
+
+
+def _blas_libraries() -> list[Any]:
+    # scipy and scikit-learn bring a BLAS of their own when they are imported
+    return _find_blas("scipy.linalg" in sys.modules, "sklearn" in sys.modules)
+
+
+@lru_cache(maxsize=4)
+def _find_blas(*_: bool) -> list[Any]:
+    return ThreadpoolController().select(user_api="blas").lib_controllers

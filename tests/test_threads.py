@@ -1,0 +1,139 @@
+"""Threads are limited where they would wait for each other, and the caller's numbers come back."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import ThreadpoolController
+
+from polyad import RankRClassifier
+from polyad.scene.mapping import map_scene
+from polyad.scene.readers import scene_from_array
+from polyad.threads import limit_threads, run_parts, threads_for
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    """Three threads of torch for the test, whatever the machine and its environment say."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    assert torch.get_num_threads() == 3
+    assert in_new_thread(torch.get_num_threads) == 3
+    torch.set_num_threads(before)
+
+
+def in_new_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def blas_threads():
+    return [lib["num_threads"] for lib in ThreadpoolController().select(user_api="blas").info()]
+
+
+@pytest.mark.parametrize(("flops", "threads"), [(0, 1), (1e9, 1), (4e9, 2), (1e12, 3)])
+def test_long_operations_deserve_more_threads_up_to_what_torch_has(flops, threads):
+    assert threads_for(flops) == threads
+
+
+def test_a_limit_holds_for_torch_and_blas_and_ends_with_its_block():
+    before = blas_threads()
+    with limit_threads(2):
+        assert torch.get_num_threads() == 2
+        with limit_threads(1):
+            assert torch.get_num_threads() == 1
+            assert set(blas_threads()) == {1}
+        assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == 3
+    assert blas_threads() == before
+
+
+def test_a_limit_raises_nothing_above_what_the_caller_set():
+    with limit_threads(64):
+        assert torch.get_num_threads() == 3
+
+
+def test_a_limit_ends_when_its_block_fails():
+    with pytest.raises(KeyError), limit_threads(1):
+        raise KeyError
+    assert torch.get_num_threads() == 3
+
+
+def test_threads_born_inside_a_block_do_not_keep_its_limit():
+    first_is_in, second_is_in = threading.Event(), threading.Event()
+
+    def first():
+        with limit_threads(1):
+            first_is_in.set()
+            second_is_in.wait(10)
+
+    def second():
+        first_is_in.wait(10)
+        with limit_threads(1):
+            second_is_in.set()
+            one.join(10)  # leaves last
+        return torch.get_num_threads()
+
+    one = threading.Thread(target=first)
+    one.start()
+    assert in_new_thread(second) == 3
+
+
+def test_parts_are_done_side_by_side_with_one_thread_each():
+    together = threading.Barrier(3, timeout=10)  # breaks unless three threads come at a time
+
+    def part(number):
+        together.wait()
+        with limit_threads(1):  # as a fit inside a part has it
+            pass
+        return number, torch.get_num_threads()
+
+    assert run_parts(part, range(3)) == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_an_error_in_a_part_reaches_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        run_parts(lambda k: 1 / k, [1, 0, 2])
+
+
+def test_parts_are_done_in_the_callers_thread_where_there_is_one():
+    with limit_threads(1):
+        assert run_parts(lambda _: threading.get_ident(), [0, 1]) == [threading.get_ident()] * 2
+
+
+def small_problem():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2 + 1
+    return rng.normal(size=(40, 3, 3, 8)) + y[:, None, None, None], y
+
+
+def test_a_small_fit_runs_on_one_thread():
+    X, y = small_problem()
+    seen = set()
+    model = RankRClassifier(hidden=4, epochs=3, random_state=0)
+    model.fit(X, y, on_epoch=lambda *_: seen.add(torch.get_num_threads()))
+    assert seen == {1}
+
+
+def test_a_fit_of_long_operations_shares_them_among_threads(monkeypatch):
+    monkeypatch.setattr("polyad.threads.LEAST_FLOPS", 1000)
+    X, y = small_problem()
+    seen = set()
+    model = RankRClassifier(hidden=4, epochs=3, random_state=0)
+    model.fit(X, y, on_epoch=lambda *_: seen.add(torch.get_num_threads()))
+    assert seen == {3}
+
+
+def test_a_map_has_the_same_bits_on_any_number_of_threads():
+    X, y = small_problem()
+    model = RankRClassifier(hidden=75, epochs=3, random_state=0).fit(X, y)
+    scene = scene_from_array(np.random.default_rng(1).normal(size=(300, 210, 8)))
+    several = map_scene(model, scene, probabilities=True)[1]
+    with limit_threads(1):
+        one = map_scene(model, scene, probabilities=True)[1]
+    np.testing.assert_array_equal(several.values, one.values)
