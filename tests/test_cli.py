@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import scipy.io
 from affine import Affine
 from rasterio.warp import transform as reproject
 
 from polyad.cli import main
+from polyad.scene.classes import ClassInfo
+from polyad.scene.geotiff_map import MapWriter
 from polyad.scene.model import SceneModel
 
 HEIGHT, WIDTH, BANDS = 40, 50, 8
@@ -66,6 +69,14 @@ def write_tiff(path, values, crs="EPSG:32633", dtype="int16"):
         dtype=dtype, crs=crs, transform=grid,
     ) as out:  # fmt: skip
         out.write(bands.astype(dtype))
+
+
+def write_named(path, values, names):
+    """Write a class map as polyad does, with names for the ids from 1 on."""
+    classes = [ClassInfo(k, n, "#112233") for k, n in enumerate(names, start=1)]
+    grid = {"crs": "EPSG:32633", "transform": Affine(10, 0, CORNER[0], 0, -10, CORNER[1])}
+    with MapWriter(path, values.shape, classes, **grid) as out:
+        out.write((slice(None), slice(None)), values.astype(np.uint8))
 
 
 def write_geojson(path, crs="EPSG:4326"):
@@ -224,6 +235,82 @@ def test_evaluate_tells_everything_to_machines_and_files(place, tmp_path, capsys
         assert {"recall", "kappa"} <= {row["measure"] for row in csv.DictReader(file)}
 
 
+def renumbered(place, kind, folder):
+    """Write the truth with Corn 3, Soil 1, Water 2 in the asked kind of file."""
+    path, names = folder / f"turned.{kind}", ("soil", "Water ", "Corn")
+    turned = np.array([0, 3, 1, 2])[truth()]
+    if kind == "tif":
+        write_named(path, turned, names)
+    elif kind == "mat":
+        scipy.io.savemat(path, {"gt": turned})
+    elif kind == "csv":
+        lines = [f"{r},{c},{k},{names[k - 1]}" for (r, c), k in np.ndenumerate(turned)]
+        path.write_text("\n".join(["row,col,class,name", *lines]))
+    else:
+        shutil.copy(place / "labels.geojson", path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["tif", "csv", "geojson"])
+def test_evaluate_matches_classes_by_name_whatever_their_ids(place, tmp_path, capsys, kind):
+    labels = renumbered(place, kind, tmp_path)
+    model = place / "m.polyad"
+    if kind == "geojson":  # by name; the model's ids are those of another file
+        run("train", place / "bil.hdr", renumbered(place, "tif", tmp_path), "--out",
+            model := tmp_path / "m.polyad", "--samples-per-class", 30, *QUICK)  # fmt: skip
+    capsys.readouterr()
+    assert run("evaluate", model, place / "bil.hdr", labels, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["matched_by"], result["left_out"]) == ("name", [])
+    assert result["overall_accuracy"] > 0.9
+
+
+def test_evaluate_says_that_labels_without_names_are_matched_by_id(place, tmp_path, capsys):
+    scipy.io.savemat(tmp_path / "gt.mat", {"gt": truth()})
+    for labels in (place / "truth.tif", tmp_path / "gt.mat"):
+        page = tmp_path / "page.html"
+        arguments = ("evaluate", place / "m.polyad", place / "bil.hdr", labels)
+        run(*arguments, "--report", page)
+        out = capsys.readouterr().out
+        assert "matched by id" in out
+        assert "1 Corn, 2 Soil, 3 Water" in out
+        assert "matched by id" in page.read_text()
+        run(*arguments, "--json")
+        assert json.loads(capsys.readouterr().out)["matched_by"] == "id"
+
+
+def test_evaluate_counts_names_and_leaves_out_classes_the_model_never_saw(place, tmp_path, capsys):
+    new = truth()
+    new[:10] = 4
+    write_named(tmp_path / "new.tif", new, (*NAMES, "Lava"))
+    trained = np.array(SceneModel.load(place / "m.polyad").training["pixels"])
+    lost = 10 * WIDTH - int((trained[:, 0] < 10).sum())
+    arguments = ("evaluate", place / "m.polyad", place / "bil.hdr", tmp_path / "new.tif")
+    files = (tmp_path / "s.json", tmp_path / "s.csv")
+    for path in files:
+        assert run(*arguments, "--out", path, "--report", tmp_path / "page.html") == 0
+    assert f"Left out: {lost} pixels" in (out := capsys.readouterr().out)
+    assert f"4 Lava: {lost}" in out
+    assert run(*arguments, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["left_out"] == [{"id": 4, "name": "Lava", "pixels": lost}]
+    assert result["n_test"] + lost == HEIGHT * WIDTH - len(trained)
+    assert result["overall_accuracy"] > 0.9
+    assert [row["name"] for row in result["classes"]] == list(NAMES)
+    assert json.loads(files[0].read_text())["left_out"] == result["left_out"]
+    assert f"left_out,Lava,{lost}" in files[1].read_text()
+    assert f"4 Lava: {lost}" in (tmp_path / "page.html").read_text()
+
+
+def test_names_alone_are_never_compared_with_bare_ids(place, tmp_path, capsys):
+    model = tmp_path / "m.polyad"
+    run("train", place / "bil.hdr", place / "truth.tif", "--out", model, *QUICK,
+        "--samples-per-class", 20)  # fmt: skip
+    sentence = refused(capsys, "evaluate", model, place / "bil.hdr", place / "labels.csv")
+    assert "class 1, class 2, class 3" in sentence
+    assert "Corn" in sentence
+
+
 def test_labels_of_their_own_file_test_what_others_trained(place, tmp_path, capsys):
     west, east = truth(), truth()
     west[20:], east[:20] = 0, 0
@@ -294,7 +381,7 @@ def bad(place, tmp_path):
     write_tiff(tmp_path / "small.tif", truth()[:30], dtype="uint8")
     write_tiff(tmp_path / "utm32.tif", truth(), crs="EPSG:32632", dtype="uint8")
     write_tiff(tmp_path / "empty.tif", truth() * 0, dtype="uint8")
-    write_tiff(tmp_path / "more.tif", truth() + 1, dtype="uint8")
+    write_named(tmp_path / "other.tif", truth(), ("Lava", "Ice", "Sand"))
     lone = np.where(truth() == 3, 0, truth())
     lone[5, 5] = 3
     write_tiff(tmp_path / "lone.tif", lone, dtype="uint8")
@@ -347,7 +434,7 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*MAP[:4], "{bad}/map.jpg"), (".tif", ".jpg")),
         ((*MAP[:4], "{bad}/a-file/map.png"), ("a file of that name",)),
         ((*EVALUATE, "{bad}/empty.tif"), ("no pixel is labelled",)),
-        ((*EVALUATE, "{bad}/more.tif"), ("never learned", "'class 4'")),
+        ((*EVALUATE, "{bad}/other.tif"), ("none of the 1", "1 Lava", "1 Corn")),
         ((*EVALUATE, "{place}/truth.tif", "--out", "{bad}/s.txt"), (".json", ".txt")),
         ((*EVALUATE, "{place}/truth.tif", "--report", "{bad}/none/r.html"), ("no such folder",)),
         (("demo", "--out", "{bad}/a-file"), ("a-file",)),

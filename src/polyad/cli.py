@@ -108,7 +108,6 @@ def train(
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
-    started = time.perf_counter()
     model = train_model(
         cube,
         marks,
@@ -121,20 +120,22 @@ def train(
         verbose=int(_on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )
-    seconds = time.perf_counter() - started
     model.save(out)
+    seconds = model.training["seconds"]
     result = {
         "model": str(out),
         "n_train": len(model.training["pixels"]),
         "classes": [c.name for c in model.classes],
+        "labels": model.label_counts,
         "epochs": model.estimator.n_iter_,
-        "fit_seconds": round(seconds, 4),
+        "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
     }
     _say(
         result,
         as_json,
         _steps(result["steps"])
+        + f"labels: {_brief(result['labels'])}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",
     )
@@ -237,7 +238,7 @@ def evaluate(
         check_output(out, "file of scores")
     fitted = SceneModel.load(model)
     cube = open_scene(scene, max_bytes=max_bytes)
-    marks = open_labels(labels, cube, fitted.classes)
+    marks = open_labels(labels, cube)
     if report is None:
         found = examine(fitted, cube, marks, progress=_on_terminal())
     else:
@@ -454,6 +455,8 @@ def _steps(line: str | None) -> str:
 
 
 def _brief(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_brief(item)}" for name, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(_brief, value))
     return f"{value:,}" if isinstance(value, int) else "unknown" if value is None else str(value)

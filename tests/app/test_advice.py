@@ -129,3 +129,12 @@ def test_true_classes_that_the_model_does_not_know_are_not_scored(mapped):
     ids = map_scene(model, scene).values.astype(np.uint8)
     other = with_classes(truth, [ClassInfo(k, f"other {k}", "#000000") for k in (1, 2, 3)])
     assert score_against(other, ids, model) is None
+
+
+def test_a_truth_without_names_is_scored_by_id_and_says_so(mapped):
+    scene, truth, model = mapped
+    ids = map_scene(model, scene).values.astype(np.uint8)
+    wanted = score_against(truth, ids, model)
+    found = score_against(truth.drop_attrs(), ids, model)
+    assert (found["overall"], found["pixels"]) == (wanted["overall"], wanted["pixels"])
+    assert (found["matched_by"], found["classes"]) == ("id", "3 of 3 (by id)")

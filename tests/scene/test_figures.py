@@ -114,7 +114,7 @@ def test_comparison_names_every_class_and_panel() -> None:
     figure = comparison(make_scene(), make_labels(), make_labels(), map_title="Map of ten labels")
     found = texts(figure)
     assert {"False colour", "Ground truth", "Map of ten labels", "no class"} <= set(found)
-    assert {c.name for c in CLASSES} <= set(found)
+    assert {f"{c.value} {c.name}" for c in CLASSES} <= set(found)
 
 
 @pytest.mark.parametrize("shape", [(145, 145), (30, 200), (200, 30), (610, 340)])

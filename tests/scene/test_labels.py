@@ -217,15 +217,32 @@ def test_x_and_y_are_columns_and_rows_of_a_scene_without_georeference(tmp_path):
     assert labels.values.sum() == 2
 
 
-def test_class_names_are_numbered_alphabetically_or_by_the_given_classes(tmp_path):
+def test_class_names_are_numbered_alphabetically(tmp_path):
     path = text(tmp_path / "a.csv", "row,col,class\n0,0,oats\n0,1,corn\n\n1,1,oats\n")
-    assert names_of(open_labels(path, scene())) == {1: "corn", 2: "oats"}
-    given = [ClassInfo(7, "oats", "#000001"), ClassInfo(9, "corn", "#000002")]
-    labels = open_labels(path, scene(), given)
-    assert labels.values[:2, :2].tolist() == [[7, 9], [0, 7]]
-    assert list(class_table(labels)) == given
-    with pytest.raises(SceneError, match=r"line 2: unknown class 'oats'; wanted one of rye"):
-        open_labels(path, scene(), [ClassInfo(1, "rye", "#000000")])
+    labels = open_labels(path, scene())
+    assert names_of(labels) == {1: "corn", 2: "oats"}
+    assert labels.values[:2, :2].tolist() == [[2, 1], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("lon,lat", "lon,lat"),
+        ("Longitude,Latitude", "lon,lat"),
+        ("LONG,LAT", "lon,lat"),
+        ("Easting,Northing", "x,y"),
+        ("column,row", "col,row"),
+    ],
+)
+def test_columns_may_be_called_by_their_long_names(tmp_path, given, wanted):
+    x, y = _at(NORTH_UP, 2.5, 1.5)
+    if wanted == "lon,lat":
+        (x,), (y,) = transform_points(UTM, "EPSG:4326", [x], [y])
+    if wanted == "col,row":
+        x, y = 2, 1
+    path = text(tmp_path / "a.csv", f"{given},class\n{x!r},{y!r},3\n")
+    labels = open_labels(path, scene())
+    assert np.argwhere(labels.values).tolist() == [[1, 2]]
 
 
 def geojson(path, features, crs=None):
@@ -307,7 +324,7 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
         ),
         ("x,y,class\n0,0,2", "line 2: label '2' lies outside the scene"),
         ("lon,lat,class\n1e9,4,2", "outside the scene"),
-        ("0,1,2\n", r"first line must name the columns, wanted 'row,col,class' .* got '0,1,2'"),
+        ("0,1,2\n", r"first line must name the columns, wanted 'row,col,class', .* got '0,1,2'"),
         ("row,col\n0,1", "must name the columns"),
         ("row,col,class\n0,,2", "line 2: wanted numbers for row and col, got '0' and ''"),
         ("row,col,class\n0.5,1,2", r"whole numbers counted from 0, got 0.5 and 1; name map coord"),

@@ -18,7 +18,7 @@ from polyad.scene.scores import score
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
 CLASSES = (ClassInfo(1, HOSTILE, "#4477AA"), ClassInfo(2, "Oats", "#EE7733"))
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "source"}
 
 
 class Page(HTMLParser):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polyad.errors import InputError
-from polyad.scene.classes import UNLABELLED, ClassInfo, palette
+from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, palette
 
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
@@ -173,7 +173,8 @@ class Board:
         value = self._free()
         name = self._name(command.get("name"), value)
         used = {c.color.lower() for c in self.classes.values()}
-        spare = [c for c in palette(MAX_CLASSES + len(used)) if c.lower() not in used]
+        wishes = [class_color(value), *palette(MAX_CLASSES + len(used))]
+        spare = [c for c in wishes if c.lower() not in used]
         color = _color(command.get("color") or spare[0])
         return Change(classes={value: (None, ClassInfo(value, name, color))})
 

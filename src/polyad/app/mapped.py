@@ -10,7 +10,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.app.advice import margin_uncertainty, suggest
-from polyad.scene.classes import UNLABELLED, ClassInfo, class_table
+from polyad.scene.class_matching import in_model_ids
+from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.mapping import map_scene
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import extract_patches
@@ -145,20 +146,17 @@ def advise(unsure: list[Candidates], labelled: Array) -> list[list[float]]:
 def score_against(truth: xr.DataArray, mapped: Array, model: SceneModel) -> dict[str, Any] | None:
     """Score a map on the pixels of ``truth`` that were not labelled.
 
-    Classes are one if they have the same name. Only true classes that the model knows are scored;
-    ``classes`` tells how many those are.
+    Classes are matched by name, or by id where ``truth`` has no names. Only true classes that the
+    model knows are scored; ``classes`` tells how many those are.
 
     Returns
     -------
     dict or None
         None if there is nothing to score.
     """
-    ours = {c.name: c.value for c in model.classes}
-    table = class_table(truth)
-    renumber = np.zeros(65536, np.int64)
-    for info in table:
-        renumber[info.value] = ours.get(info.name, UNLABELLED)
-    wanted = renumber[truth.values]
+    renumbered, match = in_model_ids(truth, model.classes)
+    wanted = renumbered.values.astype(np.int64)
+    wanted[~np.isin(wanted, [c.value for c in model.classes])] = UNLABELLED
     train = np.asarray(model.training["pixels"], np.intp).reshape(-1, 2)
     wanted[tuple(train.T)] = UNLABELLED
     wanted[mapped == UNLABELLED] = UNLABELLED
@@ -171,14 +169,15 @@ def score_against(truth: xr.DataArray, mapped: Array, model: SceneModel) -> dict
         classes=model.classes,
         no_overlap=no_overlap(Split(train, test), mapped.shape, model.window),
     )
-    known = sum(c.name in ours for c in table)
     return {
         "overall": found.overall_accuracy,
         "average": found.average_accuracy,
         "no_overlap": found.overall_accuracy_no_overlap,
         "kappa": found.kappa if np.isfinite(found.kappa) else None,
         "pixels": found.n_test,
-        "classes": f"{known} of {len(table)}",
+        "classes": f"{len(match.ids)} of {len(match.ids) + len(match.unknown)}"
+        + (" (by id)" if match.by == "id" else ""),
+        "matched_by": match.by,
     }
 
 

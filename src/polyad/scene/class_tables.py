@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.classes import UNLABELLED, ClassInfo, palette
+from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, default_name
 
 Names = dict[int, str]
 Colors = dict[int, str]
@@ -35,13 +35,13 @@ def complete(values: NDArray[np.uint16], names: Names, colors: Colors) -> tuple[
     --------
     >>> complete(np.array([[0, 3]], dtype=np.uint16), {1: "Corn"}, {1: "#FFDD00"})
     (ClassInfo(value=1, name='Corn', color='#FFDD00'),
-     ClassInfo(value=3, name='class 3', color='#EE7733'))
+     ClassInfo(value=3, name='class 3', color='#117733'))
     """
     ids = sorted({int(v) for v in np.unique(values)} | set(names) - {UNLABELLED})
     ids = [v for v in ids if v != UNLABELLED]
-    spare = dict(zip(ids, palette(len(ids)), strict=True))
     return tuple(
-        ClassInfo(v, names.get(v, f"class {v}"), colors.get(v, spare[v]).upper()) for v in ids
+        ClassInfo(v, names.get(v, default_name(v)), colors.get(v, class_color(v)).upper())
+        for v in ids
     )
 
 

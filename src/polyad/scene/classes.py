@@ -31,8 +31,27 @@ class ClassInfo(NamedTuple):
     color: str
 
 
+def class_color(value: int) -> str:
+    """Return the colour of a class that brings none, as ``#rrggbb``: the id alone decides it.
+
+    So a class keeps its colour when another has no label. Ids 1 to 16 suit colour-blind readers.
+
+    Examples
+    --------
+    >>> class_color(1), class_color(5)
+    ('#4477AA', '#88CCEE')
+    """
+    if 1 <= value <= len(_PALETTE):
+        return _PALETTE[value - 1]
+    k = value - len(_PALETTE) - 1
+    golden = 0.618033988749895  # successive multiples of it are spread evenly round the hue circle
+    light = (0.35, 0.55, 0.75)[k % 3]
+    r, g, b = colorsys.hls_to_rgb((k * golden) % 1.0, light, 0.6)
+    return f"#{round(255 * r):02X}{round(255 * g):02X}{round(255 * b):02X}"
+
+
 def palette(n: int) -> list[str]:
-    """Return ``n`` distinct colours as ``#rrggbb``; the first sixteen suit colour-blind readers.
+    """Return the colours of classes 1 to ``n``, all distinct; see `class_color`.
 
     Examples
     --------
@@ -41,27 +60,42 @@ def palette(n: int) -> list[str]:
     >>> len(set(palette(40)))
     40
     """
-    colors = list(_PALETTE[:n])
-    golden = 0.618033988749895  # successive multiples of it are spread evenly round the hue circle
-    for k in range(n - len(colors)):
-        light = (0.35, 0.55, 0.75)[k % 3]
-        r, g, b = colorsys.hls_to_rgb((k * golden) % 1.0, light, 0.6)
-        colors.append(f"#{round(255 * r):02X}{round(255 * g):02X}{round(255 * b):02X}")
-    return colors
+    return [class_color(k) for k in range(1, n + 1)]
+
+
+def default_name(value: int) -> str:
+    """Return the name that is filled in for a class that has none."""
+    return f"class {value}"
+
+
+def has_own_name(info: ClassInfo) -> bool:
+    """Whether a class has a name of its own, not the one filled in for its id."""
+    return info.name != default_name(info.value)
+
+
+def class_key(info: ClassInfo) -> str:
+    """Return how a legend calls a class: by id and name.
+
+    Examples
+    --------
+    >>> class_key(ClassInfo(9, "Oats", "#882255")), class_key(ClassInfo(9, "class 9", "#882255"))
+    ('9 Oats', 'class 9')
+    """
+    return f"{info.value} {info.name}" if has_own_name(info) else info.name
 
 
 def class_table(raster: xr.DataArray) -> tuple[ClassInfo, ...]:
     """Return the classes of ``raster``, in the order of their ids.
 
-    Names and colours that the raster does not carry are filled in: ``class 3`` and a palette.
+    Names and colours that the raster does not carry are filled in from the ids, as ``class 3``.
     """
     attrs = raster.attrs
     if "class_values" in attrs:
         values = [int(v) for v in np.atleast_1d(attrs["class_values"])]
     else:
         values = [int(v) for v in np.unique(raster.values) if v != UNLABELLED]
-    names = list(np.atleast_1d(attrs.get("class_names", [f"class {v}" for v in values])))
-    colors = list(np.atleast_1d(attrs.get("class_colors", palette(len(values)))))
+    names = list(np.atleast_1d(attrs.get("class_names", [default_name(v) for v in values])))
+    colors = list(np.atleast_1d(attrs.get("class_colors", [class_color(v) for v in values])))
     rows = zip(values, names, colors, strict=True)
     return tuple(sorted(ClassInfo(v, str(n), str(c)) for v, n, c in rows))
 

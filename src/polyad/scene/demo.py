@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +59,12 @@ def run_demo(
         scene = open_scene(SCENE).load()
         labels = open_labels(SCENE, scene)
         bar.update()
-        started = time.perf_counter()
         options: dict[str, Any] = {"random_state": seed, "preset": preset, "goal": goal}
         model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
-        fit_seconds = time.perf_counter() - started
         bar.update()
         class_map = blank_map(model, scene)
         found = examine(model, scene, labels, whole=class_map.values)
-        result = found.to_dict() | {"fit_seconds": round(fit_seconds, 4), "seed": seed}
+        result = found.to_dict() | {"seed": seed}
         result["steps"] = None if model.recipe is None else model.recipe.line
         bar.update()
         model.save(out / "model.polyad")
@@ -79,7 +76,6 @@ def run_demo(
         page = report_page(
             model,
             scene,
-            labels,
             class_map,
             found,
             result,
@@ -101,5 +97,4 @@ def _asked(preset: str, goal: str) -> str:
 
 def _facts(result: dict[str, Any]) -> dict[str, str]:
     drawn = f"({SAMPLES_PER_CLASS} per class, or half of a smaller class)"
-    facts = {"Training pixels": f"{result['n_train']} {drawn}", "Seed": str(result["seed"])}
-    return facts | ({"Steps": result["steps"]} if result["steps"] else {})
+    return {"Training pixels": f"{result['n_train']} {drawn}", "Seed": str(result["seed"])}

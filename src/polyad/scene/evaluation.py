@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import SceneError, SceneMismatch
-from polyad.scene.classes import class_table
+from polyad.scene.class_matching import in_model_ids
+from polyad.scene.classes import class_key
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.mapping import iter_map, scene_tiles
 from polyad.scene.model import SceneModel
@@ -31,7 +32,9 @@ def evaluate(
 ) -> Scores:
     """Score a model on labelled pixels that it did not learn from.
 
-    Only the tiles that hold test pixels are mapped.
+    Only the tiles that hold test pixels are mapped. Classes are matched by name where model and
+    labels both have names, else by id; see `polyad.scene.class_matching`. Test pixels of classes
+    that the model does not know are left out and counted in `Scores.left_out`.
 
     Parameters
     ----------
@@ -73,17 +76,21 @@ class Examination:
     ----------
     scores : Scores
     split : Split
+        Without the test pixels of classes that the model does not know.
+    labels : DataArray
+        In the model's ids, names and colours; classes that it does not know follow its own.
     confidence : ndarray, ``(n_test,)``
         Probability of the class predicted.
     right : ndarray of bool, ``(n_test,)``
     fit_seconds : float or None
-        None for a model that does not know.
+        Of the whole training; None for a model that does not tell.
     map_seconds : float
         For the tiles that were mapped.
     """
 
     scores: Scores
     split: Split
+    labels: xr.DataArray
     confidence: Array
     right: Array
     n_train: int
@@ -113,20 +120,21 @@ def examine(
     model.check(scene)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
-    true = labels.values[tuple(split.test.T)]
-    _check_known(model, labels, true)
+    known, split, matched = known_pixels(model, labels, split)
+    true = known.values[tuple(split.test.T)]
     started = time.perf_counter()
     predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)
     seconds = time.perf_counter() - started
     apart = no_overlap(split, labels.shape, model.window)
-    history = getattr(model.estimator, "history_", None)
+    scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     return Examination(
-        score(true, predicted, proba, classes=model.classes, no_overlap=apart),
+        replace(scores, **matched),
         split,
+        known,
         proba.max(axis=1),
         predicted == true,
         len(model.training.get("pixels", [])),
-        None if history is None else sum(history.seconds),
+        model.fit_seconds,
         seconds,
     )
 
@@ -193,23 +201,49 @@ def score_map(
     labels: xr.DataArray,
     split: Split,
 ) -> Scores:
-    """Score a class map on the test pixels of ``split``."""
+    """Score a class map on the test pixels of ``split``; classes are matched as in `evaluate`."""
+    known, split, matched = known_pixels(model, labels, split)
     rows, cols = split.test.T
-    return score(
-        labels.values[rows, cols],
+    scores = score(
+        known.values[rows, cols],
         class_map.values[rows, cols],
         None if proba is None else proba.values[rows, cols],
         classes=model.classes,
         no_overlap=no_overlap(split, class_map.shape, model.window),
     )
+    return replace(scores, **matched)
 
 
-def _check_known(model: SceneModel, labels: xr.DataArray, true: Array) -> None:
-    known = {c.value for c in model.classes}
-    unknown = [c for c in class_table(labels) if c.value not in known and c.value in set(true)]
-    if unknown:
+def known_pixels(
+    model: SceneModel, labels: xr.DataArray, split: Split
+) -> tuple[xr.DataArray, Split, dict[str, Any]]:
+    """Return labels and split as the model knows them, and what `Scores` say about that.
+
+    Returns
+    -------
+    labels : DataArray
+        In the model's ids, names and colours.
+    split : Split
+        Without the test pixels of classes that the model does not know.
+    matched : dict
+        ``matched_by`` and ``left_out`` of the `Scores`.
+
+    Raises
+    ------
+    SceneMismatch
+        If the model knows none of the test pixels' classes.
+    """
+    renumbered, match = in_model_ids(labels, model.classes)
+    true = labels.values[tuple(split.test.T)]
+    strange = np.isin(true, [c.value for c in match.unknown])
+    if len(true) and strange.all():
+        theirs = ", ".join(class_key(c) for c in match.unknown if c.value in true)
+        ours = ", ".join(class_key(c) for c in model.classes)
         raise SceneMismatch(
-            f"the labels hold class {unknown[0].value} {unknown[0].name!r}, which the model never "
-            f"learned (it knows {', '.join(c.name for c in model.classes)}); set these labels to "
-            "0, or train on them too"
+            f"none of the {len(true)} test pixels is of a class that the model knows: matched by "
+            f"{match.by}, the labels hold {theirs}, the model knows {ours}; name or number the "
+            "labels' classes as the model's"
         )
+    left_out = tuple((c, n) for c in match.unknown if (n := int((true == c.value).sum())))
+    kept = Split(split.train, split.test[~strange])
+    return renumbered, kept, {"matched_by": match.by, "left_out": left_out}

@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.classes import UNLABELLED, ClassInfo, class_table
+from polyad.scene.classes import UNLABELLED, ClassInfo, class_key, class_table
 from polyad.scene.colour import BLANK, class_picture, colour_bands, false_colour
 from polyad.scene.readers import valid_pixels
 from polyad.scene.writers import georeference
 
 __all__ = [
+    "DARK",
+    "LIGHT",
+    "ClassSpectra",
+    "Theme",
+    "class_spectra",
     "comparison",
     "confusion_figure",
+    "draw_spectra",
     "false_colour",
     "map_figure",
     "reliability_figure",
@@ -33,19 +40,33 @@ __all__ = [
     "to_png",
 ]
 
-_INK = "#333333"
-_SOFT = "#888888"
-_ACCENT = "#4477AA"
+
+class Theme(NamedTuple):
+    """Colours of a chart: text, what is less important, axes, grid, lines in the background."""
+
+    ink: str
+    soft: str
+    axis: str
+    grid: str
+    faint: str
+    accent: str
+    dark: bool
+
+
+LIGHT = Theme("#333333", "#888888", "#BBBBBB", "#EEEEEE", "#E2E2E2", "#4477AA", dark=False)
+DARK = Theme("#D5DAE0", "#97A1AD", "#56606C", "#2C343D", "#3E4854", "#7DB8E8", dark=True)
+_INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points
 _LISTED_CLASSES = 40  # a legend has no more entries than this
 _SHOWN_PIXELS = 1500  # a picture shows no more rows or columns than this
 
 
-def to_png(figure: Figure, dpi: int = 150) -> bytes:
-    """Return ``figure`` as the bytes of a PNG file."""
+def to_png(figure: Figure, dpi: int = 150, transparent: bool = False) -> bytes:
+    """Return ``figure`` as the bytes of a PNG file; its paper is white unless ``transparent``."""
     buffer = io.BytesIO()
     FigureCanvasAgg(figure)
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": "polyad"})
+    about = {"Software": "polyad"}
+    figure.savefig(buffer, format="png", dpi=dpi, transparent=transparent, metadata=about)
     return buffer.getvalue()
 
 
@@ -122,6 +143,25 @@ def spectra_figure(scene: xr.DataArray, labels: xr.DataArray) -> Figure:
     labels : xarray.DataArray of int, dims (y, x)
         Class ids.
     """
+    return draw_spectra(class_spectra(scene, labels))
+
+
+class ClassSpectra(NamedTuple):
+    """Mean spectra of classes: what `draw_spectra` draws, in one theme or another.
+
+    ``means`` and ``spreads`` are ``(classes, bands)``, ``axis`` is ``(bands,)``, with NaN where
+    bands are left out.
+    """
+
+    classes: list[ClassInfo]
+    axis: npt.NDArray[Any]
+    means: npt.NDArray[Any]
+    spreads: npt.NDArray[Any]
+    name: str
+
+
+def class_spectra(scene: xr.DataArray, labels: xr.DataArray) -> ClassSpectra:
+    """Return the mean spectrum and standard deviation of each class that has labels."""
     present = set(np.unique(labels.values).tolist())
     classes = [c for c in class_table(labels) if c.value in present]
     if not classes:
@@ -129,22 +169,29 @@ def spectra_figure(scene: xr.DataArray, labels: xr.DataArray) -> Figure:
     axis, order, name = _spectral_axis(scene)
     means, spreads = _class_spectra(scene, labels, classes)  # (classes, bands) each
     means, spreads = _broken(axis, means[:, order]), _broken(axis, spreads[:, order])
-    axis = _broken(axis, axis)
+    return ClassSpectra(classes, _broken(axis, axis), means, spreads, name)
+
+
+def draw_spectra(spectra: ClassSpectra, theme: Theme = LIGHT) -> Figure:
+    """Draw one panel for each class; see `spectra_figure`."""
+    classes, axis, means, spreads, name = spectra
     columns = min(4, len(classes))
     rows = -(-len(classes) // columns)
     figure = Figure(figsize=(2.4 * columns + 0.8, 1.55 * rows + 0.7), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for k, (axes, info) in enumerate(zip(panels, classes, strict=False)):
-        axes.plot(axis, np.delete(means, k, axis=0).T, color="#E2E2E2", linewidth=0.6)
+        axes.plot(axis, np.delete(means, k, axis=0).T, color=theme.faint, linewidth=0.6)
+        color = _visible(info.color, theme)
         low, high = means[k] - spreads[k], means[k] + spreads[k]
-        axes.fill_between(axis, low, high, color=info.color, alpha=0.4, linewidth=0)
-        axes.plot(axis, means[k], color=info.color, linewidth=1.2)
-        axes.set_title(_shortened(info.name, 32), fontsize=_SMALL, color=_INK, loc="left", pad=3)
-        _plain(axes)
+        axes.fill_between(axis, low, high, color=color, alpha=0.4, linewidth=0)
+        axes.plot(axis, means[k], color=color, linewidth=1.2)
+        title = _shortened(class_key(info), 34)
+        axes.set_title(title, fontsize=_SMALL, color=theme.ink, loc="left", pad=3)
+        _plain(axes, theme)
     for axes in panels[len(classes) :]:
         axes.set_visible(False)
-    figure.supxlabel(name, fontsize=_NORMAL, color=_INK)
-    figure.supylabel("value (mean ± standard deviation)", fontsize=_NORMAL, color=_INK)
+    figure.supxlabel(name, fontsize=_NORMAL, color=theme.ink)
+    figure.supylabel("value (mean ± standard deviation)", fontsize=_NORMAL, color=theme.ink)
     return figure
 
 
@@ -190,7 +237,9 @@ def confusion_figure(confusion: npt.ArrayLike, names: Sequence[str]) -> Figure:
     return figure
 
 
-def reliability_figure(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10) -> Figure:
+def reliability_figure(
+    confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10, theme: Theme = LIGHT
+) -> Figure:
     """Draw how often the map is right against how sure it says it is.
 
     Parameters
@@ -201,6 +250,7 @@ def reliability_figure(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: in
         Whether that class is the true one.
     bins : int
         Equally wide bins of confidence.
+    theme : Theme
     """
     sure, hit = np.asarray(confidence, dtype=float), np.asarray(right, dtype=bool)
     if sure.shape != hit.shape or sure.ndim != 1 or not len(sure):
@@ -214,21 +264,23 @@ def reliability_figure(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: in
     figure = Figure(figsize=(4.6, 4.8), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
     upper.plot(
-        [0, 1], [0, 1], color=_SOFT, linestyle="--", linewidth=1, label="perfectly calibrated"
+        [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
     )
     upper.vlines(mean_sure, mean_sure, accuracy, color="#EE7733", alpha=0.6, linewidth=3,
                  label="gap")  # fmt: skip
-    upper.plot(mean_sure, accuracy, "-", color=_ACCENT, linewidth=1.2, label="this map")
+    upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
     weight = 12 + 150 * count[filled] / len(sure)  # a bin of few pixels says little
-    upper.scatter(mean_sure, accuracy, s=weight, color=_ACCENT, zorder=3, clip_on=False)
+    upper.scatter(mean_sure, accuracy, s=weight, color=theme.accent, zorder=3, clip_on=False)
     upper.set(ylim=(0, 1), xlim=(0, 1))
-    upper.set_ylabel("share that is right", fontsize=_NORMAL, color=_INK)
-    upper.legend(fontsize=_SMALL, frameon=False, loc="upper left")
-    lower.bar((np.arange(bins) + 0.5) / bins, count / len(sure), width=0.9 / bins, color=_ACCENT)
-    lower.set_ylabel("share of\ntest pixels", fontsize=_NORMAL, color=_INK)
-    lower.set_xlabel("probability of the predicted class", fontsize=_NORMAL, color=_INK)
+    upper.set_ylabel("share that is right", fontsize=_NORMAL, color=theme.ink)
+    upper.legend(fontsize=_SMALL, frameon=False, loc="upper left", labelcolor=theme.ink)
+    lower.bar(
+        (np.arange(bins) + 0.5) / bins, count / len(sure), width=0.9 / bins, color=theme.accent
+    )
+    lower.set_ylabel("share of\ntest pixels", fontsize=_NORMAL, color=theme.ink)
+    lower.set_xlabel("probability of the predicted class", fontsize=_NORMAL, color=theme.ink)
     for axes in (upper, lower):
-        _plain(axes)
+        _plain(axes, theme)
     return figure
 
 
@@ -258,7 +310,7 @@ def _show(axes: Axes, picture: npt.NDArray[np.uint8], title: str | None) -> None
 
 def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
     listed = classes[:_LISTED_CLASSES]
-    names = [_shortened(c.name, 30) for c in listed]
+    names = [_shortened(class_key(c), 32) for c in listed]
     patches = [Patch(facecolor=c.color, label=n) for c, n in zip(listed, names, strict=True)]
     if len(classes) > len(listed):
         patches.append(Patch(alpha=0, label=f"and {len(classes) - len(listed)} more"))
@@ -297,12 +349,12 @@ def _scale_bar(axes: Axes, raster: xr.DataArray) -> None:
 
 
 def _caption(scene: xr.DataArray, bands: Sequence[int]) -> str:
-    height, width = _size(scene)
+    rows, columns = _size(scene)
     if "wavelength" in scene.coords:
         shown = ", ".join(f"{float(scene['wavelength'][b]):.0f}" for b in bands) + " nm"
     else:
         shown = "bands " + ", ".join(str(b + 1) for b in bands)
-    return f"{width} by {height} pixels; {shown}"
+    return f"{rows} rows x {columns} columns; {shown}"
 
 
 def _spectral_axis(scene: xr.DataArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp], str]:
@@ -350,12 +402,20 @@ def _broken(axis: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any
     return np.insert(values.astype(float), gaps, np.nan, axis=-1)
 
 
-def _plain(axes: Axes) -> None:
+def _plain(axes: Axes, theme: Theme) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#BBBBBB")
-    axes.tick_params(labelsize=_SMALL, colors=_INK, color="#BBBBBB", length=3)
-    axes.grid(color="#EEEEEE", linewidth=0.6)
+    axes.spines[["left", "bottom"]].set_color(theme.axis)
+    axes.tick_params(labelsize=_SMALL, colors=theme.ink, color=theme.axis, length=3)
+    axes.grid(color=theme.grid, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def _visible(color: str, theme: Theme) -> str:
+    """Return ``color``, on a dark page mixed with white until it stands out from it."""
+    rgb = np.array(to_rgb(color))
+    while theme.dark and rgb @ (0.2126, 0.7152, 0.0722) < 0.45:
+        rgb = 0.9 * rgb + 0.1
+    return to_hex((float(rgb[0]), float(rgb[1]), float(rgb[2])))
 
 
 def _shortened(name: str, letters: int) -> str:

@@ -78,4 +78,8 @@ def _describe_model(source: str) -> dict[str, Any]:
             found["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
             found["steps"] = model.recipe.line
         found["training_pixels"] = len(model.training.get("pixels", []))
+        if model.label_counts is not None:
+            found["labels"] = model.label_counts
+        if model.fit_seconds is not None:
+            found["training_seconds"] = model.fit_seconds
     return found

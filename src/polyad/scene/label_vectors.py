@@ -26,7 +26,6 @@ from rasterio.warp import transform as transform_points
 
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.class_tables import Colors, Names
-from polyad.scene.classes import ClassInfo
 from polyad.scene.formats import guards
 from polyad.scene.grid import Grid, move
 
@@ -35,8 +34,12 @@ Point = tuple[float, float]
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
 _CLASS_FIELDS = ("class", "label", "name", "id")
-# Which columns of a CSV place a label: (across, down) and what they are.
-_PLACES = (("col", "row"), ("x", "y"), ("lon", "lat"))
+# Which columns of a CSV place a label: what they are, and their names across and down.
+_PLACES = (
+    ("pixel", ("col", "column"), ("row",)),
+    ("map", ("x", "easting"), ("y", "northing")),
+    ("wgs84", ("lon", "long", "lng", "longitude"), ("lat", "latitude")),
+)
 
 
 @dataclass(frozen=True)
@@ -55,28 +58,32 @@ class Mark:
 
 
 def read_csv_marks(path: Path, grid: Grid) -> list[Mark]:
-    """Read ``row,col,class`` (0-based), ``x,y,class`` (map) or ``lon,lat,class`` (WGS 84)."""
+    """Read ``row,col,class`` (0-based), ``x,y,class`` (map) or ``lon,lat,class`` (WGS 84).
+
+    ``easting,northing`` and ``longitude,latitude`` are read too, in capitals or not.
+    """
     text = _read_text(path)
     first = text.splitlines()[0] if text else ""
     delimiter = max(",;\t", key=first.count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
     columns = [(name or "").strip().lower() for name in rows.fieldnames or ()]
     rows.fieldnames = columns
-    place = next((p for p in _PLACES if set(p) <= set(columns)), None)
-    if place is None or not set(_CLASS_FIELDS) & set(columns):
+    kind, place = _placed(columns)
+    if not kind or not set(_CLASS_FIELDS) & set(columns):
         raise SceneError(
-            f"{path}: the first line must name the columns, wanted 'row,col,class' or 'x,y,class', "
-            f"got {first[:80]!r}"
+            f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class' or "
+            f"'lon,lat,class', got {first[:80]!r}"
         )
     try:
         records = [(f"line {rows.line_num}", r) for r in rows if any(_texts(r))]
     except csv.Error as error:
         raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({error})") from error
-    points = [_csv_point(path, where, record, place) for where, record in records]
-    if place == ("col", "row"):
+    whole = kind == "pixel"
+    points = [_csv_point(path, where, record, place, whole) for where, record in records]
+    if whole:
         pixels = [(col + 0.5, row + 0.5) for col, row in points]  # indices name pixel centres
     else:
-        pixels = _to_pixels(path, points, _WGS84 if place == ("lon", "lat") else grid.crs, grid)
+        pixels = _to_pixels(path, points, _WGS84 if kind == "wgs84" else grid.crs, grid)
     return [
         _mark(path, where, record, {"type": "Point", "coordinates": xy})
         for (where, record), xy in zip(records, pixels, strict=True)
@@ -119,9 +126,7 @@ def read_geojson_marks(path: Path, grid: Grid) -> list[Mark]:
     ]
 
 
-def draw(
-    path: Path, marks: Sequence[Mark], grid: Grid, classes: Sequence[ClassInfo] | None
-) -> tuple[NDArray[np.uint16], Names, Colors]:
+def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint16], Names, Colors]:
     """Draw marks onto the grid.
 
     A polygon labels the pixels whose centres it holds; one too small to hold any labels the pixels
@@ -131,9 +136,9 @@ def draw(
     -------
     values : ndarray of uint16, shape (height, width)
     names, colors : dict
-        By class id, as far as the file or ``classes`` tells.
+        By class id, as far as the file tells.
     """
-    ids, names, colors = _number(path, marks, classes)
+    ids, names, colors = _number(path, marks)
     values = np.zeros(grid.shape, dtype=np.uint16)
     clashes = []
     for mark in marks:
@@ -185,31 +190,26 @@ def _covered(mark: Mark, shape: tuple[int, int]) -> tuple[NDArray[np.intp], NDAr
     return nothing
 
 
-def _number(
-    path: Path, marks: Sequence[Mark], classes: Sequence[ClassInfo] | None
-) -> tuple[dict[str, int], Names, Colors]:
+def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:
     """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
-    known = {info.name: info.value for info in classes or ()}
-    names = {info.value: info.name for info in classes or ()}
-    colors = {info.value: info.color for info in classes or ()}
+    names: Names = {}
+    colors: Colors = {}
     labels = sorted({mark.label for mark in marks})
     if all(label.isdecimal() for label in labels):
         ids = {label: int(label) for label in labels}
-    elif classes is None:
+    else:
         # "-1" and "2.5" are spoilt ids, not names.
         named = [label for label in labels if label.isdecimal() or not _is_number(label)]
         ids = {label: k for k, label in enumerate(named, start=1)}
         names = {k: label for label, k in ids.items()}
-    else:
-        ids = {label: known[label] for label in labels if label in known}
     for mark in marks:
         value = ids.get(mark.label)
-        if value is None or value > 65535 or (classes is not None and value not in {0, *names}):
-            wanted = ", ".join(known) if known else "whole numbers from 1 to 65535"
+        if value is None or value > 65535:
             raise SceneError(
-                f"{path}, {mark.where}: unknown class {mark.label!r}; wanted one of {wanted}"
+                f"{path}, {mark.where}: unknown class {mark.label!r}; wanted one of whole numbers "
+                f"from 1 to 65535"
             )
-        if classes is None and mark.name:
+        if mark.name:
             names.setdefault(value, mark.name)
         if mark.color:
             colors.setdefault(value, mark.color)
@@ -250,8 +250,17 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _placed(columns: Sequence[str]) -> tuple[str, tuple[str, str]]:
+    """Return what the columns that place a label are, "" if there are none, and their names."""
+    for kind, *ways in _PLACES:
+        names = [next((name for name in way if name in columns), "") for way in ways]
+        if all(names):
+            return kind, (names[0], names[1])
+    return "", ("", "")
+
+
 def _csv_point(
-    path: Path, where: str, record: Mapping[str, Any], place: tuple[str, str]
+    path: Path, where: str, record: Mapping[str, Any], place: tuple[str, str], whole: bool
 ) -> tuple[float, float]:
     try:
         across, down = (float(record[name]) for name in place)
@@ -260,10 +269,10 @@ def _csv_point(
             f"{path}, {where}: wanted numbers for {place[1]} and {place[0]}, got "
             f"{record.get(place[1])!r} and {record.get(place[0])!r}"
         ) from error
-    if place == ("col", "row") and not (across.is_integer() and down.is_integer()):
+    if whole and not (across.is_integer() and down.is_integer()):
         raise SceneError(
             f"{path}, {where}: row and col are whole numbers counted from 0, got "
-            f"{record['row']} and {record['col']}; name map coordinates x and y"
+            f"{record[place[1]]} and {record[place[0]]}; name map coordinates x and y"
         )
     return across, down
 

@@ -7,15 +7,15 @@ of its classes are kept in attributes, see `polyad.scene.classes`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from polyad.errors import SceneError, SceneMismatch
+from polyad.scene.class_matching import NUMBERED_BY_NAME
 from polyad.scene.class_tables import complete
-from polyad.scene.classes import UNLABELLED, ClassInfo, with_classes
+from polyad.scene.classes import UNLABELLED, with_classes
 from polyad.scene.formats.lazy import describe
 from polyad.scene.grid import Grid, grid_of, move
 from polyad.scene.known import KNOWN_SCENES
@@ -33,25 +33,21 @@ _VECTORS = {
 _GRID_TOLERANCE = 0.1
 
 
-def open_labels(
-    source: str | os.PathLike[str],
-    scene: xr.DataArray | None = None,
-    classes: Sequence[ClassInfo] | None = None,
-) -> xr.DataArray:
+def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = None) -> xr.DataArray:
     """Open labels of any kind as a raster of class ids.
+
+    Classes given by name alone are numbered in the alphabetical order of their names.
 
     Parameters
     ----------
     source : str or path
         A raster of class ids (GeoTIFF, ENVI, PNG, ``.npy``, ``file.mat:key``, ``file.nc:var``), a
-        CSV with columns ``row,col,class``, ``x,y,class`` or ``lon,lat,class``, a GeoJSON of points
-        and polygons, or the name of a known scene.
+        CSV with columns ``row,col,class``, ``x,y,class`` (or ``easting,northing``) or
+        ``lon,lat,class`` (or ``longitude,latitude``), a GeoJSON of points and polygons, or the
+        name of a known scene.
     scene : DataArray with dims y, x, ..., optional
         The scene the labels belong to; CSV and GeoJSON need it. If given, labels are checked
         against it and take over its georeference where they have none.
-    classes : sequence of ClassInfo, optional
-        The classes that labels by name refer to, such as a model's. By default names are numbered
-        in their alphabetical order.
 
     Returns
     -------
@@ -73,10 +69,10 @@ def open_labels(
     if str(path) in KNOWN_SCENES and not path.exists():
         labels = open_known_labels(str(path))
     elif path.suffix.lower() in _VECTORS:
-        labels = _drawn(path, grid, classes)
+        labels = _drawn(path, grid)
     else:
         shape = None if grid is None else grid.shape
-        labels = _as_array(read_label_raster(path, key, shape), classes)
+        labels = _as_array(read_label_raster(path, key, shape))
     if scene is None or grid is None:
         return labels
     check_labels(scene, labels)
@@ -152,7 +148,7 @@ def _located(source: str) -> tuple[Path, str | None]:
     return Path(name), key
 
 
-def _drawn(path: Path, grid: Grid | None, classes: Sequence[ClassInfo] | None) -> xr.DataArray:
+def _drawn(path: Path, grid: Grid | None) -> xr.DataArray:
     if grid is None:
         raise SceneError(
             f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
@@ -161,17 +157,17 @@ def _drawn(path: Path, grid: Grid | None, classes: Sequence[ClassInfo] | None) -
     marks = _VECTORS[path.suffix.lower()](path, grid)
     if not marks:
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
-    values, names, colors = draw(path, marks, grid, classes)
-    return _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform), None)
+    values, names, colors = draw(path, marks, grid)
+    labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
+    by_name = not all(mark.label.isdecimal() for mark in marks)
+    return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels
 
 
-def _as_array(raster: LabelRaster, classes: Sequence[ClassInfo] | None) -> xr.DataArray:
-    """Wrap ids as a DataArray with its classes; ``classes`` overrule what the file says."""
-    names = raster.names | {info.value: info.name for info in classes or ()}
-    colors = raster.colors | {info.value: info.color for info in classes or ()}
+def _as_array(raster: LabelRaster) -> xr.DataArray:
+    """Wrap ids as a DataArray with the classes that the file names."""
     labels = xr.DataArray(raster.values, dims=("y", "x"), name="class")
     labels = describe(labels, crs=raster.crs, transform=raster.transform)
-    return with_classes(labels, complete(raster.values, names, colors))
+    return with_classes(labels, complete(raster.values, raster.names, raster.colors))
 
 
 def _corner(grid: Grid) -> str:

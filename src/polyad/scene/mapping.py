@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.classes import UNLABELLED, ClassInfo, palette, with_classes
+from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, with_classes
 from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
 from polyad.scene.patches import check_window
@@ -313,9 +313,7 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
         raise InputError(
             f"a map holds whole numbers, the model has classes {ids[:3]!r}...; fit it on class ids"
         )
-    classes = tuple(
-        ClassInfo(int(v), f"class {v}", c) for v, c in zip(ids, palette(len(ids)), strict=True)
-    )
+    classes = tuple(ClassInfo(int(v), f"class {v}", class_color(int(v))) for v in ids)
     side, bands = _window_and_bands(model, window, scene.sizes["band"])
     if not _is_separable(model, side):
         return SceneModel(model, side, classes, bands)

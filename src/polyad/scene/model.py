@@ -38,7 +38,8 @@ class SceneModel:
         Band centres in nm of the scene it learned from.
     training : dict
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
-        evaluation on the same scene can leave them out.
+        evaluation on the same scene can leave them out; ``counts``, how many of these are of each
+        class; ``seconds`` that training took in all. Older models lack the last two.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
@@ -62,20 +63,39 @@ class SceneModel:
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
         bands = scene.sizes["band"]
+        centres = scene["wavelength"].values if "wavelength" in scene.coords else None
         if bands != self.bands:
             raise SceneMismatch(
-                f"model wants {self.bands} bands, scene has {bands}; select the bands it was "
-                "fitted on with scene.isel(band=...)"
+                f"model wants {self.bands} bands{_span(self.wavelength)}, scene has {bands}"
+                f"{_span(centres)}; give the scene the bands the model was trained on, as with "
+                "gdal_translate -b, or train a model on this scene's bands"
             )
-        if self.wavelength is None or "wavelength" not in scene.coords:
+        if self.wavelength is None or centres is None:
             return
-        shift = float(np.abs(np.asarray(self.wavelength) - scene["wavelength"].values).max())
+        shift = float(np.abs(np.asarray(self.wavelength) - centres).max())
         step = float(np.median(np.abs(np.diff(self.wavelength)))) if bands > 1 else np.inf
         if shift > step:
             raise SceneMismatch(
-                f"model was fitted on other wavelengths: bands differ by up to {shift:.0f} nm "
-                f"where they lie {step:.0f} nm apart; resample the scene to the model's bands"
+                f"model was fitted on other wavelengths{_span(self.wavelength)}, the scene has "
+                f"others{_span(centres)}: bands differ by up to {shift:.0f} nm where they lie "
+                f"{step:.0f} nm apart; resample the scene to the model's bands, or train a model "
+                "on this scene"
             )
+
+    @property
+    def label_counts(self) -> dict[str, int] | None:
+        """Training pixels of each class by its name; None for a model that does not tell."""
+        if "counts" not in self.training:
+            return None
+        found = dict.fromkeys((c.name for c in self.classes), 0)
+        for info, count in zip(self.classes, self.training["counts"], strict=True):
+            found[info.name] += int(count)
+        return found
+
+    @property
+    def fit_seconds(self) -> float | None:
+        """Seconds that training took in all; None for a model that does not tell."""
+        return self.training.get("seconds")
 
     def learned_from(self, scene: xr.DataArray) -> bool:
         """Whether ``scene`` is the one that the training pixels came from."""
@@ -134,6 +154,11 @@ class SceneModel:
         pixels = np.asarray(training.get("pixels", []))
         if pixels.size and (pixels.dtype.kind != "i" or pixels.shape != (len(pixels), 2)):
             raise ValueError("its training pixels are not rows and columns")
+        counts, seconds = training.get("counts"), training.get("seconds")
+        if counts is not None and not (len(counts) == len(classes) and _whole(counts)):
+            raise ValueError("its counts of training pixels are not one for each class")
+        if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds < math.inf):
+            raise ValueError(f"training took {seconds!r} seconds")
         wavelength, fill = (_spectrum(found.get(k), bands) for k in ("wavelength", "fill"))
         recipe = None if found.get("recipe") is None else Recipe.from_dict(found["recipe"])
         return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
@@ -152,6 +177,8 @@ def trained_model(
     ``more`` are further attributes of `SceneModel`.
     """
     known = {c.value: c for c in class_table(labels)}
+    y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
+    counts = [int((y == v).sum()) for v in estimator.classes_]
     wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
     return SceneModel(
         estimator,
@@ -159,7 +186,7 @@ def trained_model(
         tuple(known[int(v)] for v in estimator.classes_),
         scene.sizes["band"],
         None if wavelength is None else tuple(float(w) for w in wavelength),
-        {"scene": fingerprint(scene), "pixels": pixels.tolist()},
+        {"scene": fingerprint(scene), "pixels": pixels.tolist(), "counts": counts},
         **more,
     )
 
@@ -175,6 +202,17 @@ def fingerprint(scene: xr.DataArray) -> str:
         pixels = scene.isel(y=rows, x=cols, band=bands).transpose("y", "x", "band").values
         digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
+
+
+def _span(wavelength: Any) -> str:
+    """Return the range of wavelengths as words, "" where it is not known."""
+    centres = np.asarray([] if wavelength is None else wavelength, float)
+    centres = centres[np.isfinite(centres)]
+    return f" ({centres.min():.0f} to {centres.max():.0f} nm)" if len(centres) else ""
+
+
+def _whole(counts: list[Any]) -> bool:
+    return all(type(count) is int and count >= 0 for count in counts)
 
 
 def _spectrum(values: Any, bands: int) -> tuple[float, ...] | None:

@@ -10,18 +10,26 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
-from polyad.scene.classes import ClassInfo
+from polyad.scene.classes import ClassInfo, class_key
 from polyad.scene.figures import to_png
 from polyad.scene.report_style import STYLE
 
-Picture = Figure | bytes | npt.NDArray[np.uint8]
+
+class Themed(NamedTuple):
+    """One chart drawn twice without paper: for light pages and for dark ones."""
+
+    light: Figure
+    dark: Figure
+
+
+Picture = Figure | bytes | Themed | npt.NDArray[np.uint8]
 
 # Key of a score, its name for people, and whether it is a share (shown in percent).
 _TILES = (
@@ -57,9 +65,10 @@ def render_report(
     classes: Sequence[ClassInfo],
     facts: Mapping[str, str],
     pictures: Mapping[str, Picture],
-    figures: Mapping[str, Figure | bytes],
+    figures: Mapping[str, Figure | bytes | Themed],
     command: str,
     versions: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the report as the text of one HTML page.
 
@@ -79,13 +88,15 @@ def render_report(
         Pictures shown beside each other over the legend, by caption: false colour, ground truth
         and map as arrays of uint8, shape (y, x, 3) (see `polyad.scene.colour`), PNG bytes or
         figures.
-    figures : mapping of str to Figure or PNG bytes
-        Drawn below, each by itself. ``spectra`` and ``reliability`` come with an explanation;
-        any other key is taken as the heading.
+    figures : mapping of str to Figure, PNG bytes or Themed
+        Drawn below, each by itself, on white paper unless it is themed. ``spectra`` and
+        ``reliability`` come with an explanation; any other key is taken as the heading.
     command : str
         The command that does it all again.
     versions : mapping of str to str, optional
         Programs and their versions.
+    notes : sequence of str, optional
+        What must be known of the scores, such as classes that are in none of them.
 
     Returns
     -------
@@ -96,7 +107,7 @@ def render_report(
     heading = title if accuracy is None else f"{title}: {_percent(accuracy)} right"
     sections = [
         _header(heading, summary),
-        _tiles(scores),
+        _tiles(scores, notes),
         _gallery(pictures, classes),
         _facts(facts),
         _class_table(scores.get("classes", [])),
@@ -118,7 +129,7 @@ def _header(heading: str, summary: str) -> str:
     return f"<header>\n<h1>{escape(heading)}</h1>\n<p>{escape(summary)}</p>\n</header>"
 
 
-def _tiles(scores: Mapping[str, Any]) -> str:
+def _tiles(scores: Mapping[str, Any], more: Sequence[str]) -> str:
     tiles = [
         f"<div><dt>{name}</dt><dd>{_percent(value) if share else f'{value:.3f}'}</dd></div>"
         for key, name, share in _TILES
@@ -134,10 +145,11 @@ def _tiles(scores: Mapping[str, Any]) -> str:
         those = "pixels" if apart is None else f"{int(apart):,} pixels"
         notes.append(
             "<em>Without overlap</em> counts only the "
-            f"{those} whose window shares no pixel with the window of any training pixel: it is "
-            "the honest figure for places the model knows nothing of, since a window that overlaps "
-            "a training window has partly been seen."
+            f"{those} whose window shares no pixel with the window of any training pixel, since a "
+            "window that overlaps one has partly been seen. These pixels still lie in the same "
+            "fields as the labels: expect less where nothing is labelled."
         )
+    notes += [escape(sentence) for sentence in more]
     note = f'<p class="note">{" ".join(notes)}</p>' if notes else ""
     return f'<section>\n<dl class="tiles">{"".join(tiles)}</dl>\n{note}\n</section>'
 
@@ -149,7 +161,7 @@ def _gallery(pictures: Mapping[str, Picture], classes: Sequence[ClassInfo]) -> s
         f"<figure><figcaption>{escape(caption)}</figcaption>{_image(picture, caption)}</figure>"
         for caption, picture in pictures.items()
     )
-    legend = "".join(f"<li>{_chip(c.color)}{escape(c.name)}</li>" for c in classes)
+    legend = "".join(f"<li>{_chip(c.color)}{escape(class_key(c))}</li>" for c in classes)
     gallery = f'<div class="gallery">{shown}</div>\n<ul class="legend">{legend}</ul>'
     return f"<section>\n{gallery}\n</section>"
 
@@ -168,7 +180,7 @@ def _class_table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     lines = "\n".join(
-        f'<tr><th scope="row">{_chip(row["color"])}{escape(row["name"])}</th>'
+        f'<tr><th scope="row">{_chip(row["color"])}{escape(_key(row))}</th>'
         f"{_bar(row['precision'])}{_bar(row['recall'])}{_bar(row['f1'])}"
         f"<td>{int(row['support']):,}</td></tr>"
         for row in rows
@@ -229,11 +241,12 @@ def _cell(n: int, total: int, true: str, called: str) -> str:
     return f'<td{dark} style="--share:{share:.3f}" title="{says}">{n}</td>'
 
 
-def _figure(key: str, figure: Figure | bytes) -> str:
+def _figure(key: str, figure: Figure | bytes | Themed) -> str:
     heading, note = _FIGURES.get(key, (key, ""))
     words = f'<p class="note">{escape(note)}</p>\n' if note else ""
     image = _image(figure, heading)
-    kind = "paper narrow" if key == "reliability" else "paper"
+    kind = "chart" if isinstance(figure, Themed) else "chart paper"
+    kind += " narrow" if key == "reliability" else ""
     return (
         f"<section>\n<h2>{escape(heading)}</h2>\n{words}"
         f'<div class="scroll"><div class="{kind}">{image}</div></div>\n</section>'
@@ -250,14 +263,28 @@ def _again(command: str, versions: Mapping[str, str]) -> str:
 
 
 def _image(picture: Picture, words: str) -> str:
+    alt = escape(words)
+    if isinstance(picture, Themed):
+        light, dark = (_source(to_png(figure, transparent=True)) for figure in picture)
+        media = "screen and (prefers-color-scheme: dark)"
+        return (
+            f'<picture><source media="{media}" srcset="{dark}">'
+            f'<img alt="{alt}" src="{light}"></picture>'
+        )
     if isinstance(picture, np.ndarray):
         buffer = io.BytesIO()
         imsave(buffer, picture, format="png")
-        data, kind = buffer.getvalue(), ' class="pixels"'
-    else:
-        data, kind = picture if isinstance(picture, bytes) else to_png(picture), ""
-    source = "data:image/png;base64," + base64.b64encode(data).decode("ascii")
-    return f'<img{kind} alt="{escape(words)}" src="{source}">'
+        return f'<img class="pixels" alt="{alt}" src="{_source(buffer.getvalue())}">'
+    data = picture if isinstance(picture, bytes) else to_png(picture)
+    return f'<img alt="{alt}" src="{_source(data)}">'
+
+
+def _source(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    return class_key(ClassInfo(int(row["id"]), str(row["name"]), str(row["color"])))
 
 
 def _chip(color: str) -> str:

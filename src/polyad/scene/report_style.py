@@ -5,7 +5,7 @@ STYLE = """
   --page: #f6f7f8; --card: #ffffff; --ink: #1d2330; --soft: #5c6675; --line: #e2e6ea;
   --accent: #2f6ea5; --accent-rgb: 47, 110, 165; --bar: rgba(47, 110, 165, .16);
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --page: #14181d; --card: #1d232a; --ink: #e8ecf0; --soft: #a3adb9; --line: #323a44;
     --accent: #7db8e8; --accent-rgb: 74, 144, 200; --bar: rgba(125, 184, 232, .22);
@@ -73,9 +73,10 @@ thead th { color: var(--soft); font-size: .85rem; }
   border: 1px solid var(--line); background: rgba(var(--accent-rgb), calc(var(--share, 0) * .95));
 }
 .confusion td.dark { color: #fff; }
-.paper { background: #fff; border-radius: 6px; padding: .5rem; min-width: 620px; }
-.paper img { margin: 0 auto; }
-.paper.narrow { min-width: 0; }
+.chart { min-width: 620px; }
+.chart img { margin: 0 auto; }
+.chart.narrow { min-width: 0; }
+.paper { background: #fff; border-radius: 6px; padding: .5rem; }
 .narrow img { width: 460px; }
 pre {
   margin: 0 0 .8rem; padding: .9rem 1rem; overflow-x: auto; border-radius: 8px; font-size: .95rem;

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from polyad.atomic import replacing
-from polyad.scene.classes import class_table
+from polyad.scene.classes import ClassInfo, class_table, has_own_name
 from polyad.scene.colour import class_picture, false_colour
 from polyad.scene.evaluation import Examination, examine
-from polyad.scene.figures import reliability_figure, spectra_figure
+from polyad.scene.figures import DARK, LIGHT, class_spectra, draw_spectra, reliability_figure
 from polyad.scene.mapping import blank_map
 from polyad.scene.model import SceneModel
-from polyad.scene.report import render_report
+from polyad.scene.report import Themed, render_report
 from polyad.scene.sampling import Split
 from polyad.scene.writers import check_output
 
@@ -56,7 +57,7 @@ def write_report(
     class_map = blank_map(model, scene)
     found = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
     page = report_page(
-        model, scene, labels, class_map, found, found.to_dict(),
+        model, scene, class_map, found, found.to_dict(),
         title=title, command=command,
     )  # fmt: skip
     with replacing(path) as part:
@@ -67,7 +68,6 @@ def write_report(
 def report_page(
     model: SceneModel,
     scene: xr.DataArray,
-    labels: xr.DataArray,
     class_map: xr.DataArray,
     found: Examination,
     result: Mapping[str, Any],
@@ -77,47 +77,70 @@ def report_page(
     facts: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page as HTML; ``facts`` are shown behind those known of every model."""
-    small_scene, small_labels, small_map = (_thinned(r) for r in (scene, labels, class_map))
-    classes = class_table(class_map)
+    # In the model's ids, so that one legend serves truth and map
+    small_scene, truth, small_map = (_thinned(r) for r in (scene, found.labels, class_map))
+    spectra = class_spectra(scene, found.labels)
+    confidence, right = found.confidence, found.right
     return render_report(
         title=title,
         summary=_summary(scene, model, result),
         scores=result,
-        classes=classes,
+        classes=_legend(model, found),
         facts=_facts(scene, model, result) | dict(facts or {}),
         pictures={
             "Scene, false colour": false_colour(small_scene),
-            "Ground truth": class_picture(small_labels.values, class_table(labels)),
-            "Map": class_picture(small_map.values, classes),
+            "Ground truth": class_picture(truth.values, class_table(found.labels)),
+            "Map": class_picture(small_map.values, model.classes),
         },
         figures={
-            "spectra": spectra_figure(scene, labels),
-            "reliability": reliability_figure(found.confidence, found.right),
+            "spectra": Themed(*(draw_spectra(spectra, theme) for theme in (LIGHT, DARK))),
+            "reliability": Themed(
+                *(reliability_figure(confidence, right, theme=theme) for theme in (LIGHT, DARK))
+            ),
         },
         command=command,
         versions={name: version(name) for name in ("polyad", "torch", "scikit-learn")},
+        notes=found.scores.notes(),
     )
 
 
+def _legend(model: SceneModel, found: Examination) -> list[ClassInfo]:
+    """Return the classes of the model and, marked, those that only the labels have."""
+    ours, present = {c.value for c in model.classes}, set(np.unique(found.labels.values).tolist())
+    others = [c for c in class_table(found.labels) if c.value in present - ours]
+    marked = [c._replace(name=f"{c.name} (not in the model)") for c in others if has_own_name(c)]
+    return [*model.classes, *marked, *(c for c in others if not has_own_name(c))]
+
+
 def _summary(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> str:
-    known = getattr(model.estimator, "rank", None)
-    kind = f"a rank-{known} network" if known else f"a {type(model.estimator).__name__}"
-    seconds = (result["fit_seconds"] or 0.0) + result["map_seconds"]
+    seconds, recipe = result["fit_seconds"], model.recipe
+    rank = getattr(model.estimator, "rank", None)
+    kind = f"a rank-{rank} network" if rank else f"a {type(model.estimator).__name__}"
+    made = kind if recipe is None else f"preset {recipe.preset}, goal {recipe.goal}"
+    took = "" if seconds is None else f" in {seconds:.1f} seconds"
     right = f"{100 * result['overall_accuracy']:.1f}\N{NO-BREAK SPACE}%"
     return (
-        f"{result['n_train']:,} labelled pixels taught {kind}, which then mapped all "
-        f"{scene.sizes['y'] * scene.sizes['x']:,} pixels: {seconds:.1f} seconds in all. On the "
-        f"{result['n_test']:,} labelled pixels it never saw, it is right {right} of the time."
+        f"Trained on {result['n_train']:,} labelled pixels{took}: {made}. All "
+        f"{scene.sizes['y'] * scene.sizes['x']:,} pixels were mapped in "
+        f"{result['map_seconds']:.1f} seconds. On {result['n_test']:,} labelled pixels that were "
+        f"not trained on, the map is right {right} of the time."
     )
 
 
 def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> dict[str, str]:
+    rows, columns, bands = (scene.sizes[d] for d in ("y", "x", "band"))
+    others = "all other labelled ones" + (" of its classes" if result.get("left_out") else "")
     facts = {
-        "Scene": f"{scene.sizes['y']} x {scene.sizes['x']} pixels, {scene.sizes['band']} bands",
+        "Scene": f"{rows} rows x {columns} columns, {bands} bands",
         "Training pixels": f"{result['n_train']:,}",
-        "Test pixels": f"{result['n_test']:,}, all other labelled ones",
+        "Test pixels": f"{result['n_test']:,}, {others}",
         "Window": f"{model.window} x {model.window} pixels",
     }
+    if model.recipe is not None:
+        facts["Preset"] = f"{model.recipe.preset}, goal {model.recipe.goal}"
+        facts["Steps"] = model.recipe.line
+        if model.recipe.goal == "this-scene" and not model.learned_from(scene):
+            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     network = getattr(model.estimator, "network_", None)
     if network is not None and hasattr(network, "n_weights"):
         facts["Network"] = (
@@ -125,7 +148,11 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
             f"{network.n_weights:,} weights"
         )
     if result["fit_seconds"] is not None:
-        facts["Fitting"] = f"{result['fit_seconds']:.2f} s, {model.estimator.n_iter_} epochs"
+        # The network of preset best is merged from several starts: its epochs say nothing
+        merged = model.recipe is not None and model.recipe.preset == "best"
+        epochs = None if merged else getattr(model.estimator, "n_iter_", None)
+        passes = "" if epochs is None else f", {epochs} epochs"
+        facts["Training"] = f"{result['fit_seconds']:.2f} s{passes}"
     facts["Mapping"] = f"{result['map_seconds']:.3f} s for the whole scene"
     return facts
 

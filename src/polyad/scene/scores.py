@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
-from polyad.scene.classes import ClassInfo, palette
+from polyad.scene.classes import ClassInfo, class_color, class_key, default_name, has_own_name
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +45,12 @@ class Scores:
         Test pixels of each class.
     confusion : ndarray of int, shape (C, C)
         Rows are true classes, columns are predicted ones.
+    matched_by : {"name", "id"} or None
+        How the classes of the labels were matched with those of the model; None if it was not
+        asked.
+    left_out : tuple of (ClassInfo, int)
+        Classes of the labels that the model does not know, with their numbers of test pixels,
+        which are in no score.
     """
 
     overall_accuracy: float
@@ -60,6 +66,8 @@ class Scores:
     f1: Floats
     support: NDArray[np.int64]
     confusion: NDArray[np.int64]
+    matched_by: str | None = None
+    left_out: tuple[tuple[ClassInfo, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings; NaN becomes None, as JSON has no NaN."""
@@ -75,6 +83,11 @@ class Scores:
             }
             for k, info in enumerate(self.classes)
         ]
+        matched = {
+            "matched_by": self.matched_by,
+            "n_left_out": sum(n for _, n in self.left_out),
+            "left_out": [{"id": c.value, "name": c.name, "pixels": n} for c, n in self.left_out],
+        }
         return {
             "overall_accuracy": _plain(self.overall_accuracy),
             "average_accuracy": _plain(self.average_accuracy),
@@ -85,7 +98,7 @@ class Scores:
             "n_test_no_overlap": self.n_test_no_overlap,
             "classes": per_class,
             "confusion_matrix": self.confusion.tolist(),
-        }
+        } | ({} if self.matched_by is None else matched)
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return `to_dict` as JSON text."""
@@ -114,7 +127,24 @@ class Scores:
                 self.classes, self.precision, self.recall, self.f1, self.support, strict=True
             )
         ]
-        return "\n".join(lines)
+        notes = self.notes()
+        return "\n".join([*lines, *([""] if notes else []), *notes])
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know of the labels behind the scores, a sentence each."""
+        notes = []
+        if self.matched_by == "id":
+            named = [class_key(c) for c in self.classes if has_own_name(c)]
+            which = f" (in the model: {', '.join(named)})" if named else ""
+            notes.append(
+                "Classes were matched by id, since model and labels do not both have class names"
+                f"{which}."
+            )
+        if self.left_out:
+            total = sum(n for _, n in self.left_out)
+            which = ", ".join(f"{class_key(c)}: {n}" for c, n in self.left_out)
+            notes.append(f"Left out: {total} pixels of classes the model does not know ({which}).")
+        return notes
 
 
 def score(
@@ -215,8 +245,8 @@ def _complete(
     """Return the class table; without one, make it of the ids that occur."""
     found = np.union1d(true, pred)
     if classes is None:
-        colors = palette(len(found))
-        return tuple(ClassInfo(int(v), f"class {v}", c) for v, c in zip(found, colors, strict=True))
+        ids = [int(v) for v in found]
+        return tuple(ClassInfo(v, default_name(v), class_color(v)) for v in ids)
     unknown = np.setdiff1d(found, [info.value for info in classes])
     if len(unknown):
         raise InputError(

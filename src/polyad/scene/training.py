@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +28,26 @@ from polyad.scene.steps.recipe import check_preset
 __all__ = ["Samples", "evaluate", "evaluate_timed", "held_out", "score_map", "train", "train_on"]
 
 Array = npt.NDArray[Any]
+P = ParamSpec("P")
 
 # Passes over a training set that does not fit in memory; each sees every pixel once.
 STREAMED_EPOCHS = 10
 
 
+def _timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
+    """Let the model tell how long all of its training took: statistics, folds and every start."""
+
+    @wraps(fit)
+    def timed(*args: P.args, **kwargs: P.kwargs) -> SceneModel:
+        started = time.perf_counter()
+        model = fit(*args, **kwargs)
+        seconds = round(time.perf_counter() - started, 4)
+        return replace(model, training={**model.training, "seconds": seconds})
+
+    return timed
+
+
+@_timed
 def train(
     scene: xr.DataArray,
     labels: xr.DataArray,
@@ -99,6 +117,7 @@ def train(
     )
 
 
+@_timed
 def train_on(
     scene: xr.DataArray,
     labels: xr.DataArray,

@@ -289,6 +289,8 @@ def _scores_csv(part: Path, scores: dict[str, Any]) -> None:
         for row in scores.get("classes", []):
             for measure in ("precision", "recall", "f1", "support"):
                 table.writerow([measure, row["name"], row[measure]])
+        for row in scores.get("left_out", []):
+            table.writerow(["left_out", row["name"], row["pixels"]])
 
 
 _ENDINGS: dict[str, Mapping[str, Any]] = {
