@@ -1,6 +1,7 @@
 """The command line: every command from real files to real files, and every refusal."""
 
 import csv
+import html
 import json
 import os
 import shutil
@@ -311,6 +312,57 @@ def test_names_alone_are_never_compared_with_bare_ids(place, tmp_path, capsys):
     assert "Corn" in sentence
 
 
+def test_train_says_how_many_labels_of_each_class_it_used(place, tmp_path, capsys):
+    values = pixels()
+    values[:, 45:] = -9999
+    write_envi(tmp_path / "holed.hdr", values, "bil")
+    arguments = ("train", tmp_path / "holed.hdr", place / "labels.csv", *QUICK)
+    model = tmp_path / "m.polyad"
+    capsys.readouterr()
+    run(*arguments, "--out", model)
+    assert "labels: Corn 26, Soil 26, Water 13\n" in capsys.readouterr().out  # 13 have no data
+    run(*arguments, "--out", model, "--json")
+    result = json.loads(capsys.readouterr().out)
+    assert result["labels"] == {"Corn": 26, "Soil": 26, "Water": 13}
+    run("info", model, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["labels"], told["training_seconds"]) == (result["labels"], result["fit_seconds"])
+    run("info", model)
+    assert "Corn 26, Soil 26, Water 13" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def best(place, tmp_path_factory):
+    """A model of the best preset, made for this one scene."""
+    path = tmp_path_factory.mktemp("best") / "best.polyad"
+    run("train", place / "bil.hdr", place / "labels.csv", "--preset", "best", "--out", path)
+    return path
+
+
+def test_the_report_tells_preset_goal_steps_and_the_whole_time_of_training(place, best, tmp_path):
+    page = tmp_path / "page.html"
+    run("evaluate", best, place / "bil.hdr", place / "truth.tif", "--report", page)
+    text, model = page.read_text(), SceneModel.load(best)
+    assert "best, goal this-scene" in text
+    assert html.escape(model.recipe.line) in text
+    assert f"{model.training['seconds']:.2f} s" in text
+    assert model.training["seconds"] > sum(model.estimator.history_.seconds)
+    assert f"{HEIGHT} rows x {WIDTH} columns, {BANDS} bands" in text
+    assert "honest" not in text
+    assert "the same fields as the labels" in " ".join(text.split())
+
+
+def test_a_warning_is_one_line_without_file_and_source(place, best, tmp_path):
+    write_envi(tmp_path / "other.hdr", pixels() + 1, "bil")
+    done = subprocess.run(
+        [sys.executable, "-m", "polyad", "map", best, tmp_path / "other.hdr",
+         "--out", tmp_path / "map.tif"], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyad: warning: this model was trained for the scene")
+    assert "--goal other-scenes" in line
+
+
 def test_labels_of_their_own_file_test_what_others_trained(place, tmp_path, capsys):
     west, east = truth(), truth()
     west[20:], east[:20] = 0, 0
@@ -345,7 +397,7 @@ def test_known_scenes_are_listed_and_need_no_network(capsys):
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["scenes"]}
     assert rows["indian-pines"]["here"]
     assert run("scenes") == 0
-    assert "145 x 145 x 200" in capsys.readouterr().out
+    assert "610 rows x 340 columns, 103 bands" in capsys.readouterr().out
     assert run("fetch", "indian-pines") == 0
     assert "nothing to do" in capsys.readouterr().out
 
@@ -425,7 +477,10 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((MAP[0], "{bad}/nothing.polyad", *MAP[2:]), ("cannot be read",)),
         ((MAP[0], "{bad}/torn.polyad", *MAP[2:]), ("damaged",)),
         ((MAP[0], "{bad}/a-file", *MAP[2:]), ("no model file",)),
-        ((*MAP[:2], "{bad}/narrow.hdr", *MAP[3:]), ("8 bands", "has 5")),
+        (
+            (*MAP[:2], "{bad}/narrow.hdr", *MAP[3:]),
+            ("8 bands (450 to 900 nm)", "has 5 (450 to 707 nm)", "gdal_translate"),
+        ),
         ((*MAP[:2], "{bad}/infrared.hdr", *MAP[3:]), ("wavelengths", "1700 nm")),
         ((*MAP, "--tile", "0"), ("tile", "0")),
         ((*MAP, "--probability-type", "int8", "--probabilities", "{bad}/p.tif"), ("'int8'",)),

@@ -8,15 +8,16 @@ import os
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence, Set
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand
 
-from polyad.errors import PolyadError
+from polyad.errors import PolyadError, PolyadWarning
 
 app = typer.Typer(
     name="polyad",
@@ -305,7 +306,7 @@ def scenes(as_json: AsJson = False) -> None:
 
     rows = list_known()
     lines = [
-        f"{row['name']:<18}{row['size']:<18}{row['classes']:>3} classes   "
+        f"{row['name']:<18}{row['size']:<38}{row['classes']:>3} classes   "
         f"{'ready' if row['here'] else 'polyad fetch ' + row['name']}"
         for row in rows
     ]
@@ -421,7 +422,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("rasterio").addHandler(logging.NullHandler())
     os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
     try:
-        app(args=None if arguments is None else list(arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            app(args=None if arguments is None else list(arguments))
     except PolyadError as error:
         _fail(str(error))
     except BrokenPipeError:  # as in `polyad scenes | head -1`
@@ -431,6 +434,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:
         _fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours as one line; where in polyad it was given is no news to a user."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    if issubclass(category, PolyadWarning):
+        text = f"polyad: warning: {message}\n"
+    print(text, end="", file=file or sys.stderr)
 
 
 def _fail(sentence: str) -> None:
@@ -445,7 +463,7 @@ def _say(result: Mapping[str, Any], as_json: bool, text: str) -> None:
 def _accuracy(result: Mapping[str, Any]) -> str:
     return (
         f"overall accuracy {100 * result['overall_accuracy']:.1f} % "
-        f"({100 * result['overall_accuracy_no_overlap']:.1f} % where no training window reaches), "
+        f"({100 * result['overall_accuracy_no_overlap']:.1f} % on windows apart from training), "
         f"average {100 * result['average_accuracy']:.1f} %, kappa {result['kappa']:.3f}"
     )
 

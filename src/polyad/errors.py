@@ -5,6 +5,10 @@ class PolyadError(Exception):
     """Base of every error that polyad raises on purpose."""
 
 
+class PolyadWarning(UserWarning):
+    """Base of every warning that polyad gives on purpose; the command line prints its sentence."""
+
+
 class InputError(PolyadError, ValueError):
     """A value the caller passed cannot be used: wrong shape, range or type."""
 

@@ -1,5 +1,7 @@
 """`SceneModel`: its file, what it refuses to map, and how it knows its scene again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,6 +9,7 @@ import xarray as xr
 from polyad import RankRClassifier, save
 from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.scene.classes import ClassInfo
+from polyad.scene.info import describe
 from polyad.scene.mapping import map_scene
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.training import train
@@ -159,3 +162,22 @@ def test_a_cut_or_changed_file_is_refused(model, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ModelFileError):
             SceneModel.load(path)
+
+
+def test_an_older_file_without_seconds_and_counts_claims_neither(model, tmp_path):
+    known = {k: v for k, v in model.training.items() if k in ("scene", "pixels")}
+    replace(model, training=known).save(tmp_path / "old.polyad")
+    old = SceneModel.load(tmp_path / "old.polyad")
+    assert (old.fit_seconds, old.label_counts) == (None, None)
+    told = describe(str(tmp_path / "old.polyad"))
+    assert not {"labels", "training_seconds"} & set(told)
+
+
+@pytest.mark.parametrize(
+    "lie", [{"seconds": -1}, {"seconds": "2"}, {"counts": [1]}, {"counts": ["a", 1]}]
+)
+def test_a_file_that_lies_about_its_training_is_refused(model, tmp_path, lie):
+    training = {**model.training, **lie}
+    replace(model, training=training).save(tmp_path / "m.polyad")
+    with pytest.raises(ModelFileError, match="training"):
+        SceneModel.load(tmp_path / "m.polyad")

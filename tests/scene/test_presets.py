@@ -150,6 +150,8 @@ def test_refusals(models):
         train(scene, labels, preset="best", estimator=models["fast"].estimator)
     with pytest.raises(SceneError, match="whole scene in memory"):
         train(scene, labels, preset="best", max_bytes=10_000)
+    with pytest.raises(SceneError, match=r"raise --max-bytes \(in Python, max_bytes\)$"):
+        train(scene, labels, preset="best", goal="other-scenes", max_bytes=10_000)
 
 
 def test_a_model_file_with_unknown_steps_is_refused(models, tmp_path):

@@ -136,7 +136,7 @@ def test_the_bomb_is_a_real_matlab_file(tmp_path):
 def test_an_honest_mat_above_the_budget(tmp_path):
     path = tmp_path / "s.mat"
     scipy.io.savemat(path, {"cube": CUBE})
-    with pytest.raises(BudgetExceeded, match=r"takes 120 B, the budget is 100 B; raise max_bytes"):
+    with pytest.raises(BudgetExceeded, match=r"takes 120 B, the budget is 100 B; raise --max"):
         open_scene(path, max_bytes=100)
 
 

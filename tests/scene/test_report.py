@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from polyad.scene.classes import ClassInfo
-from polyad.scene.figures import confusion_figure
-from polyad.scene.report import render_report
+from polyad.scene.figures import DARK, LIGHT, confusion_figure, reliability_figure
+from polyad.scene.report import Themed, render_report
 from polyad.scene.scores import score
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
@@ -115,6 +116,23 @@ def test_pictures_come_back_pixel_by_pixel() -> None:
 
 def test_every_picture_has_words_for_those_who_cannot_see_it() -> None:
     assert all(attrs["alt"] for tag, attrs in Page(make_report()).tags if tag == "img")
+
+
+def test_charts_follow_the_theme_of_the_page() -> None:
+    sure, right = np.array([0.2, 0.8, 0.9]), np.array([False, True, True])
+    drawn = (reliability_figure(sure, right, theme=theme) for theme in (LIGHT, DARK))
+    text = make_report(figures={"reliability": Themed(*drawn)})
+    page = Page(text)
+    assert page.open == []
+    (source,) = (attrs for tag, attrs in page.tags if tag == "source")
+    (light,) = (a["src"] for tag, a in page.tags if tag == "img" and a["alt"].startswith("Can its"))
+    assert source["media"] == "screen and (prefers-color-scheme: dark)"
+    assert "chart paper" not in text
+    for data, theme in ((source["srcset"], DARK), (light, LIGHT)):
+        png = imread(io.BytesIO(base64.b64decode(str(data).partition(",")[2])))
+        assert png[0, 0, 3] == 0  # no paper: the page shows through
+        solid = {to_hex(c) for c in np.unique(png[png[..., 3] == 1][:, :3], axis=0).tolist()}
+        assert theme.ink.lower() in solid  # text that stands out from such a page
 
 
 @pytest.mark.parametrize("missing", ["overall_accuracy", "kappa", "classes", "confusion_matrix"])

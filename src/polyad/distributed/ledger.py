@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad.atomic import replacing
-from polyad.errors import OutputError
+from polyad.errors import OutputError, PolyadWarning
 from polyad.scene.tiles import Tile
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,7 @@ BROKEN = ".broken"
 LOCK = "lock"
 
 
-class BrokenLedgerWarning(UserWarning):
+class BrokenLedgerWarning(PolyadWarning):
     """A line of a ledger, or a tile that it vouches for, is damaged; the tile is done again."""
 
 

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.atomic import replacing
+from polyad.errors import PolyadWarning
 from polyad.experiments.protocol import Protocol
 
 PER = 10_000  # accuracies of a curve are stored as integers: 6512 is 65.12 %
 
 
-class BrokenRecordWarning(UserWarning):
+class BrokenRecordWarning(PolyadWarning):
     """A line of a record file could not be read and was set aside."""
 
 

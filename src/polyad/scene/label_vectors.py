@@ -24,7 +24,7 @@ from rasterio.errors import CRSError
 from rasterio.features import bounds, rasterize
 from rasterio.warp import transform as transform_points
 
-from polyad.errors import SceneError, SceneMismatch
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import guards
 from polyad.scene.grid import Grid, move
@@ -158,6 +158,7 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
         warnings.warn(
             f"{path}: {len(clashes)} labels fall on pixels that another class has, the first in "
             f"{clashes[0]}; the later label wins",
+            PolyadWarning,
             stacklevel=4,
         )
     return values, names, colors

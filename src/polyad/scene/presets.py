@@ -145,9 +145,12 @@ def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array
     needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's links
     if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
         if needed > budget:
+            whole = goal == "this-scene"
             raise SceneError(
-                f"goal this-scene holds the whole scene in memory, about {needed:,} bytes where "
-                f"{budget:,} may be used; crop the scene, pass max_bytes, or take other-scenes"
+                f"{'goal this-scene' if whole else 'learning the noise of a scene this small'} "
+                f"holds the whole scene in memory, about {needed:,} bytes where {budget:,} may be "
+                "used; crop the scene, raise --max-bytes (in Python, max_bytes)"
+                + (", or train with --goal other-scenes" if whole else "")
             )
         cube = np.asarray(scene.values)
         valid = valid_pixels(cube, nodata)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.errors import PolyadWarning
 from polyad.scene.model import SceneModel
 from polyad.scene.readers import valid_pixels
 from polyad.scene.steps.graph import Links
@@ -44,7 +45,9 @@ def warn_of_other_scene(model: SceneModel, scene: xr.DataArray) -> None:
     if len(active_steps(model, scene)) < len(steps):
         warnings.warn(
             "this model was trained for the scene its labels lie in and is used on another one: "
-            "the network works alone; train with goal='other-scenes' for maps of other scenes",
+            "the network works alone; for maps of other scenes train with --goal other-scenes "
+            "(in Python, goal='other-scenes')",
+            PolyadWarning,
             stacklevel=3,
         )
 

@@ -40,6 +40,8 @@ _TILES = (
     ("expected_calibration_error", "calibration error", True),
 )
 
+_CELL, _WIDE = 60, ' class="wide"'  # letters of a fact; a longer one takes a line of its own
+
 # Heading and explanation of the figures that a report usually has; others show their own key.
 _FIGURES = {
     "comparison": ("Scene, ground truth and map", ""),
@@ -170,7 +172,8 @@ def _facts(facts: Mapping[str, str]) -> str:
     if not facts:
         return ""
     rows = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(str(value))}</dd></div>"
+        f"<div{_WIDE * (len(str(value)) > _CELL)}>"
+        f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd></div>"
         for name, value in facts.items()
     )
     return f'<section>\n<h2>What was done</h2>\n<dl class="facts">{rows}</dl>\n</section>'

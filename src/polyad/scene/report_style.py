@@ -51,6 +51,7 @@ img.pixels { image-rendering: pixelated; }
 .facts {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: .8rem 1.5rem;
 }
+.facts .wide { grid-column: 1 / -1; }
 .facts dt { color: var(--soft); font-size: .85rem; }
 .facts dd { overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }

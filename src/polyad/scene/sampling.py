@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from polyad.errors import InputError, SceneMismatch
+from polyad.errors import InputError, PolyadWarning, SceneMismatch
 from polyad.scene.classes import UNLABELLED, class_table
 from polyad.scene.patches import Border, check_window, interior
 
@@ -360,8 +360,8 @@ def _pixels_by_class(
             raise InputError(
                 f"class {_name(labels, value)} has {len(found)} labelled pixel"
                 f"{'' if len(found) == 1 else 's'}{inside}, but at least {least} are wanted to "
-                f"train and to test; label more of it, or leave it out with "
-                f"labels.where(labels != {value}, 0)"
+                f"train and to test; label more of it, or leave it out: set its labels to 0 (in "
+                f"Python, labels.where(labels != {value}, 0))"
             )
     return pixels
 
@@ -375,6 +375,7 @@ def _warn_untested(labels: Labels, split: Split, remedy: str) -> None:
         warnings.warn(
             f"these classes train but have no test pixel left: {names}; their pixels lie too close "
             f"together to train and test without a shared window, and {remedy}",
+            PolyadWarning,
             stacklevel=3,
         )
 

@@ -138,9 +138,6 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
     }
     if model.recipe is not None:
         facts["Preset"] = f"{model.recipe.preset}, goal {model.recipe.goal}"
-        facts["Steps"] = model.recipe.line
-        if model.recipe.goal == "this-scene" and not model.learned_from(scene):
-            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     network = getattr(model.estimator, "network_", None)
     if network is not None and hasattr(network, "n_weights"):
         facts["Network"] = (
@@ -154,6 +151,10 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
         passes = "" if epochs is None else f", {epochs} epochs"
         facts["Training"] = f"{result['fit_seconds']:.2f} s{passes}"
     facts["Mapping"] = f"{result['map_seconds']:.3f} s for the whole scene"
+    if model.recipe is not None:
+        facts["Steps"] = model.recipe.line
+        if model.recipe.goal == "this-scene" and not model.learned_from(scene):
+            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     return facts
 
 

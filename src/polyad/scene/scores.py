@@ -33,8 +33,9 @@ class Scores:
     kappa : float
         Cohen's kappa; NaN where chance alone would be right always.
     overall_accuracy_no_overlap : float or None
-        Overall accuracy on test pixels whose window shares no pixel with a training window;
-        None if it was not asked for or there are no such pixels.
+        Overall accuracy on test pixels whose window shares no pixel with a training window. They
+        still lie in the labelled fields: it is optimistic for places without labels. None if
+        it was not asked for or there are no such pixels.
     expected_calibration_error : float or None
         None without probabilities.
     n_test, n_test_no_overlap : int

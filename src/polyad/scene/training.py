@@ -208,7 +208,8 @@ def _fit_streamed(
     if not hasattr(estimator, "partial_fit"):
         raise SceneError(
             f"{len(y):,} training patches do not fit in {budget:,} bytes and "
-            f"{type(estimator).__name__} cannot learn batch by batch; pass fewer samples_per_class"
+            f"{type(estimator).__name__} cannot learn batch by batch; train on fewer samples per "
+            "class"
         )
     rng, classes = np.random.default_rng(random_state), np.unique(y)
     # As read, as float32, standardised, and once more in the solver

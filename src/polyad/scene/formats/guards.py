@@ -144,5 +144,6 @@ def check_budget(path: Path, at_once: int, budget: int, what: str) -> None:
     if at_once > budget:
         raise BudgetExceeded(
             f"{path}: {what} must be read at once and takes {human_bytes(at_once)}, the budget is "
-            f"{human_bytes(budget)}; raise max_bytes or convert the file to GeoTIFF or ENVI"
+            f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes) or convert the file "
+            "to GeoTIFF or ENVI"
         )
