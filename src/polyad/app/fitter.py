@@ -36,7 +36,7 @@ from polyad.app.mapped import (
     tiles_from,
 )
 from polyad.app.session import Session, Snapshot
-from polyad.errors import PolyadError
+from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.labels import drop_nodata
 from polyad.scene.model import SceneModel
@@ -147,6 +147,7 @@ class Fitter(threading.Thread):
         self._wake = threading.Condition()
         self._wanted = True
         self._stopped = self._hurried = False
+        self._failed: str | None = None  # why the last round made no map
         self._dropping_since = 0.0
         session.listen(lambda change, _: self.wake() if change.labels else None)
 
@@ -165,9 +166,17 @@ class Fitter(threading.Thread):
             self._wake.notify_all()
 
     def final_model(self, timeout: float = 120.0) -> SceneModel | None:
-        """Return the model that ``polyad train`` gives on the newest labels; wait until it is."""
+        """Return the model that ``polyad train`` gives on the newest labels; wait until it is.
+
+        Raises
+        ------
+        SceneError
+            The fit failed, or takes longer than ``timeout`` seconds.
+        """
         with self._wake:
             self._hurried = True
+            if self._failed is not None:  # whoever asks again has it tried again
+                self._failed, self._wanted = None, True
             self._wake.notify_all()
         end = time.monotonic() + timeout
         while time.monotonic() < end and self.is_alive():
@@ -176,7 +185,12 @@ class Fitter(threading.Thread):
                 return None
             if mapped.stage == "final" and mapped.revision == newest.revision:
                 return _with_classes(mapped.model, newest)
+            failed = self._failed
+            if failed is not None:
+                raise SceneError(failed)
             time.sleep(0.05)
+        if self.is_alive():
+            raise SceneError(f"the fit takes longer than {timeout:g} s; save again in a while")
         return None
 
     # -- the thread -----------------------------------------------------------------------------
@@ -193,7 +207,7 @@ class Fitter(threading.Thread):
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._wanted)
-                self._wanted = False
+                self._wanted, self._failed = False, None
                 if self._stopped:
                     return
             try:
@@ -203,7 +217,8 @@ class Fitter(threading.Thread):
                 self._dropping_since = self._dropping_since or time.monotonic()
             except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
                 _log.debug("no map", exc_info=True)
-                self._publish("problem", {"message": f"no map could be made: {error}"})
+                self._failed = f"no map could be made: {error}"
+                self._publish("problem", {"message": self._failed})
 
     def _round(self, labels: Snapshot) -> None:
         if len(set(labels.labels.values())) < 2:

@@ -39,12 +39,13 @@ class Snapshot:
 
     def raster(self, scene: xr.DataArray) -> xr.DataArray:
         """Return the labels on the scene's grid, 0 where unlabelled, with the classes."""
-        frame = scene.isel(band=0, drop=True).drop_attrs()
-        values = np.zeros(frame.shape, np.uint16)
+        values = np.zeros((scene.sizes["y"], scene.sizes["x"]), np.uint16)
         for pixel, value in self.labels.items():
             values[pixel] = value
-        coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
+        # Coordinates keep their attributes: those of the grid mapping are the georeference.
+        coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
         labels = xr.DataArray(values, dims=("y", "x"), coords=coords, name="class")
+        labels = labels.rio.write_grid_mapping(scene.rio.grid_mapping)
         return with_classes(labels, self.classes)
 
 
