@@ -1,3 +1,4 @@
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -17,6 +18,11 @@ CLASSES = [
     ClassInfo(3, "Woods", "#117733"),
 ]
 HEIGHT, WIDTH, BANDS = 30, 40, 8
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
 def make_scene(seed=0, height=HEIGHT, width=WIDTH):
@@ -89,6 +95,71 @@ def finished(fitter):
     return mapped.stage == "final" and mapped.revision == fitter.session.snapshot().revision
 
 
+# -- in a browser ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A new page that fails the test on any error, warning or request that leaves this machine."""
+    context = browser.new_context(viewport={"width": 1200, "height": 800})
+    opened = context.new_page()
+    wrong = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    opened.on("request", lambda r: wrong.append(r.url) if not local(r.url) else None)
+    opened.wrong = wrong
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def local(url):
+    return url.startswith("blob:") or httpx.URL(url).host == "127.0.0.1"
+
+
+def until(tab, script, argument=None, seconds=30):
+    """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
+    end = time.monotonic() + seconds
+    while not tab.evaluate(script, argument):
+        assert time.monotonic() < end, f"waited in vain for {script}"
+        tab.wait_for_timeout(20)
+
+
+def open_page(tab, served):
+    tab.goto(served.url)
+    until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
+
+
+def add_class(tab, name):
+    tab.fill("#new-class", name)
+    tab.press("#new-class", "Enter")
+    until(tab, "name => [...polyad.store.classes.values()].some(c => c.name === name)", name)
+
+
+def place(tab, row, col):
+    """Return where on the screen the middle of a pixel is."""
+    script = """([row, col]) => { const [x, y, side] = polyad.viewer.rect(row, col);
+        const box = polyad.viewer.canvas.getBoundingClientRect();
+        return [box.left + x + side / 2, box.top + y + side / 2]; }"""
+    return tab.evaluate(script, [row, col])
+
+
+def label_count(tab, n):
+    until(tab, "n => polyad.store.labels.size === n && !polyad.store.pending", n)
+
+
 @pytest.fixture(scope="session")
 def kit():
     """What the tests share beside the fixtures; test files cannot import this one."""
@@ -98,4 +169,9 @@ def kit():
         wait_for=wait_for,
         label_some=label_some,
         finished=finished,
+        until=until,
+        open_page=open_page,
+        add_class=add_class,
+        place=place,
+        label_count=label_count,
     )

@@ -11,7 +11,7 @@ import xarray as xr
 
 from polyad.app.events import Bus
 from polyad.app.fitter import Fitter, Settings, plain_floats
-from polyad.app.pictures import TILE, ScenePictures, levels
+from polyad.app.pictures import RAMP, TILE, ScenePictures, levels
 from polyad.app.session import Session, file_digest
 from polyad.errors import InputError
 from polyad.scene.classes import class_table
@@ -100,6 +100,7 @@ class Desk:
             "levels": levels((scene.sizes["y"], scene.sizes["x"])),
             "georeferenced": grid.crs is not None and grid.transform is not None,
             "truth": self.truth is not None,
+            "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
             "journal": self.session.journal.path.name,
         }
 

@@ -27,8 +27,9 @@ TILE = 256  # pixels of a picture's side
 _SAMPLE = 384  # pixels of a side that are enough to know a band's percentiles
 _CACHE_BYTES = 64 * 2**20
 
-# Uncertainty from none (clear) through violet to yellow: readable for colour-blind eyes too.
-_RAMP = ((0.0, (40, 20, 90, 40)), (0.5, (190, 50, 120, 190)), (1.0, (255, 225, 80, 255)))
+# Uncertainty from none (clear) through violet to yellow, as share and RGBA: readable for
+# colour-blind eyes too.
+RAMP = ((0.0, (40, 20, 90, 40)), (0.5, (190, 50, 120, 190)), (1.0, (255, 225, 80, 255)))
 
 
 def levels(shape: tuple[int, int]) -> int:
@@ -165,7 +166,7 @@ def uncertainty_tile(uncertainty: Array, level: int, row: int, col: int) -> byte
 
 def _ramp() -> list[RGBA]:
     at = np.linspace(0, 1, 255)
-    stops = [position for position, _ in _RAMP]
-    channels = [np.interp(at, stops, [color[k] for _, color in _RAMP]) for k in range(4)]
+    stops = [position for position, _ in RAMP]
+    channels = [np.interp(at, stops, [color[k] for _, color in RAMP]) for k in range(4)]
     colors = np.rint(np.stack(channels, axis=1)).astype(int)
     return [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in colors)]

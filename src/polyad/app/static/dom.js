@@ -31,7 +31,7 @@ export function choice(buttons, onChoose) {
   const set = (value) => {
     for (const [name, button] of Object.entries(buttons)) {
       const on = name === value;
-      button.setAttribute("aria-checked", String(on));
+      button.setAttribute("aria-pressed", String(on));
       button.classList.toggle("on", on);
     }
   };

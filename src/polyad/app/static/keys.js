@@ -2,8 +2,11 @@
 
 import { $, el } from "./dom.js";
 
-const inField = (target) => target.closest?.("input, select, textarea");
-const onButton = (target) => target.closest?.("button, a, summary, label");
+const inField = (target) =>
+  target.closest?.("input:not([type=range], [type=color], [type=file]), select, textarea");
+const onButton = (target) => target.closest?.("button, a, summary, label, input");
+const onSlider = (target) => target.closest?.("input[type=range]");
+const SLIDES = /^(Arrow|Page|Home|End)/;
 
 // rows: [keys, help, act, {release}]
 export function bindKeys(rows) {
@@ -17,6 +20,7 @@ export function bindKeys(rows) {
     const key = name(event);
     if (document.querySelector("dialog[open]")) return; // it has keys of its own
     if (inField(event.target) && key !== "Escape") return;
+    if (onSlider(event.target) && SLIDES.test(key)) return;
     if (onButton(event.target) && (key === "Enter" || key === " ")) return;
     if (event.metaKey || event.ctrlKey) {
       if (key === "z") { event.preventDefault(); table.get(event.shiftKey ? "y" : "z").act(event); }

@@ -1,5 +1,6 @@
 // The labelling page, put together.
 
+import { adviceBanner } from "./advice.js";
 import { classList } from "./classes.js";
 import { $, choice, percent, toast } from "./dom.js";
 import { bindKeys } from "./keys.js";
@@ -16,7 +17,8 @@ const overlay = mapPanel(store, viewer);
 const files = filesPanel(store);
 scorePanel(store);
 colourPanel(store, viewer);
-classList(store);
+const classes = classList(store);
+const advice = adviceBanner(store, viewer, { look, askForClass });
 new Pointer(viewer, store, { onHover: look, onNothing: askForClass });
 
 // -- what lies under the pointer or cursor --------------------------------------------------------
@@ -47,6 +49,7 @@ function askForClass() {
 // -- cursor and labels by key -----------------------------------------------------------------------
 
 function moveCursor(rows, cols, event) {
+  advice.close();
   const step = event.shiftKey ? 10 : 1;
   const { cursor } = viewer;
   if (!cursor.shown && viewer.hover) [cursor.row, cursor.col] = viewer.hover;
@@ -71,18 +74,10 @@ function labelCursor(value) {
   look(cursor.row, cursor.col);
 }
 
-function nextAdvice(step) {
-  const advice = (store.map.advice ?? []).map((pixel, k) => [...pixel, k])
-    .filter(([row, col]) => !store.labels.has(`${row},${col}`));
-  if (!advice.length) { toast("Advice comes with the first map: label two classes.", "fine"); return; }
-  const at = advice.findIndex(([, , , k]) => k === viewer.advice);
-  const [row, col, unsure, k] = advice[(at + step + advice.length) % advice.length];
-  viewer.advice = k;
-  Object.assign(viewer.cursor, { row, col, shown: true, used: true });
-  viewer.centre(row, col, Math.max(viewer.scale, 10));
-  $("hint").textContent = `${percent(unsure, 0)} unsure here: choose its class, then Enter`;
-  $("hint").hidden = false;
-  look(row, col);
+// Enter takes the suggestion, unless the cursor was moved to another pixel.
+function enter() {
+  if (advice.isOpen()) advice.accept();
+  else labelCursor(store.erasing ? 0 : store.active);
 }
 
 function pick(position) {
@@ -117,13 +112,14 @@ bindKeys([
   [["ArrowLeft"], "", (e) => moveCursor(0, -1, e)],
   [["ArrowRight"], "", (e) => moveCursor(0, 1, e)],
   [["arrows"], "move the cursor; with Shift by ten pixels", () => {}],
-  [["Enter", " "], "label the pixel under the cursor", () => labelCursor(store.erasing ? 0 : store.active)],
+  [["Enter", " "], "label the pixel under the cursor, or the one suggested", enter],
   [["Delete", "Backspace"], "erase its label", () => labelCursor(0)],
   ...digits.map((key, k) => [[key], "", () => pick(k)]),
   [["1 … 0"], "choose one of the first ten classes", () => {}],
   [["[", "]"], "choose the class before or after", (e) => step(e.key === "[" ? -1 : 1)],
   [["a"], "add a class", () => $("new-class").focus()],
-  [["n"], "where to click next; with Shift back", (e) => nextAdvice(e.shiftKey ? -1 : 1)],
+  [["F2"], "rename the chosen class", () => classes.rename()],
+  [["n"], "where to click next; with Shift back", (e) => advice.next(e.shiftKey ? -1 : 1)],
   [["z"], "undo", undo],
   [["y"], "redo", redo],
   [["l"], "labelling tool", () => tool("label")],
@@ -136,7 +132,7 @@ bindKeys([
   [["f"], "whole scene", () => viewer.fit()],
   [["s"], "save labels as CSV", () => files.save("api/labels/csv")],
   [["?"], "show these keys", () => $("keys").showModal()],
-  [["Escape"], "", () => { document.activeElement?.blur(); $("hint").hidden = true; $("view").focus(); }],
+  [["Escape"], "", () => { document.activeElement?.blur(); advice.close(); $("view").focus(); }],
 ]);
 
 function zoomKey(factor) {
@@ -147,11 +143,18 @@ function zoomKey(factor) {
   } else viewer.zoom(factor);
 }
 
+// A press with the mouse or a finger leaves the keys to the scene: the Enter that follows is meant for
+// a pixel, not for the button. Before the button's own act, which may put the focus elsewhere.
+document.addEventListener("click", (event) => {
+  if (event.detail && event.target.closest("button, .links a, summary") && !event.target.closest("dialog")) {
+    $("view").focus({ preventScroll: true });
+  }
+}, true);
+
 // -- the bar ----------------------------------------------------------------------------------------
 
 $("undo").addEventListener("click", undo);
 $("redo").addEventListener("click", redo);
-$("next").addEventListener("click", () => nextAdvice(1));
 $("help").addEventListener("click", () => $("keys").showModal());
 $("zoom-in").addEventListener("click", () => viewer.zoom(1.5));
 $("zoom-out").addEventListener("click", () => viewer.zoom(1 / 1.5));
@@ -189,12 +192,7 @@ store.addEventListener("labels", () => {
 });
 store.addEventListener("classes", () => viewer.draw());
 store.addEventListener("choice", () => setTool(store.erasing ? "erase" : "label"));
-store.addEventListener("map", () => {
-  viewer.advice = -1;
-  $("hint").hidden = true;
-  $("next").disabled = !(store.map.advice ?? []).length;
-  mapStatus();
-});
+store.addEventListener("map", mapStatus);
 store.addEventListener("progress", (e) => {
   if (e.detail.stage === "draft") status(`fitting ${e.detail.labels} labels`, "busy");
 });

@@ -8,11 +8,21 @@ export function mapPanel(store, viewer) {
   function show(kind) {
     viewer.overlay = kind;
     set(kind);
+    legend();
     viewer.draw();
+  }
+  function legend() {
+    $("legend").hidden = viewer.overlay !== "uncertainty" || store.map.stage === "none";
+    $("legend-ramp").style.opacity = viewer.opacity; // the colours as they are over the scene
   }
   $("opacity").addEventListener("input", (e) => {
     viewer.opacity = e.target.value / 100;
+    legend();
     viewer.draw();
+  });
+  store.addEventListener("scene", () => {
+    const stops = store.scene.uncertainty_ramp.map(([at, [r, g, b, a]]) => `rgb(${r} ${g} ${b} / ${a / 255}) ${100 * at}%`);
+    $("legend-ramp").style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   });
   store.addEventListener("map", () => {
     const { stage, fit_seconds: fit, map_seconds: map, share, steps } = store.map;
@@ -22,6 +32,7 @@ export function mapPanel(store, viewer) {
           : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
     $("map-steps").textContent = steps ?? "";
     $("map-how").hidden = stage === "none" || !steps;
+    legend();
     viewer.draw();
   });
   show("map");

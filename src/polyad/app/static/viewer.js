@@ -2,9 +2,11 @@
 // `scale` is how many CSS pixels a scene pixel takes.
 
 import { colour, sharpen } from "./dom.js";
+import { greyed } from "./grey.js";
 
 const MAX_SCALE = 64;
 const MAX_TILES = 400;
+const RIM = 72; // CSS pixels beside the scene, so that no banner or button lies over its edge
 
 export class Viewer {
   constructor(canvas, store) {
@@ -14,11 +16,11 @@ export class Viewer {
     this.left = 0; // scene column at the canvas's left edge
     this.top = 0;
     this.overlay = "map"; // scene | map | uncertainty
-    this.opacity = 0.6;
+    this.opacity = 0.8;
     this.hidden = false; // while the key is held
     this.cursor = { row: 0, col: 0, shown: false };
     this.hover = null;
-    this.advice = -1;
+    this.suggested = null; // [row, col] of the pixel to click next
     this.bands = [0, 0, 0];
     this.stretch = [2, 98];
     this.tiles = new Map(); // url -> image
@@ -71,11 +73,16 @@ export class Viewer {
     this.draw();
   }
 
+  // Bring a pixel to the middle, or as near to it as a view full of scene allows.
   centre(row, col, scale = this.scale) {
-    const [w, h] = this.size;
+    const { width, height } = this.store.scene;
     this.scale = scale;
-    this.left = col + 0.5 - w / this.scale / 2;
-    this.top = row + 0.5 - h / this.scale / 2;
+    const [w, h] = this.size.map((v) => v / scale);
+    const rim = RIM / scale;
+    const place = (at, seen, all) => (seen >= all + 2 * rim ? (all - seen) / 2
+      : Math.min(Math.max(at + 0.5 - seen / 2, -rim), all + rim - seen));
+    this.left = place(col, w, width);
+    this.top = place(row, h, height);
     this.clamp();
   }
 
@@ -125,7 +132,7 @@ export class Viewer {
     return image;
   }
 
-  drawLayer(context, layer, alpha) {
+  drawLayer(context, layer, alpha, make = (image) => image) {
     const { scene } = this.store;
     const level = Math.min(Math.max(Math.floor(Math.log2(1 / this.scale)), 0), scene.levels - 1);
     const side = scene.tile * 2 ** level;
@@ -147,7 +154,7 @@ export class Viewer {
         if (image?.complete && !image.failed && image.naturalWidth) {
           const [x, y] = this.rect(row * side, col * side);
           const step = 2 ** level * this.scale;
-          context.drawImage(image, x, y, image.naturalWidth * step, image.naturalHeight * step);
+          context.drawImage(make(image), x, y, image.naturalWidth * step, image.naturalHeight * step);
         }
       }
     }
@@ -173,10 +180,9 @@ export class Viewer {
     const { context, width, height } = sharpen(this.canvas);
     context.fillStyle = colour("--stage");
     context.fillRect(0, 0, width, height);
-    this.drawLayer(context, "scene", 1);
-    if (this.overlay !== "scene" && this.store.map.stage !== "none" && !this.hidden) {
-      this.drawLayer(context, this.overlay, this.opacity);
-    }
+    const covered = this.overlay !== "scene" && this.store.map.stage !== "none" && !this.hidden;
+    this.drawLayer(context, "scene", 1, covered ? greyed : undefined);
+    if (covered) this.drawLayer(context, this.overlay, this.opacity);
     if (this.scale >= 14) this.drawGrid(context, width, height);
     if (!this.hidden) this.drawLabels(context, width, height);
     if (!this.hidden) this.drawAdvice(context);
@@ -217,10 +223,10 @@ export class Viewer {
   }
 
   drawAdvice(context) {
-    const advice = this.store.map.advice ?? [];
-    advice.forEach(([row, col], k) => {
-      const current = k === this.advice;
-      if (!current && k > 7) return;
+    const isCurrent = ([row, col]) => this.suggested?.[0] === row && this.suggested[1] === col;
+    const others = (this.store.map.advice ?? []).slice(0, 8).filter((pixel) => !isCurrent(pixel));
+    for (const [row, col] of this.suggested ? [...others, this.suggested] : others) {
+      const current = isCurrent([row, col]);
       const [x, y] = this.rect(row + 0.5, col + 0.5);
       const radius = Math.max(this.scale * 0.9, current ? 11 : 7);
       for (const [style, line] of [["rgba(0,0,0,0.7)", current ? 5 : 3.5], [current ? "#ffd23f" : "#ffffff", current ? 2.5 : 1.5]]) {
@@ -230,7 +236,7 @@ export class Viewer {
         context.lineWidth = line;
         context.stroke();
       }
-    });
+    }
   }
 
   drawFrame(context, row, col, line) {

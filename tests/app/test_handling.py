@@ -1,0 +1,331 @@
+"""The page by mouse, keys and fingers: what is pressed does what it says, and can be read."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from polyad.app import prepare
+from polyad.scene.known import KNOWN_SCENES
+from polyad.scene.sources import open_known
+
+FINAL = '#status[data-stage="final"]'
+SALINAS = list(KNOWN_SCENES["salinas"].class_names)
+PHONE = {"viewport": {"width": 375, "height": 720}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture
+def phone(browser):
+    context = browser.new_context(**PHONE)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def mapped(page, kit):
+    """The page of a scene with fifteen labels and its final map."""
+    kit.label_some(page.desk.session)
+    page.desk.fitter.final_model()
+    return page
+
+
+@pytest.fixture
+def sixteen(scene, tmp_path, kit):
+    """A page with the sixteen classes of Salinas, four of which differ in their last letters."""
+    served = prepare(scene, journal=tmp_path / "j", settings=kit.quick).start()
+    for name in SALINAS:
+        served.desk.session.do({"do": "add", "name": name})
+    yield served
+    served.stop()
+
+
+def open_mapped(tab, served, kit):
+    kit.open_page(tab, served)
+    tab.wait_for_selector(FINAL, timeout=60_000)
+    kit.until(tab, "polyad.viewer.shownVersion === polyad.store.map.version")
+
+
+def suggested(tab):
+    return tab.evaluate("polyad.viewer.suggested")
+
+
+def label_at(tab, pixel):
+    return tab.evaluate("([row, col]) => polyad.store.labels.get(`${row},${col}`)", pixel)
+
+
+def focused(tab):
+    return tab.evaluate("document.activeElement.id")
+
+
+def row(position):
+    return f"#classes li:nth-child({position})"
+
+
+# -- where to click next --------------------------------------------------------------------------
+
+
+def test_enter_after_a_mouse_press_on_next_labels_the_suggested_pixel(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.click(f"{row(2)} .key")
+    tab.click("#next")
+    assert focused(tab) == "view"
+    pixel = suggested(tab)
+    tab.mouse.move(*kit.place(tab, 12, 20))  # on its way the mouse crosses the scene
+    tab.keyboard.press("Enter")
+    kit.label_count(tab, 16)
+    assert label_at(tab, pixel) == 2
+    assert tab.is_hidden("#hint")
+
+
+def test_enter_after_a_key_press_on_the_next_button_labels_the_suggested_pixel(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.focus("#next")
+    tab.keyboard.press("Enter")
+    pixel = suggested(tab)
+    tab.keyboard.press("Enter")
+    kit.label_count(tab, 16)
+    assert label_at(tab, pixel) == 1
+
+
+def test_a_finger_chooses_a_class_and_labels_the_suggested_pixel(phone, mapped, kit):
+    open_mapped(phone, mapped, kit)
+    phone.tap("#next")
+    pixel = suggested(phone)
+    phone.tap(f"{row(3)} .name")
+    assert phone.inner_text("#hint-class") == "Woods"
+    phone.tap("#hint-label")
+    kit.label_count(phone, 16)
+    assert label_at(phone, pixel) == 3
+
+
+def test_a_suggestion_is_skipped_and_closed_by_its_buttons(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.click("#next")
+    first = suggested(tab)
+    tab.click("#hint-skip")
+    assert suggested(tab) != first
+    tab.keyboard.press("Shift+N")
+    assert suggested(tab) == first
+    tab.focus("#hint-close")
+    tab.keyboard.press("Enter")
+    assert tab.is_hidden("#hint")
+    assert suggested(tab) is None
+    assert focused(tab) == "view"
+    kit.label_count(tab, 15)
+
+
+def test_a_new_map_leaves_the_suggestion_where_it_is(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.click("#next")
+    pixel = suggested(tab)
+    version = tab.evaluate("polyad.store.map.version")
+    mapped.desk.session.do({"do": "label", "class": 1, "pixels": [[20, 5]]})
+    kit.until(tab, "v => polyad.store.map.version > v + 1", version)
+    assert suggested(tab) == pixel
+    assert tab.is_visible("#hint-label")
+
+
+def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.evaluate("polyad.store.map.advice = [[0, 39, 0.9]]")
+    tab.click("#next")
+    x, y = kit.place(tab, 0, 39)
+    hit = tab.evaluate("([x, y]) => document.elementFromPoint(x, y).id", [x, y])
+    assert hit == "view"
+
+
+def test_no_button_keeps_the_enter_that_follows_a_press(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    for button in ("#undo", "#zoom-in", "#tool-erase", "#show-scene", "#theme", "#save-csv"):
+        tab.click(button)
+        assert focused(tab) == "view", button
+
+
+def test_keys_reach_the_scene_after_the_opacity_was_changed(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.click("#opacity")
+    tab.keyboard.press("u")
+    assert tab.evaluate("polyad.viewer.overlay") == "uncertainty"
+    before = tab.input_value("#opacity")
+    tab.keyboard.press("ArrowRight")  # which still belongs to the slider
+    assert tab.input_value("#opacity") != before
+
+
+# -- classes --------------------------------------------------------------------------------------
+
+
+def test_a_click_on_a_name_chooses_the_class_and_the_next_key_is_for_the_scene(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    tab.click(f"{row(2)} .name")
+    assert tab.evaluate("polyad.store.active") == 2
+    tab.keyboard.press("n")
+    assert tab.is_visible("#hint")
+    assert tab.inner_text(f"{row(2)} .name") == "Corn"
+
+
+@pytest.mark.parametrize("way", ["double click", "pencil", "F2", "keyboard"])
+def test_a_class_is_renamed_on_purpose(tab, page, kit, way):
+    kit.open_page(tab, page)
+    if way == "double click":
+        tab.dblclick(f"{row(2)} .name")
+    elif way == "pencil":
+        tab.click(f"{row(2)} .pencil")
+    elif way == "F2":
+        tab.keyboard.press("2")
+        tab.keyboard.press("F2")
+    else:
+        tab.focus(f"{row(2)} .pencil")
+        tab.keyboard.press("Enter")
+    tab.keyboard.type("Maize")
+    tab.keyboard.press("Enter")
+    kit.until(tab, "polyad.store.classes.get(2).name === 'Maize' && !polyad.store.pending")
+    assert tab.inner_text(f"{row(2)} .name") == "Maize"
+    here = tab.evaluate("document.activeElement.dataset.part ?? document.activeElement.id")
+    assert here == ("rename" if way == "keyboard" else "view")
+
+
+def test_escape_leaves_the_name_as_it_was(tab, page, kit):
+    kit.open_page(tab, page)
+    tab.dblclick(f"{row(2)} .name")
+    tab.keyboard.type("Maize")
+    tab.keyboard.press("Escape")
+    assert tab.inner_text(f"{row(2)} .name") == "Corn"
+    assert tab.locator("#classes .rename").count() == 0
+    assert page.desk.session.board.classes[2].name == "Corn"
+
+
+def test_a_name_that_is_refused_stays_in_its_field_with_the_reason(tab, page, kit):
+    kit.open_page(tab, page)
+    tab.dblclick(f"{row(2)} .name")
+    tab.keyboard.type("Water")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#toast:not([hidden])")
+    assert "there is a class 'Water' already" in tab.inner_text("#toast")
+    assert tab.input_value("#classes .rename") == "Water"
+    tab.wrong.clear()  # the browser itself notes the refusal
+
+
+def test_a_class_changed_in_another_tab_does_not_end_the_renaming(tab, page, kit):
+    kit.open_page(tab, page)
+    tab.dblclick(f"{row(2)} .name")
+    tab.keyboard.type("Mai")
+    page.desk.session.do({"do": "add", "name": "Oats"})
+    kit.until(tab, "polyad.store.classes.size === 4")
+    tab.keyboard.type("ze")
+    tab.keyboard.press("Enter")
+    kit.until(tab, "polyad.store.classes.get(2).name === 'Maize'")
+
+
+def cut_names(tab):
+    """Return the names that do not fit into what is shown of them."""
+    return tab.evaluate("""() => [...document.querySelectorAll("#classes .name")]
+        .filter(n => n.scrollWidth > n.clientWidth || n.scrollHeight > n.clientHeight + 1
+            || n.getBoundingClientRect().bottom > n.parentElement.getBoundingClientRect().bottom)
+        .map(n => n.textContent)""")
+
+
+@pytest.mark.parametrize("device", ["tab", "phone"])
+def test_every_name_is_shown_to_its_last_letter(request, sixteen, kit, device):
+    tab = request.getfixturevalue(device)
+    kit.open_page(tab, sixteen)
+    tab.wait_for_selector(row(16))
+    assert tab.locator("#classes .name").all_inner_texts() == SALINAS
+    assert cut_names(tab) == []
+    assert tab.get_attribute(f"{row(11)} .name", "title") == SALINAS[10]
+    width = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0
+
+
+def test_a_list_that_goes_on_says_how_far(tab, sixteen, kit):
+    kit.open_page(tab, sixteen)
+    tab.wait_for_selector(row(16))
+    kit.until(tab, "Number(document.querySelector('.scroller').dataset.below) >= 4")
+    shadow = "end => Number(getComputedStyle(document.querySelector('.scroller'), end).opacity)"
+    kit.until(tab, f"({shadow})('::after') === 1")
+    assert tab.evaluate(shadow, "::before") == 0
+    tab.evaluate("document.querySelector('#classes').scrollTop = 1e6")
+    kit.until(tab, f"({shadow})('::after') === 0 && ({shadow})('::before') === 1")
+
+
+# -- colours --------------------------------------------------------------------------------------
+
+
+def drawn(tab, kit, pixels):
+    """Return the colours on the screen at the middle of pixels, ``(n, 3)``."""
+    tab.wait_for_timeout(100)
+    picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), float)
+    places = np.rint([kit.place(tab, *pixel) for pixel in pixels]).astype(int)
+    return picture[places[:, 1], places[:, 0]]
+
+
+def test_colours_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_path, kit):
+    # All of the palette lies over all of a real scene's colours.
+    scene = open_known("indian-pines")
+    served = prepare(scene, truth="indian-pines", journal=tmp_path / "j", settings=kit.quick)
+    fitter = served.desk.fitter
+    truth = served.desk.truth.values
+    for value in range(1, 17):
+        pixels = np.argwhere(truth == value)[:4].tolist()
+        served.desk.session.do({"do": "label", "class": value, "pixels": pixels})
+    served.start()
+    try:
+        open_mapped(tab, served, kit)
+        taken = np.random.default_rng(0).permutation(np.argwhere(truth > 0))[:2000]
+        free = [p for p in taken.tolist() if min(abs(np.subtract(p, a[:2])).max()
+                for a in [*fitter.mapped.about["advice"],
+                          *served.desk.session.snapshot().labels]) > 4]  # fmt: skip
+        seen = drawn(tab, kit, free)
+        table = served.desk.session.board.classes.values()
+        swatches = np.array([[int(c.color[k : k + 2], 16) for k in (1, 3, 5)] for c in table])
+        nearest = ((seen[:, None] - swatches) ** 2).sum(-1).argmin(1) + 1
+        right = nearest == fitter.mapped.ids[tuple(np.transpose(free))]
+        assert len(free) > 500
+        assert right.mean() > 0.98
+        tab.keyboard.down("h")  # the scene alone has its colours
+        assert np.ptp(drawn(tab, kit, free), axis=1).mean() > 40
+        tab.keyboard.up("h")
+        tab.click("#show-scene")
+        assert np.ptp(drawn(tab, kit, free), axis=1).mean() > 40
+    finally:
+        served.stop()
+
+
+def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped, kit):
+    open_mapped(tab, mapped, kit)
+    assert tab.is_hidden("#legend")
+    tab.click("#show-uncertainty")
+    words = tab.inner_text("#legend").split()
+    assert words == ["0", "%", "sure", "50", "%", "unsure", "100", "%"]
+    box = tab.locator("#legend-ramp").bounding_box()
+    tab.wait_for_timeout(100)
+    picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), int)
+    y, x, w = (round(box[k]) for k in ("y", "x", "width"))
+    sure, unsure = picture[y + 6, x + 3], picture[y + 6, x + w - 4]
+    assert np.ptp(sure) < 40  # grey as the scene
+    np.testing.assert_allclose(unsure, 0.8 * np.array([255, 225, 80]) + 0.2 * 128, atol=12)
+    tab.keyboard.press("m")
+    assert tab.is_hidden("#legend")
+
+
+# -- without a mouse ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["tab", "phone"])
+def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped, kit, device):
+    tab = request.getfixturevalue(device)
+    open_mapped(tab, mapped, kit)
+    tab.keyboard.press("n")
+    seen = set()
+    for _ in range(80):
+        tab.keyboard.press("Tab")
+        about = tab.evaluate("""() => { const e = document.activeElement, s = getComputedStyle(
+                e.matches("#load") ? e.parentElement : e);
+            return { id: e.id || e.dataset.part || e.tagName, name: e.getAttribute("aria-label")
+                || e.labels?.[0]?.innerText || e.innerText || "", line: s.outlineStyle }; }""")
+        if about["id"] in ("BODY", "HTML"):
+            break
+        assert about["name"].strip(), about
+        assert about["line"] not in ("none", ""), about
+        seen.add(about["id"])
+    assert {"hint-label", "hint-skip", "hint-close", "choose", "rename", "delete", "view"} <= seen
