@@ -126,13 +126,15 @@ def test_a_new_map_leaves_the_suggestion_where_it_is(tab, mapped, kit):
     assert tab.is_visible("#hint-label")
 
 
-def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped, kit):
+@pytest.mark.parametrize("width", [375, 900, 1200])
+def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped, kit, width):
+    tab.set_viewport_size({"width": width, "height": 720})
     open_mapped(tab, mapped, kit)
     tab.evaluate("polyad.store.map.advice = [[0, 39, 0.9]]")
     tab.click("#next")
-    x, y = kit.place(tab, 0, 39)
-    hit = tab.evaluate("([x, y]) => document.elementFromPoint(x, y).id", [x, y])
-    assert hit == "view"
+    hit = "([x, y]) => document.elementFromPoint(x, y).id"
+    assert tab.evaluate(hit, kit.place(tab, 0, 39)) == "view"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_no_button_keeps_the_enter_that_follows_a_press(tab, mapped, kit):
@@ -329,3 +331,14 @@ def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped, 
         assert about["line"] not in ("none", ""), about
         seen.add(about["id"])
     assert {"hint-label", "hint-skip", "hint-close", "choose", "rename", "delete", "view"} <= seen
+
+
+def test_a_download_without_a_server_says_so_in_a_sentence(browser, page, kit):
+    context = browser.new_context()
+    lonely = context.new_page()
+    kit.open_page(lonely, page)
+    page.stop()
+    lonely.click("#save-csv")
+    lonely.wait_for_selector("#toast:not([hidden])")
+    assert "polyad does not answer; labels already given are safe" in lonely.inner_text("#toast")
+    context.close()

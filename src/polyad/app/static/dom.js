@@ -23,7 +23,7 @@ export function toast(text, kind = "problem") {
   node.dataset.kind = kind;
   node.hidden = false;
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => { node.hidden = true; }, kind === "problem" ? 8000 : 3000);
+  toastTimer = setTimeout(() => { node.hidden = true; }, { problem: 8000, busy: 120000 }[kind] ?? 3000);
 }
 
 // Choose one of several buttons that stand for one value.

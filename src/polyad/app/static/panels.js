@@ -122,15 +122,16 @@ export function filesPanel(store) {
     });
   }
   async function save(path) {
+    // The map is that of the final model, which may have to be fitted first.
+    const slow = setTimeout(() => toast("The file is being made ...", "busy"), 400);
     try {
-      const answer = await fetch(path, { cache: "no-store" });
-      if (!answer.ok) throw new Error((await answer.json()).error);
+      const answer = await store.ask(path);
       const name = /filename="([\w.]+)"/.exec(answer.headers.get("content-disposition"))[1];
       const address = URL.createObjectURL(await answer.blob());
       el("a", { href: address, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10000);
       toast(`${name} saved`, "fine");
-    } catch (error) { toast(error.message); }
+    } catch (error) { toast(error.message); } finally { clearTimeout(slow); }
   }
   $("load").addEventListener("change", async (event) => {
     const file = event.target.files[0];

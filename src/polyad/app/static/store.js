@@ -20,16 +20,19 @@ export class Store extends EventTarget {
 
   tell(kind, detail = {}) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
 
-  async call(path, options = {}) {
+  async call(path, options = {}) { return (await this.ask(path, options)).json(); }
+
+  // An answer that is none becomes an error whose message can be shown.
+  async ask(path, options = {}) {
     let answer;
     try {
       answer = await fetch(path, { cache: "no-store", ...options });
     } catch {
       throw new Error("polyad does not answer; labels already given are safe in the journal");
     }
+    if (answer.ok) return answer;
     const body = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
-    return body;
+    throw new Error(body.error || `the server answered ${answer.status}`);
   }
 
   async do(command) {

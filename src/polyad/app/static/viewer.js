@@ -6,7 +6,7 @@ import { greyed } from "./grey.js";
 
 const MAX_SCALE = 64;
 const MAX_TILES = 400;
-const RIM = 72; // CSS pixels beside the scene, so that no banner or button lies over its edge
+const RIM = 110; // CSS pixels beside the scene, so that no banner or button lies over its edge
 
 export class Viewer {
   constructor(canvas, store) {
