@@ -224,7 +224,9 @@ export class Viewer {
 
   drawAdvice(context) {
     const isCurrent = ([row, col]) => this.suggested?.[0] === row && this.suggested[1] === col;
-    const others = (this.store.map.advice ?? []).slice(0, 8).filter((pixel) => !isCurrent(pixel));
+    const { labels, map } = this.store;
+    const others = (map.advice ?? []).slice(0, 8)
+      .filter((pixel) => !isCurrent(pixel) && !labels.has(`${pixel[0]},${pixel[1]}`));
     for (const [row, col] of this.suggested ? [...others, this.suggested] : others) {
       const current = isCurrent([row, col]);
       const [x, y] = this.rect(row + 0.5, col + 0.5);
