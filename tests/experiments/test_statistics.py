@@ -38,6 +38,12 @@ def test_a_sample_that_is_not_normal_takes_mann_whitney():
     assert got.path[-1].startswith("Mann-Whitney")
 
 
+def test_mann_whitney_is_two_sided():
+    wanted = stats.mannwhitneyu(NORMAL, SKEWED, alternative="two-sided").pvalue
+    assert compare(NORMAL, SKEWED).p == pytest.approx(wanted)
+    assert compare(SKEWED, NORMAL).p == pytest.approx(wanted)
+
+
 def test_constant_samples_are_not_normal_and_do_not_fail():
     got = compare([1.0] * 5, [1.0] * 5)
     assert got.test == "Mann-Whitney"

@@ -1,0 +1,29 @@
+"""Records of runs that were never done, with the accuracies that a test asks for."""
+
+import pytest
+
+from polyad.experiments.protocol import Protocol
+from polyad.experiments.records import Record
+
+
+def make_record(accuracy, model="rank-1", seed=0, epochs=50, **changes):
+    """Return a record whose last epochs have this overall accuracy, in percent."""
+    protocol = Protocol("standin-tiny", model, 5, epochs=epochs, seed=seed)
+    share = accuracy / 100
+    fields = {
+        "epochs": ((1, epochs, 1),),
+        "curve": (round(100 * accuracy),) * epochs,
+        "scores": {str(epochs): {"oa": share, "aa": share, "kappa": share, "oa_no_overlap": None}},
+        "n_train": 15,
+        "n_test": 585,
+        "n_test_no_overlap": 0,
+        "parameters": 42,
+        "seconds": {"fit": 1.0, "evaluate": 0.5},
+        "versions": {},
+    }
+    return Record(protocol, protocol.key, settings=protocol.settings(), **(fields | changes))
+
+
+@pytest.fixture
+def record_of():
+    return make_record

@@ -1,0 +1,41 @@
+"""Table 3 from made records: which p-values stand in it, and which way a difference points."""
+
+import pytest
+
+from polyad.experiments.paper_tables import significance_table
+from polyad.experiments.results import Results
+from polyad.experiments.statistics import compare, holm
+
+TINY = "standin-tiny"
+ACCURACIES = {
+    "rank-1": [70.0, 71.2, 72.1, 73.5, 74.0],
+    "rank-2": [64.1, 66.0, 66.9, 68.3, 70.2],
+    "rank-3": [60.0, 61.1, 62.3, 62.9, 64.0],
+    "cnn": [64.0, 65.2, 66.1, 67.3, 68.4],
+}
+
+
+@pytest.fixture
+def table(record_of):
+    records = [
+        record_of(value, model, seed)
+        for model, values in ACCURACIES.items()
+        for seed, value in enumerate(values)
+    ]
+    return significance_table(Results(records), TINY, "none", 50, [5]).texts()
+
+
+def test_every_p_value_of_table_three_is_corrected_by_holm_over_all_its_rows(table):
+    raw = [compare(ACCURACIES[m], ACCURACIES["cnn"]).p for m in ("rank-1", "rank-2", "rank-3")]
+    corrected = holm(raw)
+    assert corrected[0] > 1.5 * raw[0]  # else the correction could not be told from none
+    assert [row[3] for row in table[:3]] == [f"{p:.3g}" for p in corrected]
+    assert [row[1].split(",")[0] for row in table[:3]] == [f"{p:.3g}" for p in raw]
+
+
+def test_table_three_names_the_better_model_only_where_the_difference_is_significant(table):
+    assert [row[1].partition(", ")[2] for row in table[:3]] == ["Rank-R better", "", "CNN better"]
+
+
+def test_the_effect_is_positive_where_the_rank_r_network_is_better(table):
+    assert [row[4].split()[2][0] for row in table[:3]] == ["+", "+", "\N{MINUS SIGN}"]
