@@ -38,6 +38,7 @@ UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FILES = sorted(SRC.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 EACH_FILE = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
 
 
@@ -132,6 +133,14 @@ def test_input_is_never_checked_with_assert(path):
 def test_nothing_is_unpickled(path):
     names = imported_modules(path.read_text(), module_of(path), path.name == "__init__.py")
     assert {name.split(".")[0] for name in names} & UNPICKLERS == set()
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_assert_has_a_comparison_as_its_message(path):
+    """``assert a, b == c`` compares nothing: it was meant as ``assert (a, b) == c``."""
+    asserts = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Assert)]
+    lines = [n.lineno for n in asserts if isinstance(n.msg, ast.Compare | ast.BoolOp)]
+    assert lines == []
 
 
 def test_importing_polyad_changes_no_global_state():

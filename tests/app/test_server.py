@@ -46,7 +46,7 @@ def test_the_page_asks_nothing_of_other_machines_and_writes_no_markup():
 def test_state_tells_scene_classes_and_labels(client, scene):
     do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
     state = client.get("api/state").json()
-    assert state["scene"]["height"], state["scene"]["width"] == scene.shape[:2]
+    assert (state["scene"]["height"], state["scene"]["width"]) == scene.shape[:2]
     assert [c["name"] for c in state["classes"]] == ["Water", "Corn", "Woods"]
     assert state["labels"] == [[1, 2, 1]]
     assert state["scene"]["georeferenced"]

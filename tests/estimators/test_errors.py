@@ -208,7 +208,7 @@ def test_a_failed_fit_loses_no_model(kind):
 
 def test_a_failed_first_fit_leaves_nothing_behind():
     model = RankRClassifier(**QUICK, activation="gelu")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="gelu"):
         model.fit(X, Y)
     assert not hasattr(model, "classes_")
     with pytest.raises(NotFittedError):

@@ -229,12 +229,15 @@ def test_a_flipped_byte_is_refused_wherever_it_is(path):
     header = 8 + struct.unpack("<Q", whole[:8])[0]
     rng = np.random.default_rng(1)
     places = [*range(16), *range(16, header, 7), *range(header, len(whole), 31)]
+    harmless = 0
     for place in places:
         flip = bytearray(whole)
         flip[place] ^= int(rng.integers(1, 256))
         if _same_model(whole, bytes(flip)):
-            continue  # a space of the padding, say
+            harmless += 1  # a space of the padding, say
+            continue
         refused(path, bytes(flip))
+    assert harmless < 0.05 * len(places)
 
 
 def test_a_flipped_bit_in_the_weights_says_checksum(path):
@@ -408,7 +411,7 @@ def test_a_huge_claim_takes_no_memory(claim, path):
     resource = pytest.importorskip("resource")
     forge(path, HUGE[claim])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ModelFileError):
+    with pytest.raises(ModelFileError, match=r"by the header|does not describe|no valid model"):
         load(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 

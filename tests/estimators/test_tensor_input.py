@@ -287,7 +287,9 @@ def test_a_class_of_one_sample_among_many_is_learned():
 
 def test_early_stopping_copes_with_a_class_of_one_sample():
     y = np.where(np.arange(60) == 11, 2, Y3 % 2)
-    RankRClassifier(**QUICK, early_stopping=True).fit(X3, y)
+    model = RankRClassifier(**QUICK, early_stopping=True).fit(X3, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert len(model.history_.validation_loss) == model.n_iter_
 
 
 # -- weights ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from polyad.core.network import ACTIVATIONS
 from polyad.errors import Diverged
 from polyad.fitting.alternating import Steps, alternating, alternating_reference
 from polyad.fitting.epochs import Stopping
+from polyad.fitting.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("callers_state")
 
@@ -69,15 +70,15 @@ def test_a_single_sample(network_of, problem_of):
 
 
 def test_single_precision_follows_double(network_of, problem_of):
-    steps = Steps(0.01, 3, 8)
-    single, _ = alternating(
-        network_of((3, 4), dtype=torch.float32),
-        problem_of((3, 4), dtype=torch.float32),
-        Stopping(2),
-        steps,
-        generator=torch.Generator().manual_seed(0),
+    network, problem = network_of((3, 4)), problem_of((3, 4))
+    short = Problem(problem.x.float(), problem.target.float(), problem.weight.float(), "log")
+    double, single = (
+        alternating(start, data, Stopping(2), Steps(0.01, 3, 8), generator=torch.Generator())[0]
+        for start, data in ((network, problem), (copy.deepcopy(network).float(), short))
     )
-    assert all(p.dtype == torch.float32 for p in single.parameters())
+    for wanted, found in zip(double.parameters(), single.parameters(), strict=True):
+        assert found.dtype == torch.float32
+        assert_close(found.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_each_epoch_lowers_the_loss_at_first(network_of, problem_of):

@@ -494,7 +494,7 @@ def test_a_nearly_empty_compressed_raster_is_no_bomb(tmp_path):
     write_tiff(tmp_path / "a.tif", values, compress="deflate", tiled=True)
     assert (tmp_path / "a.tif").stat().st_size * 200 < values.nbytes
     assert open_labels(tmp_path / "a.tif").values[10, 20] == 5
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded, match="the budget is"):
         read_label_raster(tmp_path / "a.tif", budget=1_000_000)
 
 

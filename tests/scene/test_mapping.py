@@ -363,19 +363,20 @@ def test_what_cannot_be_mapped_is_refused_in_one_sentence(model, options, error,
 
 
 @pytest.mark.parametrize(
-    ("name", "probabilities"),
-    [("map.xyz", None), ("map", None), ("no/map.tif", None), ("map.png", "p.png"),
-     ("map.tif", "p.npy"), ("map.tif", "no/p.tif"), ("map.tif", "map.tif")],
+    ("name", "probabilities", "words"),
+    [("map.xyz", None, "'.xyz'"), ("map", None, "'no ending'"), ("no/map.tif", None, "no such f"),
+     ("map.png", "p.png", "'.png'"), ("map.tif", "p.npy", "'.npy'"),
+     ("map.tif", "no/p.tif", "no such folder"), ("map.tif", "map.tif", "two files")],
 )  # fmt: skip
 def test_an_output_that_cannot_be_written_is_refused_before_mapping(
-    tmp_path, monkeypatch, name, probabilities
+    tmp_path, monkeypatch, name, probabilities, words
 ):
     def never(*args, **kwargs):
         raise AssertionError("the scene was read")
 
     monkeypatch.setattr("polyad.scene.mapping.read_block", never)
     shares = None if probabilities is None else tmp_path / probabilities
-    with pytest.raises((OutputError, InputError)):
+    with pytest.raises((OutputError, InputError), match=words):
         map_file(rank_r((3, 3, BANDS)), scene_of(6, 6), tmp_path / name, probabilities=shares)
     assert list(tmp_path.iterdir()) == []
 

@@ -150,7 +150,7 @@ def test_a_file_that_contradicts_itself_is_refused(model, tmp_path, changes):
 @pytest.mark.parametrize("about", [{"scene": 3}, {"scene": {}}])
 def test_a_file_that_says_nothing_of_its_scene_is_refused(model, tmp_path, about):
     save(model.estimator, tmp_path / "m", about)
-    with pytest.raises(ModelFileError):
+    with pytest.raises(ModelFileError, match="does not describe its scene"):
         SceneModel.load(tmp_path / "m")
 
 
@@ -158,9 +158,10 @@ def test_a_cut_or_changed_file_is_refused(model, tmp_path):
     path = tmp_path / "m.polyad"
     model.save(path)
     content = path.read_bytes()
+    assert b"Corn" in content
     for damaged in (b"", content[:100], content[:-20], content.replace(b"Corn", b"Rice")):
         path.write_bytes(damaged)
-        with pytest.raises(ModelFileError):
+        with pytest.raises(ModelFileError, match=r"empty|damaged"):
             SceneModel.load(path)
 
 

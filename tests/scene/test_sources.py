@@ -141,10 +141,9 @@ def test_a_refused_download_says_what_to_fetch_by_hand_and_how(
     tiny, folder, no_network, error, words
 ):
     no_network["error"] = error
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError, match=words) as caught:
         fetch("tiny", progress=False)
     message = str(caught.value)
-    assert words in message
     assert "more words" not in message
     assert "https://example.org/a/Tiny.mat" in message
     assert "`polyad fetch tiny --from Tiny.mat`" in message
