@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -167,3 +168,43 @@ def test_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
     assert target.read_bytes() == b"old"
     assert names(tmp_path)[0].startswith(".map.tif.part-")
+
+
+def test_bytes_reach_the_disk_before_the_rename_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def renamed(self: Path, target: Path) -> Path:
+        done.append("rename")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    with replacing_all([tmp_path / "map.img", tmp_path / "map.hdr"]) as parts:
+        for part in parts:
+            part.write_text("new")
+    assert done == ["file", "file", "rename", "rename", "folder"]
+
+
+def test_what_described_the_old_file_is_gone_before_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overviews = tmp_path / "map.tif.ovr"
+    overviews.write_text("of the old map")
+    seen: list[bool] = []
+    rename = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append(overviews.exists())
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    with replacing_all([tmp_path / "map.tif"], stale=[overviews]) as (part,):
+        part.write_text("new")
+    assert seen == [False]

@@ -104,3 +104,57 @@ def test_a_huge_effect_has_a_finite_interval():
     got = hedges_g(NORMAL + 500, NORMAL)
     assert np.isfinite([got.low, got.high]).all()
     assert got.low < got.value < got.high
+
+
+def test_five_percent_is_the_level_of_significance():
+    nearly, clearly = compare(NORMAL, NORMAL + 0.8), compare(NORMAL, NORMAL + 1)
+    assert 0.05 < nearly.p < 0.1
+    assert not nearly.significant
+    assert clearly.p < 0.05
+    assert clearly.significant
+
+
+def test_hedges_g_of_unequal_samples_pools_by_degrees_of_freedom():
+    a, b = np.array([1.0, 2, 3, 4, 9]), np.array([2.0, 2.5, 3.0])
+    centred = np.concatenate([a - a.mean(), b - b.mean()])
+    pooled = np.sqrt((centred**2).sum() / 6)
+    assert hedges_g(a, b).value == pytest.approx((a.mean() - b.mean()) / pooled * (1 - 3 / 23))
+
+
+def test_the_ends_of_hedges_interval_are_quantiles_of_the_noncentral_t():
+    a, b = 5 + NORMAL, NORMAL[:4]
+    got = hedges_g(a, b)
+    free, unit = 12, np.sqrt(1 / 10 + 1 / 4)
+    scale = unit * (1 - 3 / (4 * free - 1))
+    t = stats.ttest_ind(a, b).statistic
+    assert got.value == pytest.approx(t * scale)
+    assert stats.nct.cdf(t, free, got.low / scale) == pytest.approx(0.975, abs=1e-4)
+    assert stats.nct.cdf(t, free, got.high / scale) == pytest.approx(0.025, abs=1e-4)
+
+
+def test_constant_samples_apart_have_an_infinite_g_of_the_right_sign():
+    assert hedges_g([2, 2, 2], [1, 1, 1]).value == np.inf
+    assert hedges_g([1, 1, 1], [2, 2, 2]).value == -np.inf
+    assert hedges_g([1, 1, 1], [1, 1, 1]).value == 0
+
+
+def test_cliffs_interval_of_samples_apart_lies_on_their_side():
+    above, below = (cliffs_delta(a, b) for a, b in ((NORMAL + 9, NORMAL), (NORMAL, NORMAL + 9)))
+    assert (below.value, below.low, below.high) == (-above.value, -above.high, -above.low)
+
+
+def test_cliffs_interval_pair_by_pair():
+    """Cliff (1996), Eqs. 7 to 12, with every sum written as a loop."""
+    a, b = [3.0, 5.0, 6.0, 9.0, 11.0], [1.0, 4.0, 7.0]
+    n, m, z = len(a), len(b), 1.959964
+    sign = {(i, k): np.sign(a[i] - b[k]) for i in range(n) for k in range(m)}
+    d = sum(sign.values()) / (n * m)
+    rows = sum((sum(sign[i, k] for k in range(m)) / m - d) ** 2 for i in range(n))
+    cols = sum((sum(sign[i, k] for i in range(n)) / n - d) ** 2 for k in range(m))
+    every = sum((s - d) ** 2 for s in sign.values())
+    variance = (m**2 * rows + n**2 * cols - every) / (n * m * (n - 1) * (m - 1))
+    assert variance > (1 - d**2) / (n * m - 1)  # else the least variance would be tested
+    half = z * np.sqrt(variance) * np.sqrt((1 - d**2) ** 2 + z**2 * variance)
+    got = cliffs_delta(a, b)
+    assert got.low == pytest.approx(max((d - d**3 - half) / (1 - d**2 + z**2 * variance), -1))
+    assert got.high == pytest.approx(min((d - d**3 + half) / (1 - d**2 + z**2 * variance), 1))

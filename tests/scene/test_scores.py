@@ -105,3 +105,11 @@ def test_bad_input_gets_one_clear_sentence(arguments, message):
     good = {"y_true": [1, 4], "y_pred": [1, 4], "classes": CLASSES}
     with pytest.raises(InputError, match=message):
         score(**{**good, **arguments})
+
+
+def test_scores_follow_the_order_of_the_class_table():
+    table = [CLASSES[1], CLASSES[2], CLASSES[0]]  # ids 4, 7, 1
+    got = score([1, 4, 4, 7], [4, 4, 7, 7], classes=table)
+    assert got.confusion.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
+    assert got.support.tolist() == [2, 1, 1]
+    np.testing.assert_allclose(got.recall, [0.5, 1, 0])

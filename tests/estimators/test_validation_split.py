@@ -1,0 +1,49 @@
+"""Early stopping: which samples are held out, and that nothing is learned from them."""
+
+import numpy as np
+import pytest
+import torch
+
+from polyad import RankRClassifier, RankRRegressor
+
+X = np.random.default_rng(0).normal(size=(80, 3, 4)).astype(np.float32)
+Y = np.repeat([0, 1], [60, 20])
+
+
+def parts_of(model, y):
+    """Return the training and validation problems of a fit."""
+    seen = {}
+    solve = type(model)._solve
+
+    def watched(self, network, problem, validation, *args, **options):
+        seen.update(train=problem, held=validation)
+        return solve(self, network, problem, validation, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "_solve", watched)
+        model.fit(X, y)
+    return seen["train"], seen["held"]
+
+
+@pytest.mark.parametrize("kind", [RankRClassifier, RankRRegressor])
+def test_no_sample_both_trains_and_validates(kind):
+    train, held = parts_of(kind(hidden=3, epochs=2, early_stopping=True, random_state=0), Y)
+    assert (len(train), len(held)) == (72, 8)
+    every = torch.cat([train.x, held.x]).flatten(1)
+    assert len(torch.unique(every, dim=0)) == 80
+
+
+def test_validation_holds_every_class_in_its_share():
+    for seed in range(5):
+        model = RankRClassifier(hidden=3, epochs=1, early_stopping=True, random_state=seed)
+        _, held = parts_of(model, Y)
+        assert held.target.sum(dim=0).tolist() == [6, 2]
+
+
+def test_sample_weights_are_scaled_to_a_mean_of_one():
+    models = [
+        RankRClassifier(hidden=3, epochs=5, random_state=0).fit(X, Y, np.full(80, weight))
+        for weight in (1.0, 1000.0)
+    ]
+    losses = [model.history_.loss for model in models]
+    assert losses[0] == pytest.approx(losses[1])
