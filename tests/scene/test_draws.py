@@ -23,6 +23,18 @@ def test_a_class_of_two_blocks_is_tested_however_large_the_share():
         assert len(blocks(labels, 0.99, seed).test) > 100
 
 
+@pytest.mark.filterwarnings("ignore:these classes train")
+def test_a_class_that_rarer_ones_left_only_test_blocks_trains_all_the_same():
+    labels = np.zeros((40, 80), int)
+    labels[2:5, 2:5] = labels[2:5, 62:65] = 1  # the rarest class decides: left or right trains
+    labels[8:18, 62:75] = 2  # and the right is all that this one has
+    labels[22:35, 22:35] = labels[22:35, 42:55] = 3
+    for seed in range(8):
+        trained, tested = blocks(labels, 0.5, seed).classes_of(labels)
+        assert set(trained) == {1, 2, 3}
+        assert 3 in tested
+
+
 def two_classes(first):
     """Return a raster of one class as given and another of two fields, apart from it."""
     labels = np.zeros((len(first), 40), int)

@@ -328,6 +328,8 @@ def _deal_blocks(
     state = in_training[tuple(held.T)]
     got = int(sizes[state == 1].sum())
     still_open = rng.permutation(np.flatnonzero(state == -1))
+    if got == 0 and not len(still_open):  # rarer classes left it test blocks only: it takes one
+        in_training[tuple(held[sizes.argmax()])] = 1
     tested = bool((state == 0).any())
     for k, block in enumerate(still_open):
         last_chance = k == len(still_open) - 1 and not tested and got > 0
