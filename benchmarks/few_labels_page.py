@@ -24,7 +24,10 @@ INTRO = """# Maps from a few labels
 
 What the presets reach, what each step adds, and controls without our network. Made by
 
-    python benchmarks/few_labels.py --pavia UPavia_Subset.mat
+<!-- not run: hours -->
+```sh
+python benchmarks/few_labels.py --pavia UPavia_Subset.mat
+```
 
 from [records](few-labels.jsonl), one line per scene, protocol, seed and method. Mean and
 deviation over seeds 0 to {last}; settings were chosen on seeds 100 and up. Test labels choose

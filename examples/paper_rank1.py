@@ -229,6 +229,7 @@ accuracy was measured after most of its epochs to find that epoch; nothing else 
 TEMPLATE = """\
 # Rank-1 on Indian Pines, 10 labels per class
 
+<!-- not run: minutes; tests/test_examples.py runs it small -->
 ```sh
 OMP_NUM_THREADS=1 {command}
 ```

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -145,7 +146,8 @@ def serve(
     print(f"every label is kept in {page.desk.session.journal.path}; end with Ctrl+C", flush=True)
     if browser:
         webbrowser.open(page.url)
-    page.run()
+    with suppress(KeyboardInterrupt):  # the announced way to end it
+        page.run()
 
 
 def show(scene: Source, labels: Source | None = None, truth: Source | None = None) -> Page:
@@ -172,6 +174,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # a browser that is quicker than the server waits instead of failing
     except OSError as error:
         listening.close()
         raise OutputError(

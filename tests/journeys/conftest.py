@@ -1,0 +1,330 @@
+"""What every journey starts from: polyad as it is installed, a terminal, and a field campaign.
+
+The scene is 40 x 30 pixels of four fields, small enough for every command to take moments, and laid
+out as real products are: an ENVI file with a map info and bands that are marked bad, a GeoTIFF with
+nodata, a MAT file with its ground truth in a second one.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rasterio
+import scipy.io
+import xarray as xr
+from affine import Affine
+from filelock import FileLock
+from rasterio.warp import transform as reproject
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 600  # seconds until a command counts as hanging
+
+
+# --- polyad as it is installed -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory, worker_id):
+    """Return ``once(name, make)``: a folder that ``make`` fills once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+
+    def call(name, make):
+        folder, done = shared / name, shared / f"{name}.done"
+        with FileLock(shared / f"{name}.lock"):
+            if not done.exists():
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def installed(once):
+    """The folder of a polyad that was built as a wheel and installed; its packages are ours."""
+    pytest.importorskip("hatchling", reason="pip install -e '.[dev]' brings what builds the wheel")
+    return once("installed", _install)
+
+
+def _install(folder):
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    wheels = folder / "wheels"
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT]
+    subprocess.run(wheel, check=True)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", folder, *wheels.glob("*.whl")],
+        check=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def user_at(installed, files):
+    """Return ``user_at(folder)``: somebody at a terminal, with the campaign's files."""
+
+    def arrive(folder):
+        shutil.copytree(files, folder / "campaign")
+        return User(folder / "campaign", installed, folder / "data")
+
+    return arrive
+
+
+@pytest.fixture
+def user(user_at, tmp_path):
+    """Somebody at a terminal, in a folder with the files of the campaign."""
+    return user_at(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def model(once, user_at, tmp_path_factory):
+    """A model file that `polyad train` made with everything as it comes."""
+
+    def train(folder):
+        user = user_at(tmp_path_factory.mktemp("training"))
+        user.types(f"polyad train scene.hdr labels.geojson --out {folder / 'model.polyad'}")
+
+    return once("model", train) / "model.polyad"
+
+
+class User:
+    """Types commands and runs programs in a folder of their own; reads what is printed."""
+
+    def __init__(self, folder, installed, data):
+        self.folder = folder
+        programs = [installed / "bin", Path(sys.executable).parent]
+        self.environment = os.environ | {
+            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+            "PYTHONPATH": str(installed),  # before the tree that the tests themselves import
+            "POLYAD_DATA": str(data),
+            "BROWSER": "true",  # the program of that name, which opens nothing
+        }
+
+    def types(self, commands):
+        """Give commands to the shell and return what is on the screen when they are done."""
+        return self.starts(commands).read()
+
+    def runs(self, program):
+        """Run a Python program and return what it printed."""
+        return self.starts(program, "python").read()
+
+    def starts(self, code, language="sh"):
+        """Start commands, or a program, and return the terminal they run in."""
+        if language == "sh":
+            return Terminal(["sh", "-e", "-c", code], self)
+        (self.folder / "program.py").write_text(code)
+        return Terminal([sys.executable, "program.py"], self)
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+
+class Terminal:
+    """A running command and its screen."""
+
+    def __init__(self, command, user):
+        ours, theirs = os.openpty()  # a command that sees a terminal shows its bars and warnings
+        self.process = subprocess.Popen(
+            command, cwd=user.folder, env=user.environment, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        self._pieces = []
+        self._reader = threading.Thread(target=self._collect, args=(ours,), daemon=True)
+        self._reader.start()
+
+    def _collect(self, ours):
+        while True:
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # Linux: the last program has closed the other end
+                piece = b""
+            if not piece:
+                break
+            self._pieces.append(piece)
+        os.close(ours)
+
+    @property
+    def screen(self):
+        return b"".join(self._pieces).decode().replace("\r\n", "\n")
+
+    def wait_for(self, pattern):
+        """Wait until a line matches, and return the match."""
+        end = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, self.screen)):
+            assert self.process.poll() is None, self.screen
+            assert time.monotonic() < end, f"no {pattern} in {self.screen}"
+            time.sleep(0.05)
+        return found
+
+    def read(self, warnings=()):
+        """Wait for a good end and return what was printed; it warns of nothing else than said."""
+        screen = self._end(warnings)
+        assert self.process.returncode == 0, screen
+        return screen
+
+    def press_ctrl_c(self):
+        """Interrupt what is running, wait for its end, and return what was printed."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self._end()
+
+    def _end(self, warnings=()):
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self._reader.join()
+        screen = self.screen
+        assert "Traceback" not in screen, screen
+        for words in warnings:
+            assert words in screen
+            screen = re.sub(rf".*Warning: .*{re.escape(words)}.*", "", screen)
+        assert "Warning" not in screen, screen
+        return screen
+
+
+# --- a field campaign ----------------------------------------------------------------------------
+
+HEIGHT, WIDTH, BANDS = 40, 30, 12
+CRS, GRID = "EPSG:32633", Affine(10, 0, 500_000, 0, -10, 4_000_000)
+NODATA = -9999
+NM = np.linspace(450, 2200, BANDS)
+NAMES = ("Corn", "Soil", "Water", "Woods")
+
+
+@pytest.fixture(scope="session")
+def land():
+    """What is where: the ground truth, the class names, the grid."""
+    return SimpleNamespace(truth=_truth(), names=NAMES, crs=CRS, grid=GRID, nodata=_sky() == 0)
+
+
+def _truth():
+    """Four fields that meet at row 22 and column 16."""
+    truth = np.ones((HEIGHT, WIDTH), np.uint8)
+    truth[:22, 16:], truth[22:, :16], truth[22:, 16:] = 2, 3, 4
+    return truth
+
+
+def _sky():
+    """0 in the corner that the flight line missed."""
+    seen = np.ones((HEIGHT, WIDTH), np.uint8)
+    seen[:4, -5:] = 0
+    return seen
+
+
+def _pixels():
+    """Counts of every band, with noise and a corner without data."""
+    rng = np.random.default_rng(0)
+    band = np.arange(BANDS) / BANDS
+    spectra = 1000 + 400 * np.stack(
+        [np.sin(6 * band), band, -band, np.where((band > 0.3) & (band < 0.7), 1, 0)]
+    )
+    counts = spectra[_truth() - 1] + rng.normal(0, 60, (HEIGHT, WIDTH, BANDS))
+    return np.where(_sky()[..., None], counts.round(), NODATA).astype(np.int16)
+
+
+def _labelled():
+    """Return (row, col, name) of twelve pixels of each class."""
+    rows, cols = range(3, HEIGHT, 6), range(2, WIDTH - 5, 3)
+    places = {(row, col): NAMES[_truth()[row, col] - 1] for row in rows for col in cols}
+    picked = [[place for place in places if places[place] == name][:12] for name in NAMES]
+    return [(*place, places[place]) for group in picked for place in group]
+
+
+def _metres(row, col):
+    return GRID * (col + 0.5, row + 0.5)
+
+
+@pytest.fixture(scope="session")
+def files(once):
+    return once("files", _lay_out)
+
+
+def _lay_out(folder):
+    """Write every file that a page or a journey names."""
+    for header in ("scene.hdr", "flightline.hdr", "scenes/north.hdr", "scenes/south.hdr"):
+        _write_envi(folder / header)
+    _write_tiff(folder / "scene.tif", _pixels(), nodata=NODATA, tiled=True, compress="deflate")
+    _write_netcdf(folder / "scene.nc")
+    scipy.io.savemat(folder / "cube.mat", {"paviaU": _pixels()})
+    scipy.io.savemat(folder / "cube_gt.mat", {"paviaU_gt": _truth() * _sky()})
+    scipy.io.savemat(folder / "two_cubes.mat", {"paviaU": _pixels(), "paviaC": _pixels()[::-1]})
+    _write_tiff(folder / "truth.tif", _truth() * _sky(), nodata=0)
+    _write_geojson(folder / "labels.geojson")
+    shutil.copy(folder / "labels.geojson", folder / "known.geojson")
+    _write_csv(folder / "labels.csv", ("x", "y"), _metres)
+    _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
+
+
+def _write_envi(path):
+    """Write band by line; the last band is noise, and the header says that it is bad."""
+    path.parent.mkdir(exist_ok=True)
+    bad = np.full((HEIGHT, WIDTH, 1), NODATA, np.int16)
+    values = np.concatenate([_pixels(), bad], axis=2)  # (y, x, band)
+    path.with_suffix(".img").write_bytes(values.transpose(0, 2, 1).astype("<i2").tobytes())
+    wavelengths = ", ".join(f"{nm:.1f}" for nm in [*NM, 2300])
+    path.write_text(
+        f"ENVI\ndescription = {{surface reflectance x 10000}}\n"
+        f"samples = {WIDTH}\nlines = {HEIGHT}\nbands = {BANDS + 1}\nheader offset = 0\n"
+        f"file type = ENVI Standard\ndata type = 2\ninterleave = bil\nbyte order = 0\n"
+        f"data ignore value = {NODATA}\n"
+        f"map info = {{UTM, 1, 1, {GRID.c:.0f}, {GRID.f:.0f}, 10, 10, 33, North, WGS-84}}\n"
+        f"wavelength units = Nanometers\nwavelength = {{{wavelengths}}}\n"
+        f"bbl = {{{', '.join('1' * BANDS)}, 0}}\n"
+    )
+
+
+def _write_tiff(path, values, **options):
+    bands = np.moveaxis(np.atleast_3d(values), -1, 0)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=WIDTH, height=HEIGHT, count=len(bands),
+        dtype=values.dtype, crs=CRS, transform=GRID, **options,
+    ) as out:  # fmt: skip
+        out.write(bands)
+        if len(bands) == BANDS:
+            out.descriptions = tuple(f"{nm:.1f} nm" for nm in NM)
+
+
+def _write_netcdf(path):
+    reflectance = xr.DataArray(
+        _pixels(),
+        dims=("y", "x", "band"),
+        coords={"wavelength": ("band", NM, {"units": "nm"})},
+        attrs={"_FillValue": np.int16(NODATA)},
+    )
+    reflectance.to_dataset(name="reflectance").to_netcdf(path, engine="h5netcdf")
+
+
+def _write_geojson(path):
+    """Write points in longitude and latitude, and a polygon of woods, each with its name."""
+
+    def lonlat(*places):
+        x, y = zip(*(_metres(*place) for place in places), strict=True)
+        return [list(p) for p in zip(*reproject(CRS, "EPSG:4326", x, y), strict=True)]
+
+    def feature(name, kind, coordinates):
+        geometry = {"type": kind, "coordinates": coordinates}
+        return {"type": "Feature", "properties": {"class": name}, "geometry": geometry}
+
+    points = [feature(name, "Point", *lonlat((row, col))) for row, col, name in _labelled()]
+    ring = lonlat((30, 20), (30, 23), (33, 23), (33, 20), (30, 20))
+    features = [*points, feature("Woods", "Polygon", [ring])]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+def _write_csv(path, header, position):
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([*header, "class"])
+        table.writerows([*position(row, col), name] for row, col, name in _labelled())

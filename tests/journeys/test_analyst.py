@@ -1,0 +1,62 @@
+"""An analyst has a scene and some labels, and wants a map, its accuracy and a page to show.
+
+polyad train    SCENE LABELS --out model.polyad
+polyad map      model.polyad SCENE --out map.tif
+polyad evaluate model.polyad SCENE TRUTH --report page.html
+"""
+
+import re
+
+import numpy as np
+import pytest
+import rasterio
+
+CAMPAIGNS = {
+    "ENVI and CSV": ("scene.hdr", "labels.csv", "truth.tif"),
+    "GeoTIFF and GeoJSON": ("scene.tif", "labels.geojson", "truth.tif"),
+    "MAT and raster": (
+        "cube.mat:paviaU",
+        "cube_gt.mat:paviaU_gt --samples-per-class 10",
+        "cube_gt.mat:paviaU_gt",
+    ),
+}
+WISHES = ("", "--preset best", "--preset best --goal other-scenes")
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("wish", WISHES, ids=lambda wish: wish or "defaults")
+@pytest.mark.parametrize("campaign", CAMPAIGNS)
+def test_from_a_scene_and_labels_to_a_map_its_accuracy_and_a_report(user, land, campaign, wish):
+    scene, labels, truth = CAMPAIGNS[campaign]
+
+    printed = user.types(f"polyad train {scene} {labels} --out model.polyad {wish}")
+    assert "pixels of 4 classes learned" in printed
+    assert ("steps: " in printed) == bool(wish)
+
+    printed = user.types(f"polyad map model.polyad {scene} --out map.tif")
+    assert "1,200 pixels mapped" in printed
+
+    printed = user.types(f"polyad evaluate model.polyad {scene} {truth} --report page.html")
+    assert accuracy(printed) > 90
+    assert "report: page.html" in printed
+
+    page = (user / "page.html").read_text()
+    assert "data:image" in page
+    assert f"{accuracy(printed):.1f}" in page
+    with rasterio.open(user / "map.tif") as made:
+        class_ids, palette = made.read(1), made.colormap(1)
+        if not scene.endswith("paviaU"):  # a MAT file knows no place
+            assert made.crs == land.crs
+            assert made.transform == land.grid
+        assert made.nodata == 0
+    assert np.mean(class_ids[~land.nodata] == land.truth[~land.nodata]) > 0.9
+    assert not class_ids[land.nodata].any()
+    assert len({palette[k][:3] for k in range(1, 5)}) == 4
+    names = re.findall("<Category>(.*?)</Category>", (user / "map.tif.aux.xml").read_text())
+    if not scene.endswith("paviaU"):  # nor its classes' names
+        assert names == ["Unclassified", *land.names]
+
+
+def accuracy(printed):
+    """Return the per cent that ``polyad evaluate`` prints first."""
+    return float(re.search(r"overall accuracy +([\d.]+)%", printed)[1])
