@@ -242,8 +242,6 @@ def renumbered(place, kind, folder):
     turned = np.array([0, 3, 1, 2])[truth()]
     if kind == "tif":
         write_named(path, turned, names)
-    elif kind == "mat":
-        scipy.io.savemat(path, {"gt": turned})
     elif kind == "csv":
         lines = [f"{r},{c},{k},{names[k - 1]}" for (r, c), k in np.ndenumerate(turned)]
         path.write_text("\n".join(["row,col,class,name", *lines]))
