@@ -3,16 +3,17 @@
 import pytest
 
 from polyad.experiments.protocol import Protocol
-from polyad.experiments.records import Record
+from polyad.experiments.records import Record, fold
 
 
-def make_record(accuracy, model="rank-1", seed=0, epochs=50, **changes):
-    """Return a record whose last epochs have this overall accuracy, in percent."""
+def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes):
+    """Return a record of this overall accuracy, in percent, after every epoch (of ``at``)."""
+    at = range(1, epochs + 1) if at is None else at
     protocol = Protocol("standin-tiny", model, 5, epochs=epochs, seed=seed)
     share = accuracy / 100
     fields = {
-        "epochs": ((1, epochs, 1),),
-        "curve": (round(100 * accuracy),) * epochs,
+        "epochs": fold(at),
+        "curve": (round(100 * accuracy),) * len(at),
         "scores": {str(epochs): {"oa": share, "aa": share, "kappa": share, "oa_no_overlap": None}},
         "n_train": 15,
         "n_test": 585,
