@@ -17,14 +17,15 @@ ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
-LOW = {"errors", "atomic", "threads", "core", "fitting", "estimators"}
+LOW = {"errors", "lazy", "atomic", "threads", "core", "fitting", "estimators"}
 LAYERS = {
     "errors": set(),
+    "lazy": set(),
     "atomic": {"errors"},
     "threads": {"errors"},
-    "core": {"errors"},
+    "core": {"errors", "lazy"},
     "fitting": {"errors", "core"},
-    "estimators": {"errors", "atomic", "threads", "core", "fitting"},
+    "estimators": {"errors", "lazy", "atomic", "threads", "core", "fitting"},
     "baselines": LOW,
     "scene": {"errors", "atomic", "threads", "core", "estimators"},
     "polyad": LOW | {"baselines", "scene"},

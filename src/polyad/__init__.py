@@ -1,7 +1,14 @@
 """polyad: Rank-R networks for tensors of any order, and maps from a few labelled pixels."""
 
-from polyad.core import Plan, RankRLinear, RankRNet, plan_inner
-from polyad.estimators import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.core import Plan, RankRLinear, RankRNet, plan_inner
+    from polyad.estimators import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
+
+    __version__: str
 
 __all__ = [
     "ModeStandardScaler",
@@ -14,3 +21,17 @@ __all__ = [
     "plan_inner",
     "save",
 ]
+
+if not TYPE_CHECKING:
+    _named, __dir__ = lazy_names(
+        __name__,
+        core="Plan RankRLinear RankRNet plan_inner",
+        estimators="ModeStandardScaler RankRClassifier RankRRegressor load save",
+    )
+
+    def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("polyad")
+        return _named(name)

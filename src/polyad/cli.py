@@ -1,4 +1,8 @@
-"""The command line: arguments in, one public call each, text or JSON out."""
+"""The command line: arguments in, one public call each, text or JSON out.
+
+Arguments are checked before what does the work is imported, so that a mistyped path is answered at
+once.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,16 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence, Set
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand
 
+import polyad
 from polyad.errors import PolyadError, PolyadWarning
+from polyad.scene.arguments import check_arguments
+from polyad.scene.paths import make_folder
 
 app = typer.Typer(
     name="polyad",
@@ -60,6 +66,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Map Indian Pines from ten labels per class: fit, map, score, figure, report."""
+    check_arguments(preset=(preset, goal))
+    make_folder(out)
     from polyad.scene.demo import run_demo
 
     result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=_on_terminal())
@@ -100,12 +108,11 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labelled pixels of a scene."""
+    check_arguments(preset=(preset, goal), outputs={"model": out}, scene=scene, labels=[labels])
     from polyad.scene.labels import open_labels
     from polyad.scene.readers import open_scene
     from polyad.scene.training import train as train_model
-    from polyad.scene.writers import check_output
 
-    check_output(out, "model")
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
@@ -171,12 +178,17 @@ def map_command(
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
+    check_arguments(model=model)
+    many = cluster is not None or out_dir is not None or len(scene) > 1
+    if not many:
+        outputs = {"map": out, "file of probabilities": probabilities}
+        check_arguments(scene=scene[0], outputs=outputs)
     from polyad.scene.mapping import map_file
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene
 
     fitted = SceneModel.load(model)
-    if cluster is not None or out_dir is not None or len(scene) > 1:
+    if many:
         from polyad.distributed import map_on
 
         result = map_on(
@@ -229,14 +241,14 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labelled pixels that it did not learn from."""
+    outputs = {"file of scores": out, "report": report}
+    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels])
     from polyad.scene.evaluation import examine
     from polyad.scene.labels import open_labels
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene
-    from polyad.scene.writers import check_output, write_scores
+    from polyad.scene.writers import write_scores
 
-    if out is not None:
-        check_output(out, "file of scores")
     fitted = SceneModel.load(model)
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
@@ -275,6 +287,7 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow."""
+    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth])
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
@@ -413,7 +426,7 @@ def _options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if show_version:
-        print(version("polyad"))
+        print(polyad.__version__)
         raise typer.Exit
 
 

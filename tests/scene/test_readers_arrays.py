@@ -301,7 +301,7 @@ def test_the_budget_is_a_share_of_memory_unless_given():
 
 def test_a_known_scene_is_opened_by_name(monkeypatch):
     sources = pytest.importorskip("polyad.scene.sources")
-    monkeypatch.setattr(sources, "KNOWN_SCENES", {"toy": None})
+    monkeypatch.setitem(sources.KNOWN_SCENES, "toy", None)
     monkeypatch.setattr(sources, "open_known", lambda name: georeferenced().assign_attrs(name=name))
     assert open_scene("toy").attrs["name"] == "toy"
     with pytest.raises(SceneError, match=r"no such file and no known scene.*toy"):

@@ -3,7 +3,19 @@
 Needs the extra ``polyad[app]``. On the command line: ``polyad label SCENE``.
 """
 
-from polyad.app.fitter import Settings
-from polyad.app.launch import Page, prepare, serve, show
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.app.fitter import Settings
+    from polyad.app.launch import Page, prepare, serve, show
 
 __all__ = ["Page", "Settings", "prepare", "serve", "show"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        fitter="Settings",
+        launch="Page prepare serve show",
+    )

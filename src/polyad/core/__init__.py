@@ -1,9 +1,20 @@
 """The mathematics: plans, contractions, the layer and the network, for tensors of any order."""
 
-from polyad.core.contract import contract_except, cp_inner, dense_inner, dense_weight, khatri_rao
-from polyad.core.layer import RankRLinear
-from polyad.core.network import ACTIVATIONS, RankRNet
-from polyad.core.plan import Plan, plan_inner
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.core.contract import (
+        contract_except,
+        cp_inner,
+        dense_inner,
+        dense_weight,
+        khatri_rao,
+    )
+    from polyad.core.layer import RankRLinear
+    from polyad.core.network import ACTIVATIONS, RankRNet
+    from polyad.core.plan import Plan, plan_inner
 
 __all__ = [
     "ACTIVATIONS",
@@ -17,3 +28,12 @@ __all__ = [
     "khatri_rao",
     "plan_inner",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        contract="contract_except cp_inner dense_inner dense_weight khatri_rao",
+        layer="RankRLinear",
+        network="ACTIVATIONS RankRNet",
+        plan="Plan plan_inner",
+    )

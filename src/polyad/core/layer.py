@@ -8,9 +8,7 @@ from operator import index
 from typing import Literal
 
 import numpy as np
-import tensorly as tl
 import torch
-from tensorly.decomposition import parafac
 from torch import Tensor, nn
 
 from polyad.core.contract import cp_inner, dense_weight
@@ -273,6 +271,9 @@ def _als_factors(
     weight: Tensor, shape: tuple[int, ...], rank: int, random_state: int | None, max_iter: int
 ) -> list[Tensor]:
     """CP-ALS of each unit's weight."""
+    import tensorly as tl  # only here, and slow to import
+    from tensorly.decomposition import parafac
+
     units: list[list[np.ndarray]] = []
     with tl.backend_context("numpy", local_threadsafe=True):
         for w in weight.cpu().double().numpy():

@@ -5,11 +5,16 @@ ids, never spectra. Finished tiles are kept beside the output with a ledger; the
 written in one pass, in order, so it is the same file whatever happened on the way.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from polyad.distributed.cluster import open_cluster
-from polyad.distributed.ledger import BrokenLedgerWarning
-from polyad.distributed.mapping import map_cluster, map_many, map_on, map_scene
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.distributed.blocks import map_blocks
+    from polyad.distributed.cluster import open_cluster
+    from polyad.distributed.ledger import BrokenLedgerWarning
+    from polyad.distributed.mapping import map_cluster, map_many, map_on, map_scene
+    from polyad.distributed.runs import reproduce_on, spread_runs
 
 __all__ = [
     "BrokenLedgerWarning",
@@ -23,15 +28,13 @@ __all__ = [
     "spread_runs",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported when used: they need dask, or all of the experiments; a resumable map does not.
-    if name == "map_blocks":
-        from polyad.distributed.blocks import map_blocks
-
-        return map_blocks
-    if name in ("reproduce_on", "spread_runs"):
-        from polyad.distributed import runs
-
-        return getattr(runs, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # A resumable map needs neither dask nor the experiments
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        blocks="map_blocks",
+        cluster="open_cluster",
+        ledger="BrokenLedgerWarning",
+        mapping="map_cluster map_many map_on map_scene",
+        runs="reproduce_on spread_runs",
+    )

@@ -1,8 +1,22 @@
 """scikit-learn estimators around the Rank-R network."""
 
-from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.persistence import load, save
-from polyad.estimators.regressor import RankRRegressor
-from polyad.estimators.scaler import ModeStandardScaler
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.estimators.classifier import RankRClassifier
+    from polyad.estimators.persistence import load, save
+    from polyad.estimators.regressor import RankRRegressor
+    from polyad.estimators.scaler import ModeStandardScaler
 
 __all__ = ["ModeStandardScaler", "RankRClassifier", "RankRRegressor", "load", "save"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        classifier="RankRClassifier",
+        persistence="load save",
+        regressor="RankRRegressor",
+        scaler="ModeStandardScaler",
+    )

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -286,6 +285,8 @@ class RankREstimator(BaseEstimator):
     ) -> tuple[Problem, Problem | None]:
         if not self.early_stopping:
             return problem, None
+        from sklearn.model_selection import train_test_split  # only here, and slow to import
+
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
         train, held = train_test_split(
             np.arange(len(problem)),

@@ -30,6 +30,7 @@ from polyad.core.network import RankRNet
 from polyad.errors import InputError, ModelFileError, PolyadError
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.model_file import check_model_file
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.fitting.epochs import History
@@ -207,19 +208,7 @@ def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return header and tensors of an undamaged file."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(9)
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
-    if not start:
-        raise ModelFileError(f"{path} is empty (0 bytes); a model file holds a header and weights")
-    # A safetensors header opens after eight bytes of length, which may look like anything
-    if start[8:] != b"{" and (start[:1] == b"\x80" or start[:2] == b"PK"):
-        raise ModelFileError(
-            f"{path} is a pickle or an archive, which polyad never opens since it could run code; "
-            "save the model with polyad.save"
-        )
+    check_model_file(path)
     try:
         with safe_open(path, framework="pt") as content:
             metadata = content.metadata() or {}

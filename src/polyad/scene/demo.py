@@ -8,11 +8,11 @@ from typing import Any
 from tqdm import tqdm
 
 from polyad.atomic import replacing
-from polyad.errors import OutputError
 from polyad.scene.evaluation import examine
 from polyad.scene.figures import comparison, to_png
 from polyad.scene.labels import open_labels
 from polyad.scene.mapping import blank_map
+from polyad.scene.paths import make_folder
 from polyad.scene.readers import open_scene
 from polyad.scene.scene_report import report_page
 from polyad.scene.training import train
@@ -51,10 +51,7 @@ def run_demo(
         The scores, ``n_train``, ``n_test``, ``fit_seconds`` and ``map_seconds``.
     """
     out = Path(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {out}: {error.strerror}") from error
+    make_folder(out)
     with tqdm(total=5, desc="demo", unit="step", disable=not progress) as bar:
         scene = open_scene(SCENE).load()
         labels = open_labels(SCENE, scene)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from polyad.estimators.persistence import load_with_about
-from polyad.scene.model import SceneModel
-from polyad.scene.readers import open_scene
-from polyad.scene.writers import georeference
+from polyad.estimators.model_file import check_model_file
+from polyad.scene.paths import check_scene
 
 
 def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
@@ -30,6 +26,16 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
     """
     if _is_model(Path(source)):
         return _describe_model(source)
+    return _describe_scene(source, max_bytes)
+
+
+def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
+    check_scene(source)
+    import numpy as np  # from here on, for a file that is there
+
+    from polyad.scene.readers import open_scene
+    from polyad.scene.writers import georeference
+
     scene = open_scene(source, max_bytes=max_bytes)
     crs, transform = georeference(scene)
     found: dict[str, Any] = {
@@ -58,6 +64,10 @@ def _is_model(path: Path) -> bool:
 
 
 def _describe_model(source: str) -> dict[str, Any]:
+    check_model_file(source)
+    from polyad.estimators.persistence import load_with_about
+    from polyad.scene.model import SceneModel
+
     estimator, about = load_with_about(source)
     network = estimator.network_
     found: dict[str, Any] = {

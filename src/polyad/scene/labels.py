@@ -22,7 +22,8 @@ from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.label_vectors import draw, read_csv_marks, read_geojson_marks
 from polyad.scene.patches import iter_patches
-from polyad.scene.readers import split_key, valid_pixels
+from polyad.scene.paths import locate
+from polyad.scene.readers import valid_pixels
 from polyad.scene.sources import open_known_labels
 
 _VECTORS = {
@@ -64,7 +65,7 @@ def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = Non
     >>> labels.shape, labels.attrs["class_names"][8]
     ((145, 145), 'Oats')
     """
-    path, key = _located(os.fspath(source))
+    path, key = locate(os.fspath(source))
     grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
         labels = open_known_labels(str(path))
@@ -138,14 +139,6 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     values = labels.to_numpy().copy()
     values[rows[lost], cols[lost]] = UNLABELLED
     return labels.copy(data=values)
-
-
-def _located(source: str) -> tuple[Path, str | None]:
-    """Split ``file:key``; a colon may also be part of the file's own name."""
-    if Path(source).exists():
-        return Path(source), None
-    name, key = split_key(source)
-    return Path(name), key
 
 
 def _drawn(path: Path, grid: Grid | None) -> xr.DataArray:

@@ -9,7 +9,6 @@ A scene is an ``xarray.DataArray`` with dims ``(y, x, band)``. Where the file te
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
@@ -34,6 +33,7 @@ from polyad.scene.formats.lazy import READ_ERRORS, describe
 from polyad.scene.formats.matlab import open_matlab5, open_matlab73
 from polyad.scene.formats.prisma import is_prisma, open_prisma
 from polyad.scene.formats.store import is_zarr, open_zarr
+from polyad.scene.paths import check_scene, locate, split_key
 from polyad.scene.sharing import shared_tensor
 
 __all__ = [
@@ -131,8 +131,8 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
         A piece that cannot be read in parts is larger than ``max_bytes``.
     """
     budget = memory_budget(max_bytes)
-    path, key = _locate(str(source))
-    if path is None:
+    path, key = locate(str(source))
+    if not path.exists():
         return _open_known(str(source))
     try:
         return _opener(path)(path, key, budget)
@@ -145,47 +145,12 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
         ) from error
 
 
-def split_key(source: str) -> tuple[str, str | None]:
-    r"""Split ``file.mat:key`` into the file and the key; without a key the second is None.
-
-    A drive letter (``C:\data``) and an address (``https://...``) are no file with a key.
-
-    Examples
-    --------
-    >>> split_key("pavia.mat:paviaU"), split_key("pavia.mat")
-    (('pavia.mat', 'paviaU'), ('pavia.mat', None))
-    >>> split_key(r"C:\data\scene.nc:/group/reflectance")
-    ('C:\\data\\scene.nc', '/group/reflectance')
-    >>> split_key(r"C:\data\scene.nc")
-    ('C:\\data\\scene.nc', None)
-    """
-    head, colon, tail = source.rpartition(":")
-    drive = re.fullmatch(r"[A-Za-z]", head) is not None
-    if not (colon and head and tail) or drive or tail.startswith("//"):
-        return source, None
-    return head, tail
-
-
-def _locate(source: str) -> tuple[Path | None, str | None]:
-    """Return path and key; the path is None if nothing of that name is on disk."""
-    if Path(source).exists():  # a colon may be part of the file's own name
-        return Path(source), None
-    name, key = split_key(source)
-    return (Path(name), key) if Path(name).exists() else (None, None)
-
-
 def _open_known(name: str) -> xr.DataArray:
     from polyad.scene import sources  # imported here: that module uses this one
 
-    if name in sources.KNOWN_SCENES:
-        scene: xr.DataArray = sources.open_known(name)
-        return scene
-    near = sources.nearest_known(name)
-    remedy = f"did you mean {near!r}? Otherwise check the path" if near else "check the path"
-    raise SceneError(
-        f"{name}: no such file and no known scene; {remedy}, or use one of "
-        f"{', '.join(sources.KNOWN_SCENES)}"
-    )
+    check_scene(name)
+    scene: xr.DataArray = sources.open_known(name)
+    return scene
 
 
 def _opener(path: Path) -> Opener:

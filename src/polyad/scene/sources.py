@@ -12,15 +12,12 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pooch
-import xarray as xr
 
 from polyad.atomic import replacing
 from polyad.errors import SceneError
-from polyad.scene.classes import ClassInfo, palette, with_classes
 from polyad.scene.known import (
     KNOWN_SCENES,
     KnownScene,
@@ -28,8 +25,9 @@ from polyad.scene.known import (
     known_scene,
     nearest_known,
 )
-from polyad.scene.label_rasters import read_label_raster
-from polyad.scene.readers import open_scene
+
+if TYPE_CHECKING:  # listing and fetching scenes opens none
+    import xarray as xr
 
 __all__ = [
     "KNOWN_SCENES",
@@ -72,6 +70,8 @@ def open_known(name: str) -> xr.DataArray:
     if row.bundled:
         scene = _bundled_cube()
     else:
+        from polyad.scene.readers import open_scene
+
         scene = open_scene(f"{_in_place(name, row.cube)}:{row.cube.key}")
     return scene.assign_attrs(title=row.title, sensor=row.sensor, citation=row.citation)
 
@@ -95,6 +95,12 @@ def open_known_labels(name: str) -> xr.DataArray:
     >>> int((labels > 0).sum()), labels.attrs["class_names"][:2]
     (10249, ['Alfalfa', 'Corn-notill'])
     """
+    import numpy as np
+    import xarray as xr
+
+    from polyad.scene.classes import ClassInfo, palette, with_classes
+    from polyad.scene.label_rasters import read_label_raster
+
     row = known_scene(name)
     if row.bundled:
         values = _bundled().ticks[0]
@@ -233,6 +239,9 @@ def _bundled() -> Any:
 
 def _bundled_cube() -> xr.DataArray:
     """Return Indian Pines as integers, as they were distributed; TensorLy gives them as floats."""
+    import numpy as np
+    import xarray as xr
+
     bunch = _bundled()
     # TensorLy's array lies band by band; a spectrum in one piece is read faster
     values = np.asarray(bunch.tensor).astype(np.uint16, order="C")

@@ -19,7 +19,7 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.atomic import check_room, replacing
-from polyad.errors import InputError, OutputError
+from polyad.errors import InputError
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.envi_map import write_envi_map
 from polyad.scene.geotiff_map import (
@@ -29,6 +29,7 @@ from polyad.scene.geotiff_map import (
     encode_probabilities,
     open_probabilities,
 )
+from polyad.scene.paths import check_ending, check_output
 
 __all__ = [
     "MapWriter",
@@ -61,7 +62,7 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
         Class ids, 0 where there is no class, with the attributes of `polyad.scene.classes` and, if
         it has one, a georeference in rioxarray's convention.
     """
-    write = _by_ending(path, _MAP_FORMATS, "map")
+    write = _MAP_FORMATS[check_ending(path, "map")]
     if set(class_map.dims) != {"y", "x"}:
         raise InputError(f"a class map has dims ('y', 'x'), got {class_map.dims}")
     write(Path(path), class_map.transpose("y", "x"))
@@ -83,7 +84,7 @@ def write_probabilities(
         ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
         round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
     """
-    _by_ending(path, _ENDINGS["file of probabilities"], "file of probabilities")
+    check_ending(path, "file of probabilities")
     if set(proba.dims) != {"y", "x", "class"}:
         raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
     proba = proba.transpose("y", "x", "class")
@@ -106,30 +107,9 @@ def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> Non
     scores : mapping
         Numbers, strings, lists and mappings, as `polyad.scene.scores.Scores.to_dict` gives them.
     """
-    write = _by_ending(path, _ENDINGS["file of scores"], "file of scores")
+    write = _SCORE_FORMATS[check_ending(path, "file of scores")]
     with replacing(path) as part:
         write(part, _plain(scores))
-
-
-def check_output(path: str | os.PathLike[str], what: str) -> None:
-    """Raise `OutputError` before hours of work, if their result could not be written.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to be written later.
-    what : {"map", "file of probabilities", "file of scores", "model"}
-        Decides which endings are known; a model may have any.
-    """
-    if what in _ENDINGS:
-        _by_ending(path, _ENDINGS[what], what)
-    check_room(Path(path), 0)
-    folder = Path(path).absolute().parent
-    if not os.access(folder, os.W_OK):
-        raise OutputError(
-            f"cannot write {os.fspath(path)}: wanted a folder that may be written to, {folder} "
-            "may not; change its permissions or choose another folder"
-        )
 
 
 def georeference(raster: xr.DataArray) -> tuple[CRS | None, Affine | None]:
@@ -223,16 +203,6 @@ _MAP_FORMATS: dict[str, Callable[[Path, xr.DataArray], None]] = {
 }
 
 
-def _by_ending(path: str | os.PathLike[str], table: Mapping[str, Any], what: str) -> Any:
-    ending = Path(path).suffix.lower()
-    if ending not in table:
-        raise OutputError(
-            f"cannot write the {what} {os.fspath(path)}: wanted a name ending in "
-            f"{', '.join(table)}, got {ending or 'no ending'!r}; rename the output"
-        )
-    return table[ending]
-
-
 def _shape(raster: xr.DataArray) -> tuple[int, int]:
     return raster.sizes["y"], raster.sizes["x"]
 
@@ -293,8 +263,7 @@ def _scores_csv(part: Path, scores: dict[str, Any]) -> None:
             table.writerow(["left_out", row["name"], row["pixels"]])
 
 
-_ENDINGS: dict[str, Mapping[str, Any]] = {
-    "map": _MAP_FORMATS,
-    "file of probabilities": {".tif": None, ".tiff": None},
-    "file of scores": {".json": _scores_json, ".csv": _scores_csv},
+_SCORE_FORMATS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
+    ".json": _scores_json,
+    ".csv": _scores_csv,
 }

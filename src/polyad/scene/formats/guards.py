@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from polyad.errors import BudgetExceeded, SceneError
+from polyad.scene.paths import no_file
 
 # Deflate cannot exceed 1032:1, which only constant data reaches. Scenes with wide nodata margins
 # stay below 50:1, so 200:1 leaves room and still stops a file of repeated zeros.
@@ -93,7 +94,7 @@ def declared_bytes(shape: Sequence[int], dtype: np.dtype) -> int:
 def existing_file(path: Path) -> int:
     """Return the size in bytes of the file at ``path``; refuse a missing or empty one."""
     if not path.is_file():
-        raise SceneError(f"{path}: no such file; check the path")
+        raise no_file(path)
     size = path.stat().st_size
     if size == 0:
         raise SceneError(f"{path}: the file is empty (0 bytes); copy or download it again")

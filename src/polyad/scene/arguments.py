@@ -1,0 +1,57 @@
+"""A command's arguments, checked before anything heavy is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from polyad.estimators.model_file import check_model_file
+from polyad.scene.paths import check_labels_path, check_output, check_scene
+from polyad.scene.steps.recipe import check_preset
+
+_NONE: Mapping[str, None] = MappingProxyType({})
+
+
+def check_arguments(
+    *,
+    preset: tuple[str, str] | None = None,
+    outputs: Mapping[str, str | os.PathLike[str] | None] = _NONE,
+    model: str | os.PathLike[str] | None = None,
+    scene: str | None = None,
+    labels: Sequence[str | None] = (),
+) -> None:
+    """Raise the error that the work itself would end in, seconds or hours earlier.
+
+    What is None is not checked. Only what needs no file to be read is: names, endings, whether
+    files are there and whether folders can be written to.
+
+    Parameters
+    ----------
+    preset : (preset, goal), optional
+    outputs : mapping
+        From what is written, see `polyad.scene.paths.check_output`, to its path.
+    model : path-like, optional
+    scene : str, optional
+        A file, ``file:key``, or the name of a known scene.
+    labels : sequence of str
+
+    Examples
+    --------
+    >>> check_arguments(scene="indian-pines", preset=("best", "this-scene"))
+    >>> check_arguments(scene="indian-pine")
+    Traceback (most recent call last):
+    polyad.errors.SceneError: indian-pine: no such file and no known scene; did you mean ...
+    """
+    if preset is not None:
+        check_preset(*preset)
+    for what, path in outputs.items():
+        if path is not None:
+            check_output(path, what)
+    if model is not None:
+        check_model_file(model)
+    if scene is not None:
+        check_scene(scene)
+    for source in labels:
+        if source is not None:
+            check_labels_path(source)
