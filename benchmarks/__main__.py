@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import fits, growth, maps, plans
+from benchmarks import fits, growth, maps, plans, startup
 from benchmarks.page import page
 from benchmarks.timing import interleave, sgemm, sgemm_rate
 
@@ -29,8 +29,9 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "maps": maps.maps,
     "plans": plans.grid,
     "growth": growth.growth,
+    "startup": startup.startup,
 }
-ROUNDS = {"epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3}
+ROUNDS = {"epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3, "startup": 5}
 
 
 def main() -> None:

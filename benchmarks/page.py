@@ -42,6 +42,7 @@ def page(found: dict[str, Any]) -> str:
         _maps(found["maps"]),
         _plans(found["plans"]),
         _growth(found["growth"]),
+        _startup(found["startup"]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -119,6 +120,10 @@ def targets(found: dict[str, Any]) -> list[dict[str, Any]]:
     add("map_scene on two threads against one", "at least 1.6x", ratio, ratio >= 1.6)
     worst = max(case["ratio"] for case in found["plans"])
     add("plan against the best candidate, worst case", "at most 1.2x", worst, worst <= FAST_ENOUGH)
+    for name, row in found["startup"].items():
+        if row["wanted"] is not None:
+            ratio, most = row["over torch"]["median"], row["wanted"]
+            add(f"`{name}` against `import torch`", f"at most {most:g}x", ratio, ratio <= most)
     return rows
 
 
@@ -315,6 +320,29 @@ def _growth(growth: dict[str, Any]) -> str:
             _table(["size", "way", "power"], lines),
             "",
             *pictures,
+        ]
+    )
+
+
+def _startup(starts: dict[str, Any]) -> str:
+    lines = [
+        [
+            f"`{name}`",
+            _seconds(row["seconds"]),
+            _ratio(row["over torch"]),
+            "-" if row["wanted"] is None else f"at most {row['wanted']:g}",
+        ]
+        for name, row in starts.items()
+    ]
+    return "\n".join(
+        [
+            "## Start-up",
+            "",
+            "Processor time, of user and system, of a new process until it has answered. Names",
+            "are imported when they are used, and a command checks its arguments before it",
+            "imports what does the work: `missing` is nowhere on the disk.",
+            "",
+            _table(["", "seconds", "over `import torch`", "wanted"], lines),
         ]
     )
 

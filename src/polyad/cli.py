@@ -23,6 +23,7 @@ from typer.core import TyperCommand
 import polyad
 from polyad.errors import PolyadError, PolyadWarning
 from polyad.scene.arguments import check_arguments
+from polyad.scene.known import known_scene
 from polyad.scene.paths import make_folder
 
 app = typer.Typer(
@@ -315,7 +316,7 @@ def info(
 @app.command(epilog="Example:  polyad scenes")
 def scenes(as_json: AsJson = False) -> None:
     """List the scenes known by name, and whether their files are here."""
-    from polyad.scene.sources import list_known
+    from polyad.scene.catalogue import list_known
 
     rows = list_known()
     lines = [
@@ -411,6 +412,7 @@ def fetch(
     as_json: AsJson = False,
 ) -> None:
     """Download a known scene and check it, or take files fetched by hand."""
+    known_scene(name)
     from polyad.scene.sources import fetch as fetch_scene
 
     paths = fetch_scene(name, from_file, progress=_on_terminal())

@@ -12,12 +12,16 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pooch
+import xarray as xr
 
 from polyad.atomic import replacing
 from polyad.errors import SceneError
+from polyad.scene.catalogue import data_folder, list_known
+from polyad.scene.classes import ClassInfo, palette, with_classes
 from polyad.scene.known import (
     KNOWN_SCENES,
     KnownScene,
@@ -25,9 +29,8 @@ from polyad.scene.known import (
     known_scene,
     nearest_known,
 )
-
-if TYPE_CHECKING:  # listing and fetching scenes opens none
-    import xarray as xr
+from polyad.scene.label_rasters import read_label_raster
+from polyad.scene.readers import open_scene
 
 __all__ = [
     "KNOWN_SCENES",
@@ -36,15 +39,11 @@ __all__ = [
     "data_folder",
     "fetch",
     "known_scene",
+    "list_known",
     "nearest_known",
     "open_known",
     "open_known_labels",
 ]
-
-
-def data_folder() -> Path:
-    """Return where fetched scenes are kept: ``$POLYAD_DATA``, else the user's cache folder."""
-    return Path(os.environ.get("POLYAD_DATA") or pooch.os_cache("polyad"))
 
 
 def open_known(name: str) -> xr.DataArray:
@@ -70,8 +69,6 @@ def open_known(name: str) -> xr.DataArray:
     if row.bundled:
         scene = _bundled_cube()
     else:
-        from polyad.scene.readers import open_scene
-
         scene = open_scene(f"{_in_place(name, row.cube)}:{row.cube.key}")
     return scene.assign_attrs(title=row.title, sensor=row.sensor, citation=row.citation)
 
@@ -95,12 +92,6 @@ def open_known_labels(name: str) -> xr.DataArray:
     >>> int((labels > 0).sum()), labels.attrs["class_names"][:2]
     (10249, ['Alfalfa', 'Corn-notill'])
     """
-    import numpy as np
-    import xarray as xr
-
-    from polyad.scene.classes import ClassInfo, palette, with_classes
-    from polyad.scene.label_rasters import read_label_raster
-
     row = known_scene(name)
     if row.bundled:
         values = _bundled().ticks[0]
@@ -150,21 +141,6 @@ def fetch(
         given = [from_file] if isinstance(from_file, str | os.PathLike) else list(from_file)
         return [_take(name, row, Path(path)) for path in given]
     return [] if row.bundled else [_download(name, file, progress) for file in row.files]
-
-
-def list_known() -> list[dict[str, Any]]:
-    """Return a plain row for each known scene: name, size, classes, whether its files are here."""
-    return [
-        {
-            "name": name,
-            "title": row.title,
-            "sensor": row.sensor,
-            "size": "{} rows x {} columns, {} bands".format(*row.shape),
-            "classes": len(row.class_names),
-            "here": row.bundled or all((data_folder() / f.name).exists() for f in row.files),
-        }
-        for name, row in KNOWN_SCENES.items()
-    ]
 
 
 def _download(name: str, file: RemoteFile, progress: bool) -> Path:
@@ -239,9 +215,6 @@ def _bundled() -> Any:
 
 def _bundled_cube() -> xr.DataArray:
     """Return Indian Pines as integers, as they were distributed; TensorLy gives them as floats."""
-    import numpy as np
-    import xarray as xr
-
     bunch = _bundled()
     # TensorLy's array lies band by band; a spectrum in one piece is read faster
     values = np.asarray(bunch.tensor).astype(np.uint16, order="C")

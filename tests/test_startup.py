@@ -1,0 +1,203 @@
+"""What is imported when: commands that need no torch answer without it, and names still work."""
+
+import copy
+import importlib.metadata
+import json
+import pickle
+import subprocess
+import sys
+import typing
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import polyad
+from polyad.scene import paths, writers
+
+HEAVY = {
+    "torch", "numpy", "scipy", "sklearn", "pandas", "xarray", "rasterio", "rioxarray", "h5py",
+    "matplotlib", "skimage", "tensorly", "dask", "rich",
+}  # fmt: skip
+COMMANDS = ("demo", "train", "map", "evaluate", "label", "info", "scenes", "reproduce", "fetch")
+REFUSED = [
+    ["map", "missing.polyad", "scene.npy"],
+    ["train", "missing.hdr", "labels.csv"],
+    ["train", "indian-pines", "missing.csv"],
+    ["evaluate", "missing.polyad", "scene.npy", "truth.tif"],
+    ["label", "missing.hdr"],
+    ["info", "missing.hdr"],
+    ["info", "missing.polyad"],
+    ["fetch", "salina"],
+    ["train", "indian-pines", "indian-pines", "--out", "missing/model.polyad"],
+    ["train", "indian-pines", "indian-pines", "--preset", "slow"],
+    ["demo", "--goal", "fame"],
+    ["train", "indian-pines", "indian-pines", "--rang", "2"],
+    ["mapp"],
+]
+PACKAGES = ["", ".core", ".estimators", ".baselines", ".experiments", ".distributed", ".app"]
+BOUNDS = {  # times the processor time of `import torch`
+    "import polyad": 1.3,
+    "polyad --version": 0.25,
+    "polyad train --help": 0.25,
+    "polyad map missing.polyad scene.hdr": 0.5,
+    "polyad train missing.hdr labels.csv": 0.5,
+}
+
+RUN = """
+import json, sys
+from polyad.cli import main
+seen = {}
+for arguments in json.loads(sys.argv[1]):
+    code = 0
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        code = stop.code or 0
+    seen[" ".join(arguments)] = [code, sorted({name.split(".")[0] for name in sys.modules})]
+json.dump(seen, sys.stderr)
+"""
+
+
+def python(code, *arguments):
+    """Run code in a new process; return what it printed on stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def imported(commands):
+    """Run commands in one new process; return each one's exit code and what of `HEAVY` is there."""
+    _, told = python(RUN, json.dumps([[str(word) for word in words] for words in commands]))
+    seen = json.loads(told.splitlines()[-1])
+    return {words: (code, HEAVY & set(modules)) for words, (code, modules) in seen.items()}
+
+
+# -- what is imported ----------------------------------------------------------------------------
+
+
+def test_version_and_help_import_neither_torch_nor_numpy():
+    commands = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)]
+    found = imported(commands)
+    assert found == dict.fromkeys(found, (0, set()))
+    assert len(found) == len(commands)
+
+
+def test_a_refusal_imports_nothing_that_does_the_work(tmp_path):
+    (tmp_path / "m.polyad").write_bytes(b"12345678{")
+    ending = ["map", tmp_path / "m.polyad", "indian-pines", "--out", "map.jpg"]
+    found = imported([*REFUSED, ending])
+    assert found == dict.fromkeys(found, (2, set()))
+    assert len(found) == len(REFUSED) + 1
+
+
+def test_known_scenes_are_listed_without_the_libraries_that_read_them():
+    assert imported([["scenes"]]) == {"scenes": (0, set())}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_importing_a_package_imports_no_library(name):
+    code = f"import polyad{name}, sys; print(*sys.modules)"
+    assert HEAVY & set(python(code)[0].split()) == set()
+
+
+def test_a_model_and_its_map_need_no_tensorly_and_no_matplotlib():
+    code = "import polyad.scene.mapping, polyad.scene.training, sys; print(*sys.modules)"
+    modules = set(python(code)[0].split())
+    assert modules & {"tensorly", "matplotlib", "skimage", "sklearn.model_selection"} == set()
+    assert "torch" in modules
+
+
+# -- the names -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_public_name_is_found_and_listed(name):
+    if name == ".app":
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
+    if name == ".distributed":
+        pytest.importorskip("dask")
+    package = importlib.import_module(f"polyad{name}")
+    assert set(package.__all__) <= set(dir(package))
+    for public in package.__all__:
+        assert getattr(package, public) is getattr(package, public)
+    with pytest.raises(AttributeError, match=f"module 'polyad{name}' has no attribute 'Rank'"):
+        package.Rank  # noqa: B018
+
+
+def test_names_are_found_in_a_process_that_has_used_none():
+    code = """
+import polyad
+from polyad import *
+names = dir(polyad)
+assert set(polyad.__all__) <= set(names), names
+assert RankRClassifier is polyad.RankRClassifier is polyad.estimators.classifier.RankRClassifier
+assert plan_inner is polyad.core.plan.plan_inner
+assert not hasattr(polyad, "nothing")
+"""
+    python(code)
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert polyad.__version__ == importlib.metadata.version("polyad")
+
+
+@pytest.mark.parametrize("estimator", [polyad.RankRClassifier, polyad.RankRRegressor])
+def test_estimators_are_copied_and_cloned(estimator):
+    model = estimator(rank=2, hidden=3)
+    for twin in (copy.copy(model), copy.deepcopy(model), clone(model)):
+        assert twin.get_params() == model.get_params()
+
+
+def test_a_fitted_estimator_is_unpickled_where_polyad_was_not_imported(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 3, 4))
+    model = polyad.RankRClassifier(hidden=3, epochs=3, random_state=0).fit(X, np.arange(12) % 2)
+    (tmp_path / "m.pickle").write_bytes(pickle.dumps((model, X)))
+    code = """
+import pickle, sys
+model, X = pickle.load(open(sys.argv[1], "rb"))
+print(model.predict(X).tolist())
+"""
+    printed, _ = python(code, str(tmp_path / "m.pickle"))
+    assert json.loads(printed) == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize("name", ["load", "save", "plan_inner"])
+def test_type_hints_of_functions_resolve(name):
+    assert "return" in typing.get_type_hints(getattr(polyad, name))
+
+
+@pytest.mark.parametrize("name", [n for n in polyad.__all__ if n[0].isupper()])
+def test_type_hints_of_classes_resolve(name):
+    found = getattr(polyad, name)
+    assert typing.get_type_hints(found) is not None
+    methods = [m for m in vars(found).values() if callable(m) and hasattr(m, "__annotations__")]
+    assert methods
+    for method in methods:
+        typing.get_type_hints(method)
+
+
+def test_endings_that_are_checked_are_those_that_are_written():
+    assert paths.ENDINGS["map"] == tuple(writers._MAP_FORMATS)
+    assert paths.ENDINGS["file of scores"] == tuple(writers._SCORE_FORMATS)
+
+
+# -- how long it takes -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def times():
+    """Processor times of each start, interleaved with those of ``import torch``."""
+    pytest.importorskip("resource")
+    from benchmarks import startup
+
+    return startup.measure([startup.BASE, *BOUNDS], rounds=3)
+
+
+@pytest.mark.parametrize(("name", "most"), BOUNDS.items(), ids=BOUNDS)
+def test_start_up_against_importing_torch(times, name, most):
+    assert times[name].least <= most * times["import torch"].least  # the least: others work too
