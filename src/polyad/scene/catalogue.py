@@ -23,7 +23,7 @@ def list_known() -> list[dict[str, Any]]:
             "name": name,
             "title": row.title,
             "sensor": row.sensor,
-            "size": " x ".join(map(str, row.shape)),
+            "size": "{} rows x {} columns, {} bands".format(*row.shape),
             "classes": len(row.class_names),
             "here": row.bundled or all((data_folder() / f.name).exists() for f in row.files),
         }

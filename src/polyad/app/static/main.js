@@ -202,7 +202,7 @@ store.addEventListener("online", () => mapStatus());
 store.addEventListener("scene", () => {
   const { name, width, height, bands } = store.scene;
   document.title = `${name}, polyad`;
-  $("scene-name").textContent = `${name}, ${width} × ${height} × ${bands}`;
+  $("scene-name").textContent = `${name}, ${height} × ${width} pixels, ${bands} bands`;
   viewer.fit();
   store.tell("choice");
 });
