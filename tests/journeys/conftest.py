@@ -206,32 +206,37 @@ NAMES = ("Corn", "Soil", "Water", "Woods")
 @pytest.fixture(scope="session")
 def land():
     """What is where: the ground truth, the class names, the grid."""
-    return SimpleNamespace(truth=_truth(), names=NAMES, crs=CRS, grid=GRID, nodata=_sky() == 0)
+    return SimpleNamespace(truth=_truth(), names=NAMES, crs=CRS, grid=GRID, seen=_seen())
 
 
 def _truth():
-    """Four fields that meet at row 22 and column 16."""
+    """Return four fields that meet at row 22 and column 16."""
     truth = np.ones((HEIGHT, WIDTH), np.uint8)
     truth[:22, 16:], truth[22:, :16], truth[22:, 16:] = 2, 3, 4
     return truth
 
 
-def _sky():
-    """0 in the corner that the flight line missed."""
-    seen = np.ones((HEIGHT, WIDTH), np.uint8)
-    seen[:4, -5:] = 0
+def _seen():
+    """Return where there is data: not in the corner that the flight line missed."""
+    seen = np.ones((HEIGHT, WIDTH), bool)
+    seen[:4, -5:] = False
     return seen
 
 
-def _pixels():
-    """Counts of every band, with noise and a corner without data."""
+def _counts():
+    """Return every band of every pixel, with noise."""
     rng = np.random.default_rng(0)
     band = np.arange(BANDS) / BANDS
     spectra = 1000 + 400 * np.stack(
         [np.sin(6 * band), band, -band, np.where((band > 0.3) & (band < 0.7), 1, 0)]
     )
     counts = spectra[_truth() - 1] + rng.normal(0, 60, (HEIGHT, WIDTH, BANDS))
-    return np.where(_sky()[..., None], counts.round(), NODATA).astype(np.int16)
+    return counts.round().astype(np.int16)
+
+
+def _pixels():
+    """Return the counts with a corner without data."""
+    return np.where(_seen()[..., None], _counts(), np.int16(NODATA))
 
 
 def _labelled():
@@ -257,10 +262,10 @@ def _lay_out(folder):
         _write_envi(folder / header)
     _write_tiff(folder / "scene.tif", _pixels(), nodata=NODATA, tiled=True, compress="deflate")
     _write_netcdf(folder / "scene.nc")
-    scipy.io.savemat(folder / "cube.mat", {"paviaU": _pixels()})
-    scipy.io.savemat(folder / "cube_gt.mat", {"paviaU_gt": _truth() * _sky()})
-    scipy.io.savemat(folder / "two_cubes.mat", {"paviaU": _pixels(), "paviaC": _pixels()[::-1]})
-    _write_tiff(folder / "truth.tif", _truth() * _sky(), nodata=0)
+    scipy.io.savemat(folder / "cube.mat", {"paviaU": _counts()})
+    scipy.io.savemat(folder / "cube_gt.mat", {"paviaU_gt": _truth()})
+    scipy.io.savemat(folder / "two_cubes.mat", {"paviaU": _counts(), "paviaC": _counts()[::-1]})
+    _write_tiff(folder / "truth.tif", _truth() * _seen(), nodata=0)
     _write_geojson(folder / "labels.geojson")
     shutil.copy(folder / "labels.geojson", folder / "known.geojson")
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
