@@ -9,10 +9,12 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -71,12 +73,33 @@ def _install(folder):
 
 
 @pytest.fixture(scope="session")
-def user_at(installed, files):
+def warm(installed):
+    """The command that runs a script with its imports done, see warm.py."""
+    folder = Path(tempfile.mkdtemp(prefix="polyad-"))  # a socket's name must be short
+    python, place = [sys.executable, Path(__file__).with_name("warm.py")], folder / "socket"
+    server = subprocess.Popen(
+        [*python, "serve", place], env=os.environ | {"PYTHONPATH": str(installed)}
+    )
+    while not place.exists():
+        assert server.poll() is None
+        time.sleep(0.05)
+    command = [sys.executable, "-ES", str(python[1]), "run", str(place)]
+    polyad = folder / "polyad"
+    polyad.write_text(f'#!/bin/sh\nexec {shlex.join(command)} {installed}/bin/polyad "$@"\n')
+    polyad.chmod(0o755)
+    yield SimpleNamespace(bin=folder, command=command)
+    server.kill()
+    server.wait()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def user_at(installed, files, warm):
     """Return ``user_at(folder)``: somebody at a terminal, with the campaign's files."""
 
     def arrive(folder):
         shutil.copytree(files, folder / "campaign")
-        return User(folder / "campaign", installed, folder / "data")
+        return User(folder / "campaign", installed, warm)
 
     return arrive
 
@@ -85,6 +108,13 @@ def user_at(installed, files):
 def user(user_at, tmp_path):
     """Somebody at a terminal, in a folder with the files of the campaign."""
     return user_at(tmp_path)
+
+
+@pytest.fixture
+def newcomer(installed, files, tmp_path):
+    """A user whose every command starts cold, as it does outside of the tests."""
+    shutil.copytree(files, tmp_path / "campaign")
+    return User(tmp_path / "campaign", installed)
 
 
 @pytest.fixture(scope="session")
@@ -101,13 +131,15 @@ def model(once, user_at, tmp_path_factory):
 class User:
     """Types commands and runs programs in a folder of their own; reads what is printed."""
 
-    def __init__(self, folder, installed, data):
+    def __init__(self, folder, installed, warm=None):
         self.folder = folder
-        programs = [installed / "bin", Path(sys.executable).parent]
+        self.python = warm.command if warm else [sys.executable]
+        programs = [warm.bin] if warm else []
+        programs += [installed / "bin", Path(sys.executable).parent]
         self.environment = os.environ | {
             "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
             "PYTHONPATH": str(installed),  # before the tree that the tests themselves import
-            "POLYAD_DATA": str(data),
+            "POLYAD_DATA": str(folder.with_name("data")),
             "BROWSER": "true",  # the program of that name, which opens nothing
         }
 
@@ -124,7 +156,7 @@ class User:
         if language == "sh":
             return Terminal(["sh", "-e", "-c", code], self)
         (self.folder / "program.py").write_text(code)
-        return Terminal([sys.executable, "program.py"], self)
+        return Terminal([*self.python, "program.py"], self)
 
     def __truediv__(self, name):
         return self.folder / name

@@ -3,18 +3,24 @@
 from pathlib import Path
 
 
-def test_package_and_command_are_those_of_the_wheel(user, installed):
-    printed = user.runs("import polyad; print(polyad.__file__)")
+def test_package_and_command_are_those_of_the_wheel(newcomer, installed):
+    printed = newcomer.runs("import polyad; print(polyad.__file__)")
     assert Path(printed.strip()) == installed / "polyad" / "__init__.py"
-    assert Path(user.types("command -v polyad").strip()) == installed / "bin" / "polyad"
+    assert Path(newcomer.types("command -v polyad").strip()) == installed / "bin" / "polyad"
 
 
-def test_wheel_holds_the_page_and_the_scene_that_come_with_polyad(installed):
+def test_a_command_that_starts_warm_is_the_one_of_the_wheel_too(user, installed):
+    assert user.runs("import polyad; print(polyad.__file__)").strip() == str(
+        installed / "polyad" / "__init__.py"
+    )
+
+
+def test_version_is_the_same_in_the_package_and_at_the_prompt(newcomer, installed):
+    (about,) = installed.glob("polyad-*.dist-info")
+    assert newcomer.types("polyad --version").strip() == about.name.removesuffix(".dist-info")[7:]
+
+
+def test_wheel_holds_the_labelling_page_and_the_types_and_no_tests(installed):
     assert (installed / "polyad" / "app" / "static" / "index.html").exists()
     assert (installed / "polyad" / "py.typed").exists()
     assert not (installed / "tests").exists()
-
-
-def test_version_is_the_same_in_the_package_and_at_the_prompt(user, installed):
-    (about,) = installed.glob("polyad-*.dist-info")
-    assert user.types("polyad --version").strip() == about.name.removesuffix(".dist-info")[7:]

@@ -21,7 +21,8 @@ import pytest
 from polyad.cli import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\S*)\n(.*?)^```$", re.M | re.S)
 SERVES, WARNS, NOT_RUN = "run until Ctrl+C", "run, warns: ", "not run: "
 NOT_CODE = {"text", "yaml"}
@@ -64,8 +65,17 @@ def name(page):
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page))]
 
 
-@pytest.mark.parametrize("page", RUN, ids=name)
+@pytest.mark.parametrize("page", [page for page in RUN if page != README], ids=name)
 def test_what_a_page_shows_runs(page, user):
+    paste(page, user)
+
+
+def test_what_the_readme_shows_runs_for_a_newcomer(newcomer):
+    paste(README, newcomer)
+
+
+def paste(page, user):
+    """Run the blocks of a page in their order."""
     for language, marks, code in steps(page):
         if SERVES in marks:
             serve(user, language, code)
