@@ -150,8 +150,8 @@ def test_interior_is_where_reflection_changes_nothing():
         ({"border": "drop", "cols": [1]}, r"window of pixel \(row 4, col 1\) leaves the scene"),
         ({"cube": np.zeros((9, 8))}, r"an array \(height, width, bands\), got shape \(9, 8\)"),
         (
-            {"cube": xr.DataArray(np.zeros((9, 8, 2)), dims=("row", "col", "band"))},
-            r"a scene has dims \(y, x, band\), got \('row', 'col', 'band'\)",
+            {"cube": xr.DataArray(np.zeros((9, 8, 2)), dims=("up", "across", "band"))},
+            r"wanted a scene with dims \(y, x, band\), got dims \(up, across, band\)",
         ),
     ],
 )

@@ -19,6 +19,7 @@ from polyad.scene.colour import colour_bands
 from polyad.scene.grid import grid_of
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.labels import open_labels
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.readers import open_scene
 
 Source = str | PathLike[str] | xr.DataArray
@@ -51,9 +52,8 @@ class Desk:
         settings: Settings | None = None,
         threads: int | None = None,
     ) -> None:
-        source = None if isinstance(scene, xr.DataArray) else str(scene)
-        self.scene = scene if isinstance(scene, xr.DataArray) else open_scene(scene)
-        self.scene = self.scene.transpose("y", "x", "band")
+        source = str(scene) if isinstance(scene, str | PathLike) else None
+        self.scene = open_scene(scene) if isinstance(scene, str | PathLike) else as_scene(scene)
         self.name = _name(self.scene, source)
         # Everything that may be refused is read before the journal is made.
         first = None if labels is None else _as_labels(labels, self.scene)
@@ -125,11 +125,11 @@ class Desk:
 
 
 def _as_labels(source: Source, scene: xr.DataArray) -> xr.DataArray:
-    return source if isinstance(source, xr.DataArray) else open_labels(source, scene)
+    return open_labels(source, scene) if isinstance(source, str | PathLike) else as_labels(source)
 
 
 def _digest(source: Source | None) -> str:
-    return "" if source is None or isinstance(source, xr.DataArray) else file_digest(str(source))
+    return file_digest(str(source)) if isinstance(source, str | PathLike) else ""
 
 
 def _name(scene: xr.DataArray, source: str | None) -> str:

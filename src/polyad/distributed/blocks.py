@@ -16,6 +16,7 @@ from polyad.scene.classes import UNLABELLED
 from polyad.scene.geotiff_map import class_dtype
 from polyad.scene.mapping import as_scene_model, block_classifier
 from polyad.scene.model import SceneModel
+from polyad.scene.order import as_scene
 from polyad.scene.patches import reflect_index
 from polyad.scene.tiles import Block
 
@@ -60,12 +61,12 @@ def map_blocks(
     >>> int(lazy.max())
     2
     """
+    scene = as_scene(scene)
     if scene.chunks is None:
         raise InputError(
             "the scene is no Dask array; chunk it with scene.chunk(y=512, x=512), or map it with "
             "polyad.scene.mapping.map_scene"
         )
-    scene = scene.transpose("y", "x", "band")
     fitted = as_scene_model(model, scene, window)
     fitted.check(scene)
     if fitted.recipe is not None and fitted.recipe.steps:

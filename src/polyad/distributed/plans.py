@@ -18,6 +18,7 @@ from polyad.distributed.work import Source, versions
 from polyad.errors import InputError, SceneError
 from polyad.scene.mapping import as_scene_model, scene_tiles
 from polyad.scene.model import SceneModel, fingerprint
+from polyad.scene.order import as_scene
 from polyad.scene.readers import open_scene, split_key
 from polyad.scene.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.tiles import Tile
@@ -87,6 +88,7 @@ def plan_scene(
     InputError
         A step of the model needs the whole scene, and ``on_workers`` it would have single tiles.
     """
+    source = source if isinstance(source, str | os.PathLike) else as_scene(source)
     if isinstance(source, xr.DataArray):
         where: str | xr.DataArray = _lazy(source)
         scene = source

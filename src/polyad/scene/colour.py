@@ -11,6 +11,7 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.classes import ClassInfo
+from polyad.scene.order import as_scene
 from polyad.scene.pam import rgb
 from polyad.scene.readers import valid_pixels
 
@@ -46,6 +47,7 @@ def colour_bands(scene: xr.DataArray, true_colour: bool = False) -> tuple[int, i
     >>> colour_bands(xr.DataArray(np.zeros((1, 1, 200)), dims=("y", "x", "band")))
     (100, 50, 25)
     """
+    scene = as_scene(scene)
     n = scene.sizes["band"]
     if "wavelength" in scene.coords:
         nm = np.asarray(scene["wavelength"].values, dtype=float)
@@ -82,13 +84,14 @@ def false_colour(
     numpy.ndarray of uint8, shape (y, x, 3)
         Light grey where there is no measurement.
     """
+    scene = as_scene(scene)
     chosen = colour_bands(scene, true_colour) if bands is None else tuple(bands)
     n = scene.sizes["band"]
     if len(chosen) != 3 or not all(-n <= b < n for b in chosen):
         raise InputError(
             f"bands must be three positions between 0 and {n - 1} (red, green, blue), got {chosen}"
         )
-    three = scene.transpose("y", "x", "band").isel(band=list(chosen))
+    three = scene.isel(band=list(chosen))
     values = three.values  # (y, x, 3)
     seen = valid_pixels(values, scene.rio.nodata) & np.isfinite(values).all(axis=-1)
     values = values.astype(np.float32)

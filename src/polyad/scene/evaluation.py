@@ -16,6 +16,7 @@ from polyad.scene.classes import class_key
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.mapping import iter_map, scene_tiles
 from polyad.scene.model import SceneModel
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.sampling import Split, no_overlap
 from polyad.scene.scores import Scores, score
 
@@ -117,6 +118,7 @@ def examine(
     progress: bool = False,
 ) -> Examination:
     """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
+    scene, labels = as_scene(scene), as_labels(labels)
     model.check(scene)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
@@ -162,6 +164,7 @@ def map_pixels(
     ids : ndarray, ``(n,)``
     proba : ndarray of float32, ``(n, classes)``
     """
+    scene = as_scene(scene)
     ids = np.zeros(len(pixels), np.int64)
     proba = np.empty((len(pixels), len(model.classes)), np.float32)
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
@@ -179,6 +182,7 @@ def map_pixels(
 
 def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
     """Return the training pixels of ``model`` in ``scene``, and all other labelled pixels."""
+    scene, labels = as_scene(scene), as_labels(labels)
     labelled = drop_nodata(scene, labels).values > 0
     train_pixels = np.empty((0, 2), np.intp)
     if model.learned_from(scene):
@@ -202,6 +206,7 @@ def score_map(
     split: Split,
 ) -> Scores:
     """Score a class map on the test pixels of ``split``; classes are matched as in `evaluate`."""
+    class_map, labels = as_labels(class_map), as_labels(labels)
     known, split, matched = known_pixels(model, labels, split)
     rows, cols = split.test.T
     scores = score(

@@ -21,6 +21,7 @@ from matplotlib.patches import Patch
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_key, class_table
 from polyad.scene.colour import BLANK, class_picture, colour_bands, false_colour
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.readers import valid_pixels
 from polyad.scene.writers import georeference
 
@@ -80,7 +81,7 @@ def map_figure(class_map: xr.DataArray, title: str | None = None) -> Figure:
     title : str, optional
         Title above the map.
     """
-    class_map = _thinned(class_map.transpose("y", "x"))
+    class_map = _thinned(as_labels(class_map))
     classes = class_table(class_map)
     figure, (axes,) = _panels(class_map, 1)
     _show(axes, class_picture(class_map.values, classes), title)
@@ -110,6 +111,7 @@ def comparison(
     map_title, truth_title : str
         Titles, for example with the number of labels or the accuracy.
     """
+    scene, truth, class_map = as_scene(scene), as_labels(truth), as_labels(class_map)
     for what, raster in (("ground truth", truth), ("map", class_map)):
         if _size(raster) != _size(scene):
             raise SceneMismatch(
@@ -162,6 +164,7 @@ class ClassSpectra(NamedTuple):
 
 def class_spectra(scene: xr.DataArray, labels: xr.DataArray) -> ClassSpectra:
     """Return the mean spectrum and standard deviation of each class that has labels."""
+    scene, labels = as_scene(scene), as_labels(labels)
     present = set(np.unique(labels.values).tolist())
     classes = [c for c in class_table(labels) if c.value in present]
     if not classes:

@@ -21,6 +21,7 @@ from polyad.scene.grid import Grid, grid_of, move
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.label_vectors import draw, read_csv_marks, read_geojson_marks
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.patches import iter_patches
 from polyad.scene.paths import locate
 from polyad.scene.readers import valid_pixels
@@ -65,6 +66,7 @@ def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = Non
     >>> labels.shape, labels.attrs["class_names"][8]
     ((145, 145), 'Oats')
     """
+    scene = None if scene is None else as_scene(scene)
     path, key = locate(os.fspath(source))
     grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
@@ -97,6 +99,7 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
     SceneError
         If no pixel is labelled.
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     ours, theirs = grid_of(scene), grid_of(labels)
     if ours.shape != theirs.shape:
         raise SceneMismatch(
@@ -132,6 +135,7 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     >>> drop_nodata(scene, xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))).values
     array([[1, 0]])
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     rows, cols = np.nonzero(labels.to_numpy())
     lost = np.zeros(len(rows), bool)
     for part, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)

@@ -31,6 +31,7 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, with_classes
 from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
+from polyad.scene.order import as_scene
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
 from polyad.scene.refining import active_steps, refiner, warn_of_other_scene
@@ -106,6 +107,7 @@ def map_scene(
     proba : DataArray, dims ``(y, x, class)``
         If asked for; NaN where the scene has no data.
     """
+    scene = as_scene(scene)
     model = as_scene_model(model, scene, window)
     class_map = blank_map(model, scene)
     shape = (*class_map.shape, len(model.classes))
@@ -122,6 +124,7 @@ def map_scene(
 
 def blank_map(model: SceneModel, scene: xr.DataArray) -> xr.DataArray:
     """Return a map of ``scene`` in which no pixel has a class yet, dims ``(y, x)``."""
+    scene = as_scene(scene)
     ids = np.zeros((scene.sizes["y"], scene.sizes["x"]), class_dtype(model.classes))
     class_map = with_classes(_like(scene, ids, ("y", "x")), model.classes)
     class_map.attrs["_FillValue"] = UNLABELLED
@@ -154,6 +157,7 @@ def map_file(
         A GeoTIFF with one band for each class.
     probability_dtype : {"float32", "uint8"}, default="float32"
     """
+    scene = as_scene(scene)
     model = as_scene_model(model, scene, window)
     model.check(scene)
     check_output(path, "map")
@@ -206,6 +210,7 @@ def iter_map(
     ids : ndarray, ``(h, w)``
     proba : ndarray of float32, ``(h, w, classes)``, or None
     """
+    scene = as_scene(scene)
     model.check(scene)
     warn_of_other_scene(model, scene)
     map_tile = tile_mapper(model, scene, probabilities)
@@ -245,6 +250,7 @@ def tile_mapper(
 
 def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
     """Return the tiles that a scene is mapped by, in the order in which they are written."""
+    scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
     return plan_tiles(shape, tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize, side))
 
@@ -306,6 +312,7 @@ def block_classifier(
 
 def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -> SceneModel:
     """Return ``model`` itself if it is a `SceneModel`, else make one of a bare classifier."""
+    scene = as_scene(scene)
     if isinstance(model, SceneModel):
         return model
     ids = np.asarray(model.classes_)

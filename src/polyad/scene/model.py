@@ -16,6 +16,7 @@ import xarray as xr
 from polyad.errors import ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.classes import ClassInfo, class_table
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.survey import Survey
 
@@ -62,6 +63,7 @@ class SceneModel:
 
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
+        scene = as_scene(scene)
         bands = scene.sizes["band"]
         centres = scene["wavelength"].values if "wavelength" in scene.coords else None
         if bands != self.bands:
@@ -176,6 +178,7 @@ def trained_model(
 
     ``more`` are further attributes of `SceneModel`.
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     known = {c.value: c for c in class_table(labels)}
     y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     counts = [int((y == v).sum()) for v in estimator.classes_]
@@ -193,13 +196,14 @@ def trained_model(
 
 def fingerprint(scene: xr.DataArray) -> str:
     """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
+    scene = as_scene(scene)
     height, width, count = (scene.sizes[d] for d in ("y", "x", "band"))
     digest = hashlib.sha256(str((height, width, count)).encode())
     bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
     # The corners are left out: they often hold no data
     for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
         rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
-        pixels = scene.isel(y=rows, x=cols, band=bands).transpose("y", "x", "band").values
+        pixels = scene.isel(y=rows, x=cols, band=bands).values
         digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
 

@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import InputError
+from polyad.scene.order import as_scene
 
 AnyCube = TypeVar("AnyCube", NDArray[np.generic], xr.DataArray)
 
@@ -49,6 +50,7 @@ def pixel_noise(
     >>> [round(float(noisy[..., b].std()), 1) for b in range(2)]
     [1.0, 1.0]
     """
+    cube = _in_order(cube)
     rng = np.random.default_rng(random_state)
     values, keep, scale = _prepare(cube, level)
     for row, has_data in zip(values, keep, strict=True):  # row by row: the draws stay small
@@ -84,11 +86,16 @@ def band_offset(
     >>> bool((band_offset(cube, random_state=0).std(axis=(0, 1)) < 1e-6).all())
     True
     """
+    cube = _in_order(cube)
     rng = np.random.default_rng(random_state)
     values, keep, scale = _prepare(cube, level)
     offset = rng.standard_normal(values.shape[-1], dtype=np.float32) * scale  # (bands,)
     np.add(values, offset, out=values, where=keep)
     return _like(cube, values)
+
+
+def _in_order(cube: AnyCube) -> AnyCube:
+    return cube if isinstance(cube, np.ndarray) else as_scene(cube)
 
 
 def _prepare(

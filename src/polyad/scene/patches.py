@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
+from polyad.scene.order import as_scene
 
 Border = Literal["reflect", "drop"]
 Cube = NDArray[Any] | xr.DataArray
@@ -126,6 +127,7 @@ def extract_patches(
            [0, 1, 2],
            [3, 4, 5]])
     """
+    cube = cube if isinstance(cube, np.ndarray) else as_scene(cube)
     height, width, bands = _cube_shape(cube)
     rows, cols = _check_pixels(rows, cols, (height, width), window, border)
     offsets = np.arange(window) - window // 2
@@ -138,7 +140,7 @@ def extract_patches(
         r, c = row_index[pixels], col_index[pixels]
         # The box that holds every window of this tile, its halo included, is read in one piece.
         box = {"y": slice(r.min(), r.max() + 1), "x": slice(c.min(), c.max() + 1)}
-        block = cube.isel(box).transpose("y", "x", ...).to_numpy()
+        block = cube.isel(box).to_numpy()
         patches[pixels] = block[(r - r.min())[:, :, None], (c - c.min())[:, None, :]]
     return patches
 
@@ -171,6 +173,7 @@ def iter_patches(
     >>> [patches.shape for _, patches in iter_patches(cube, [0, 1, 2], [0, 1, 2], 3, max_bytes=150)]
     [(2, 3, 3, 2), (1, 3, 3, 2)]
     """
+    cube = cube if isinstance(cube, np.ndarray) else as_scene(cube)
     height, width, bands = _cube_shape(cube)
     rows, cols = _check_pixels(rows, cols, (height, width), window, border)
     patch_bytes = window * window * bands * cube.dtype.itemsize
@@ -182,11 +185,6 @@ def iter_patches(
 
 def _cube_shape(cube: Cube) -> tuple[int, int, int]:
     """Return (height, width, bands), or say what a scene must look like."""
-    if isinstance(cube, xr.DataArray):
-        if cube.ndim != 3 or not {"y", "x"} <= set(cube.dims):
-            raise InputError(f"a scene has dims (y, x, band), got {cube.dims}; rename or transpose")
-        (band,) = set(cube.dims) - {"y", "x"}
-        return cube.sizes["y"], cube.sizes["x"], cube.sizes[band]
     if np.ndim(cube) != 3:
         raise InputError(f"a scene is an array (height, width, bands), got shape {np.shape(cube)}")
     height, width, bands = cube.shape

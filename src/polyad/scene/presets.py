@@ -20,6 +20,7 @@ from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.model import SceneModel, trained_model
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.patches import check_window, extract_patches
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.calibration import deal_folds, fit_weights
@@ -59,6 +60,7 @@ def survey_scene(
     scene: xr.DataArray, goal: str = "this-scene", max_bytes: int | None = None
 ) -> Survey:
     """Learn the scene's noise and, for ``goal="this-scene"``, link its pixels."""
+    scene = as_scene(scene)
     cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
@@ -93,6 +95,7 @@ def train_best(
     a shorter walk make a good draft. ``look`` is called between the steps, and may raise to end
     the fit.
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     check_window(window)
     survey = survey_scene(scene, goal, max_bytes) if survey is None else survey

@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from polyad.errors import InputError
 from polyad.scene.classes import UNLABELLED
+from polyad.scene.order import label_values
 from polyad.scene.patches import Border, interior
 from polyad.scene.sampling import Labels, Split, blocks, no_overlap, per_class
 
@@ -75,7 +76,9 @@ class NoOverlap(_PerClass):
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
         found = RandomPerClass(self.n, self.window, self.border).split(labels, seed)
-        return Split(found.train, found.test[no_overlap(found, np.shape(labels), self.window)])
+        return Split(
+            found.train, found.test[no_overlap(found, label_values(labels).shape, self.window)]
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class OtherFields(_PerClass):
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
         rng = np.random.default_rng(seed)
-        values = np.asarray(labels)
+        values = label_values(labels)
         if self.border == "drop":
             height, width = values.shape
             rows, cols = np.ogrid[:height, :width]

@@ -33,6 +33,7 @@ from polyad.scene.formats.lazy import READ_ERRORS, describe
 from polyad.scene.formats.matlab import open_matlab5, open_matlab73
 from polyad.scene.formats.prisma import is_prisma, open_prisma
 from polyad.scene.formats.store import is_zarr, open_zarr
+from polyad.scene.order import as_scene
 from polyad.scene.paths import check_scene, locate, split_key
 from polyad.scene.sharing import shared_tensor
 
@@ -181,7 +182,7 @@ def scene_from_array(
     Parameters
     ----------
     values : array of shape (rows, columns, bands)
-        The pixels.
+        The pixels. A DataArray, whose dimensions have names, is put in order by these.
     wavelength : array of shape (bands,), optional
         Band centres in nanometres.
     crs : anything rioxarray takes, optional
@@ -196,8 +197,11 @@ def scene_from_array(
     >>> scene_from_array(np.zeros((4, 5, 3)), wavelength=np.array([450.0, 550.0, 650.0])).sizes
     Frozen({'y': 4, 'x': 5, 'band': 3})
     """
-    guards.check_shape(Path("array"), values.shape)
-    scene = xr.DataArray(values, dims=("y", "x", "band"))
+    if isinstance(values, xr.DataArray | xr.Dataset):  # its dimensions have names already
+        scene = as_scene(values)
+    else:
+        guards.check_shape(Path("array"), values.shape)
+        scene = xr.DataArray(values, dims=("y", "x", "band"))
     return describe(scene, wavelength=wavelength, crs=crs, transform=transform, nodata=nodata)
 
 
@@ -244,7 +248,7 @@ def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
     A lazily opened scene is read strip by strip, so that memory stays bounded. For one tile, pass
     ``scene.isel(y=..., x=...)``.
     """
-    scene = scene.transpose("y", "x", "band")
+    scene = as_scene(scene)
     nodata = scene.rio.nodata
     rows, cols, bands = scene.shape
     strip = max(1, _STRIP_BYTES // max(1, cols * bands * scene.dtype.itemsize))

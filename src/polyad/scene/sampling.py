@@ -18,6 +18,7 @@ from scipy import ndimage
 
 from polyad.errors import InputError, PolyadWarning, SceneMismatch
 from polyad.scene.classes import UNLABELLED, class_table
+from polyad.scene.order import label_values
 from polyad.scene.patches import Border, check_window, interior
 
 Labels = NDArray[np.integer] | xr.DataArray
@@ -48,7 +49,7 @@ class Split:
         >>> per_class(labels, 1, random_state=0).classes_of(labels)
         (array([1, 2]), array([1, 2]))
         """
-        values = np.asarray(labels)
+        values = label_values(labels)
         return values[tuple(self.train.T)], values[tuple(self.test.T)]
 
 
@@ -195,7 +196,7 @@ def blocks(
         _check_count("n", n)
     rng = np.random.default_rng(random_state)
     pixels = _pixels_by_class(labels, border, window, least=1)
-    height, width = np.shape(labels)
+    height, width = label_values(labels).shape
     in_training = np.full((-(-height // size), -(-width // size)), -1, dtype=np.int8)  # -1: open
     for value in sorted(pixels, key=lambda v: len(pixels[v])):
         _deal_blocks(in_training, pixels[value] // size, share, rng)
@@ -384,7 +385,7 @@ def _warn_untested(labels: Labels, split: Split, remedy: str) -> None:
 
 def _values(labels: Labels) -> NDArray[np.integer]:
     """Return the label raster as a 2-D integer array."""
-    values = np.asarray(labels)
+    values = label_values(labels)
     if values.ndim != 2 or values.dtype.kind not in "iu":
         raise InputError(
             f"labels must be a 2-D integer raster of class ids with 0 for unlabelled, got shape "

@@ -17,6 +17,7 @@ from polyad.scene.evaluation import Examination, examine
 from polyad.scene.figures import DARK, LIGHT, class_spectra, draw_spectra, reliability_figure
 from polyad.scene.mapping import blank_map
 from polyad.scene.model import SceneModel
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.report import Themed, render_report
 from polyad.scene.sampling import Split
 from polyad.scene.writers import check_output
@@ -53,6 +54,7 @@ def write_report(
     Examination
         The scores and what they were computed from.
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     check_output(path, "report")
     class_map = blank_map(model, scene)
     found = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
@@ -77,6 +79,7 @@ def report_page(
     facts: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page as HTML; ``facts`` are shown behind those known of every model."""
+    scene, class_map = as_scene(scene), as_labels(class_map)
     # In the model's ids, so that one legend serves truth and map
     small_scene, truth, small_map = (_thinned(r) for r in (scene, found.labels, class_map))
     spectra = class_spectra(scene, found.labels)

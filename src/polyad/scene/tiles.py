@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.order import as_scene
 from polyad.scene.patches import reflect_index
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
@@ -174,6 +175,7 @@ def ascending_run(index: npt.NDArray[np.intp]) -> slice:
 
 def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
     """Read the pixels that a tile and ``halo`` more pixels on each side need."""
+    scene = as_scene(scene)
     wanted = [
         reflect_index(np.arange(part.start - halo, part.stop + halo), length)
         for part, length in zip(tile, scene.shape[:2], strict=True)

@@ -19,6 +19,7 @@ from polyad.scene.classes import class_table
 from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_map
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.model import SceneModel, trained_model
+from polyad.scene.order import as_labels, as_scene
 from polyad.scene.patches import Border, check_window, extract_patches, interior
 from polyad.scene.presets import paper_recipe, preset_parameters, train_best
 from polyad.scene.readers import memory_budget, valid_pixels
@@ -93,6 +94,7 @@ def train(
     -------
     SceneModel
     """
+    scene, labels = as_scene(scene), as_labels(labels)
     check_labels(scene, labels)
     labels = drop_nodata(scene, labels)
     if samples_per_class is not None:
@@ -132,6 +134,7 @@ def train_on(
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
+    scene, labels = as_scene(scene), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal)
@@ -181,6 +184,9 @@ class Samples:
     window: int
     estimator: Any
     fill: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.scene = as_scene(self.scene)
 
     @property
     def nbytes(self) -> int:

@@ -29,6 +29,7 @@ from polyad.scene.geotiff_map import (
     encode_probabilities,
     open_probabilities,
 )
+from polyad.scene.order import as_labels
 from polyad.scene.paths import check_ending, check_output
 
 __all__ = [
@@ -63,9 +64,7 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
         it has one, a georeference in rioxarray's convention.
     """
     write = _MAP_FORMATS[check_ending(path, "map")]
-    if set(class_map.dims) != {"y", "x"}:
-        raise InputError(f"a class map has dims ('y', 'x'), got {class_map.dims}")
-    write(Path(path), class_map.transpose("y", "x"))
+    write(Path(path), as_labels(class_map))
 
 
 def write_probabilities(

@@ -20,16 +20,16 @@ from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.spectral import to_nm
 
 # Names of the three axes met in products and in files that people write themselves.
-_AXES = {
+AXES = {
     "y": {"y", "lat", "latitude", "northing", "row", "rows", "line", "lines", "downtrack"},
     "x": {"x", "lon", "longitude", "easting", "col", "cols", "column", "columns", "sample",
           "samples", "crosstrack"},
     "band": {"band", "bands", "wavelength", "wavelengths", "wl", "lambda", "channel", "channels",
              "spectral", "number_of_bands"},
 }  # fmt: skip
-_WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
+WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
 _GRID_MAPPINGS = ("spatial_ref", "crs", "transverse_mercator")
-_DEGREES = {"lat", "latitude", "lon", "longitude"}
+DEGREES = {"lat", "latitude", "lon", "longitude"}
 _EVEN = 1e-3  # share of a pixel by which spacings may differ; float32 coordinates need this much
 
 Neighbours = Callable[[str], tuple[Array, Mapping[str, Any]] | None]
@@ -128,7 +128,7 @@ def open_cube(node: Node, look: Neighbours, make: MakeSource) -> xr.DataArray:
         source,
         wavelength=None if wavelength is None else to_nm(wavelength, units),
         nodata=np.nan if source.packed and fill is not None else fill,
-        **_georeference(node, axes, look),
+        **georeference(node, axes, look),
     )
 
 
@@ -139,10 +139,10 @@ def find_axes(node: Node, look: Neighbours) -> tuple[int, int, int]:
     failing that too, the order is taken to be (rows, columns, bands).
     """
     lower = [d.lower() for d in node.dims]
-    found = {role: [i for i, d in enumerate(lower) if d in names] for role, names in _AXES.items()}
+    found = {role: [i for i, d in enumerate(lower) if d in names] for role, names in AXES.items()}
     if all(len(places) == 1 for places in found.values()):
         return found["y"][0], found["x"][0], found["band"][0]
-    centres = next((v for v in map(look, _WAVELENGTHS) if v is not None), None)
+    centres = next((v for v in map(look, WAVELENGTHS) if v is not None), None)
     as_long = [i for i, n in enumerate(node.shape) if centres is not None and n == centres[0].size]
     candidates = found["band"] if len(found["band"]) == 1 else as_long
     band = candidates[0] if len(candidates) == 1 else 2
@@ -169,7 +169,7 @@ def _wavelength(
     node: Node, band: int, look: Neighbours
 ) -> tuple[NDArray[np.float64] | None, str | None]:
     dim = node.dims[band].lower() if node.dims else ""
-    names = ([node.dims[band]] if dim in _WAVELENGTHS else []) + list(_WAVELENGTHS)
+    names = ([node.dims[band]] if dim in WAVELENGTHS else []) + list(WAVELENGTHS)
     for name in names:
         found = look(name)
         # A NetCDF dimension without values still has a variable of its name, full of zeros.
@@ -179,7 +179,8 @@ def _wavelength(
     return None, None
 
 
-def _georeference(node: Node, axes: tuple[int, int, int], look: Neighbours) -> dict[str, Any]:
+def georeference(node: Node, axes: tuple[int, ...], look: Neighbours) -> dict[str, Any]:
+    """Return ``crs`` and ``transform`` as far as the file tells; ``axes`` begins with y and x."""
     names = [node.dims[a] if node.dims else "" for a in axes[:2]]
     mapping = _grid_mapping(node, look)
     wkt = next((text(mapping[k]) for k in ("crs_wkt", "spatial_ref") if k in mapping), None)
@@ -188,7 +189,7 @@ def _georeference(node: Node, axes: tuple[int, int, int], look: Neighbours) -> d
         (y0, dy), (x0, dx) = rows, cols
         # Coordinates are pixel centres; the transform starts at the outer corner.
         transform = Affine(dx, 0.0, x0 - dx / 2, 0.0, dy, y0 - dy / 2)
-        if wkt is None and {n.lower() for n in names} <= _DEGREES:
+        if wkt is None and {n.lower() for n in names} <= DEGREES:
             wkt = "EPSG:4326"
         return {"crs": wkt, "transform": transform}
     if "GeoTransform" in mapping:

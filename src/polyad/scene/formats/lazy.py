@@ -76,7 +76,7 @@ class WindowedArray(BackendArray):
         rows, cols, bands = positions
         if not all(len(p) for p in positions):
             block = np.empty([len(p) for p in positions], self.dtype)
-        elif _consecutive(rows) and _consecutive(cols):  # a plain window: no copy
+        elif consecutive(rows) and consecutive(cols):  # a plain window: no copy
             block = self._read(hull(rows)[0], hull(cols)[0], bands)
         else:
             block = self._gather(rows, cols, bands)
@@ -109,7 +109,8 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _consecutive(positions: NDArray[np.intp]) -> bool:
+def consecutive(positions: NDArray[np.intp]) -> bool:
+    """Return whether each position follows the one before it."""
     return bool(np.all(np.diff(positions) == 1))
 
 
@@ -138,7 +139,7 @@ def hull(positions: NDArray[np.intp]) -> tuple[slice, NDArray[np.intp]]:
 
 def pick(window: Array, bands: NDArray[np.intp]) -> Array:
     """Return the ``bands`` of a window, shape ``(rows, cols, bands)``; all of them cost nothing."""
-    if len(bands) == window.shape[2] and _consecutive(bands):
+    if len(bands) == window.shape[2] and consecutive(bands):
         return window
     return window[..., bands]
 

@@ -16,6 +16,17 @@ _TO_NM = {
 }  # fmt: skip
 
 
+def known_factor(units: str | None) -> float | None:
+    """Return the factor from a unit to nanometres, None for one that is not known.
+
+    Examples
+    --------
+    >>> known_factor("Micrometers"), known_factor("Unknown")
+    (1000.0, None)
+    """
+    return _TO_NM.get((units or "").strip().lower())
+
+
 def nm_factor(values: NDArray[np.float64], units: str | None) -> float:
     """Return the factor that turns ``values`` into nanometres.
 
@@ -27,7 +38,7 @@ def nm_factor(values: NDArray[np.float64], units: str | None) -> float:
     >>> nm_factor(np.array([0.4, 2.5]), "Micrometers"), nm_factor(np.array([400.0]), None)
     (1000.0, 1.0)
     """
-    known = _TO_NM.get((units or "").strip().lower())
+    known = known_factor(units)
     if known is not None:
         return known
     return 1e3 if np.nanmax(values, initial=0.0) < 100 else 1.0
