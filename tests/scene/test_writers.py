@@ -166,18 +166,6 @@ def test_more_than_255_classes_make_a_16_bit_map(tmp_path: Path, ending: str, da
         check_palette(written, many)
 
 
-def test_netcdf_keeps_names_and_georeference(tmp_path: Path) -> None:
-    class_map = make_map((20, 30))
-    write_map(tmp_path / "map.nc", class_map)
-    with xr.open_dataset(tmp_path / "map.nc", engine="h5netcdf", decode_coords="all") as written:
-        raster = written["class_map"]
-        np.testing.assert_array_equal(raster.values, class_map.values)
-        assert list(raster.attrs["flag_values"]) == [1, 2, 4]
-        assert raster.attrs["flag_meanings"] == "Corn,_no_till Soy_&_<clover> Forêt"
-        assert class_table(raster) == CLASSES
-        assert georeference(raster) == (UTM, NORTH_UP)
-
-
 def test_npy_holds_the_ids(tmp_path: Path) -> None:
     write_map(tmp_path / "map.npy", make_map())
     np.testing.assert_array_equal(np.load(tmp_path / "map.npy"), make_map().values)

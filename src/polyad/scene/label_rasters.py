@@ -19,12 +19,13 @@ import h5py
 import numpy as np
 import scipy.io
 from numpy.typing import NDArray
+from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
 from polyad.errors import PolyadError, SceneError, SceneMismatch
 from polyad.scene import class_tables
 from polyad.scene.class_tables import Colors, Names
-from polyad.scene.formats import guards, hdf
+from polyad.scene.formats import cf, guards, hdf
 from polyad.scene.formats.envi import find_envi, read_header
 from polyad.scene.formats.geotiff import georeference, open_raster
 from polyad.scene.formats.lazy import READ_ERRORS
@@ -246,13 +247,18 @@ def _read_hdf(
         with hdf.open_checked(path) as file:
             shapes = _numeric_arrays(file)
             way = -1 if columns_first else 1
+            key = key or _flagged(file, shapes)
             name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
             found = hdf.dataset(path, file, name)
+            node, look = hdf.node_of(path, file, found)
+            way = -1 if columns_first or _lies_x_first(node.dims) else 1
             _admit(path, found.shape[::way], found.dtype, shape, budget)
-            values = found[()].T if columns_first else found[()]
-            attrs = dict(found.attrs)
-            nodata = attrs.get("_FillValue")
+            values = found[()].T if way < 0 else found[()]
+            nodata = node.attrs.get("_FillValue")
             fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+            place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
+            if place.get("crs") is not None:  # while a damaged one can still be told
+                place["crs"] = CRS.from_user_input(place["crs"])
     except PolyadError:
         raise
     except READ_ERRORS as error:
@@ -260,7 +266,21 @@ def _read_hdf(
             f"{path}: wanted an HDF5 file, its labels cannot be read ({_first_line(error)}); it is "
             f"truncated or damaged, copy it again"
         ) from error
-    return LabelRaster(as_ids(path, values, fill), *class_tables.from_attributes(attrs))
+    return LabelRaster(
+        as_ids(path, values, fill), *class_tables.from_attributes(node.attrs), **place
+    )
+
+
+def _flagged(file: h5py.File, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    """Return the only 2-D array that names its classes: beside it may lie positions of a swath."""
+    named = [n for n, s in shapes.items()
+             if len(s) == 2 and {"flag_values", "class_values"} & set(file[n].attrs)]  # fmt: skip
+    return named[0] if len(named) == 1 else None
+
+
+def _lies_x_first(dims: tuple[str, ...]) -> bool:
+    names = [d.lower() for d in dims]
+    return len(names) == 2 and names[0] in cf.AXES["x"] and names[1] in cf.AXES["y"]
 
 
 def _numeric_arrays(file: h5py.File) -> dict[str, tuple[int, ...]]:

@@ -18,9 +18,9 @@ import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.atomic import check_room, replacing
+from polyad.atomic import replacing
 from polyad.errors import InputError
-from polyad.scene.classes import ClassInfo, class_table, with_classes
+from polyad.scene.classes import ClassInfo, class_table
 from polyad.scene.envi_map import write_envi_map
 from polyad.scene.geotiff_map import (
     BLOCK,
@@ -29,6 +29,7 @@ from polyad.scene.geotiff_map import (
     encode_probabilities,
     open_probabilities,
 )
+from polyad.scene.netcdf_map import write_netcdf_map
 from polyad.scene.order import as_labels
 from polyad.scene.paths import check_ending, check_output
 
@@ -51,7 +52,7 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
     .tif     GeoTIFF: palette, nodata 0, georeference; class names in ``.tif.aux.xml``
     .hdr     ENVI classification, ``.hdr`` and ``.img`` (either ending may be given)
     .png     picture with a legend
-    .nc      NetCDF with CF's ``flag_values`` and ``flag_meanings``
+    .nc      NetCDF after CF 1.8: flags, nodata 0, georeference; names and colours beside
     .npy     the ids alone
     ======== ==========================================================================
 
@@ -163,24 +164,7 @@ def _write_png(path: Path, class_map: xr.DataArray) -> None:
 
 
 def _write_netcdf(path: Path, class_map: xr.DataArray) -> None:
-    classes = class_table(class_map)
-    ids = checked_ids(class_map.values, classes)
-    out = with_classes(class_map.copy(data=ids), classes).rename("class_map")
-    out.attrs["flag_values"] = np.array([c.value for c in classes], dtype=ids.dtype)
-    # CF separates the meanings by blanks, so that a name must not hold one.
-    out.attrs["flag_meanings"] = " ".join("_".join(c.name.split()) for c in classes)
-    out.attrs["long_name"] = "class"
-    out.attrs.pop("_FillValue", None)
-    crs, transform = georeference(class_map)
-    if crs is not None:
-        out = out.rio.write_crs(crs)
-    if transform is not None:
-        out = out.rio.write_transform(transform)
-    out.encoding["zlib"] = True  # beside the name of the grid mapping, which rioxarray keeps here
-    # HDF5 brings the whole process down when the disk fills up: look before, not after.
-    check_room(path, out.nbytes + sum(c.nbytes for c in out.coords.values()) + 2**20)
-    with replacing(path) as part:
-        out.to_netcdf(part, engine="h5netcdf")
+    write_netcdf_map(path, class_map, *georeference(class_map))
 
 
 def _write_npy(path: Path, class_map: xr.DataArray) -> None:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
-from polyad.scene.formats.cf import CubeSource, Node, open_cube
+from polyad.scene.formats.cf import CubeSource, Neighbours, Node, open_cube
 from polyad.scene.formats.lazy import Array
 
 
@@ -111,8 +111,13 @@ def open_hdf(path: Path, key: str | None, budget: int) -> xr.DataArray:
         found = dataset(path, file, name)
         guards.check_shape(path, found.shape)
         check_dataset(path, found, budget)
-        node = Node(path, found.name, found.shape, found.dtype, dict(found.attrs), _dims(found))
-        return open_cube(node, _neighbours(path, file, found), _hdf_source)
+        return open_cube(*node_of(path, file, found), _hdf_source)
+
+
+def node_of(path: Path, file: h5py.File, found: h5py.Dataset) -> tuple[Node, Neighbours]:
+    """Return an array as it is before its axes are known, and the lookup of what is beside it."""
+    node = Node(path, found.name, found.shape, found.dtype, dict(found.attrs), _dims(found))
+    return node, _neighbours(path, file, found)
 
 
 def cubes(file: h5py.File) -> dict[str, tuple[int, ...]]:
