@@ -44,11 +44,13 @@ def lazy(values):
     return xr.DataArray(variable), backend
 
 
+@settings(deadline=None)
 @given(index=st.integers(-200, 200), size=st.integers(1, 12))
 def test_reflect_index_equals_a_walk_that_turns_round_at_both_ends(index, size):
     assert reflect_index(index, size) == bounce(index, size)
 
 
+@settings(deadline=None)
 @given(size=st.integers(2, 12), data=st.data())
 def test_reflect_index_equals_numpy_pad(size, data):
     pad = data.draw(st.integers(0, size - 1))

@@ -22,7 +22,17 @@ def test_smoothing_is_the_guided_filter_by_the_projected_scene():
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def test_the_guide_is_blank_where_there_is_no_data():
+def test_pixels_without_data_are_even_shares_at_the_mean_of_the_scene():
+    blank = np.zeros((30, 31), bool)
+    blank[10:13, 5:9] = True
+    cube = np.where(blank[..., None], np.float32(100), CUBE)
+    shares = np.where(blank[..., None], np.float32(1 / 3), SHARES)
+    wanted = smooth(shares, cube, np.zeros((30, 31), bool), STEP)
+    found = smooth(np.where(blank[..., None], np.nan, SHARES), CUBE, blank, STEP)
+    np.testing.assert_allclose(found[~blank], wanted[~blank], atol=1e-6)
+
+
+def test_what_a_pixel_without_data_holds_makes_no_difference():
     blank = np.zeros((30, 31), bool)
     blank[10:13, 5:9] = True
     first, second = CUBE.copy(), CUBE.copy()

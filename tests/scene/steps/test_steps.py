@@ -238,6 +238,7 @@ def test_log_shares_are_even_where_no_walk_came():
     assert_allclose(log_shares(np.zeros((1, 4), np.float32)), np.log(0.25 + 1e-3), rtol=1e-5)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e6), st.floats(0.001, 1.0))
 def test_doubt_does_not_depend_on_how_much_walks_carry(scale, doubt):
     found = np.random.default_rng(0).exponential(size=(7, 3))
