@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyad.experiments.paper_tables import accuracy_table, honesty_table, parameter_table
+from polyad.experiments.paper_tables import (
+    accuracy_table,
+    honesty_table,
+    parameter_table,
+    protocol_table,
+    time_table,
+)
 from polyad.experiments.results import Results
 from polyad.experiments.statistics import compare
 from polyad.experiments.tables import Cell
@@ -87,3 +93,23 @@ def test_a_cell_of_fewer_runs_than_wanted_says_so(record_of):
     ).rows  # fmt: skip
     texts = [row[1].text() for row in cells if isinstance(row[1], Cell) and row[1].ours]
     assert texts == ["60.00 ± 0.00, 3 runs"]
+
+
+def test_a_model_without_epochs_has_one_accuracy_whatever_the_epoch(record_of):
+    run = record_of(62.5, "svm-spectrum", at=[])
+    assert [run.accuracy_at(epoch) for epoch in (1, 50)] == [62.5, 62.5]
+
+
+def test_time_per_epoch_is_that_of_fitting_alone(record_of):
+    times = [{"fit": 2.0, "evaluate": 50.0}, {"fit": 4.0, "evaluate": 70.0}]
+    runs = [record_of(60.0, seed=k, seconds=seconds) for k, seconds in enumerate(times)]
+    (row,) = time_table(Results(runs), TINY).texts()
+    assert row[1:] == ["2", "3.0", "60.0", "60.0"]  # 6 seconds for 100 epochs
+
+
+def test_the_table_of_protocols_shows_no_overlap_beside_the_random_draw(record_of):
+    scores = {"50": {"oa": 0.61, "aa": 0.52, "kappa": 0.43, "oa_no_overlap": 0.34}}
+    run = record_of(61.0, scores=scores)
+    far = replace(run, protocol=replace(run.protocol, sampling="blocks"))
+    (row,) = protocol_table(Results([run, far]), TINY, runs=1).texts()
+    assert row[1:] == ["61.00", "34.00", "not run", "61.00"]
