@@ -6,6 +6,7 @@ nodata, a MAT file with its ground truth in a second one.
 """
 
 import csv
+import importlib.util
 import json
 import os
 import re
@@ -57,7 +58,8 @@ def once(tmp_path_factory, worker_id):
 @pytest.fixture(scope="session")
 def installed(once):
     """The folder of a polyad that was built as a wheel and installed; its packages are ours."""
-    pytest.importorskip("hatchling", reason="pip install -e '.[dev]' brings what builds the wheel")
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.fail("hatchling builds the wheel and is not there; pip install -e '.[dev]'")
     return once("installed", _install)
 
 

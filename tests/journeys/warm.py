@@ -61,7 +61,7 @@ def become(request, files):
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    return arguments[0]
+    return os.path.abspath(arguments[0])  # noqa: PTH100 - as Python does; spawned workers need it
 
 
 def run(place, *arguments):
@@ -83,5 +83,5 @@ if __name__ == "__main__":
 
     import runpy
 
-    sys.path[0] = os.path.dirname(os.path.abspath(script))  # noqa: PTH100, PTH120
+    sys.path[0] = os.path.dirname(script)  # noqa: PTH120
     runpy.run_path(script, run_name="__main__")
