@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from polyad.scene.refining import refined, smooth
+from polyad.scene.refining import refiner, smooth
 from polyad.scene.steps.guided import guided_filter
 from polyad.scene.tiles import Tile, plan_tiles
 
@@ -47,8 +47,7 @@ def test_two_filters_in_a_row_read_the_halo_of_both():
     scene = xr.DataArray(CUBE, dims=("y", "x", "band"))
     steps = (STEP, STEP | {"radius": 3})
     whole = Tile(slice(0, 30), slice(0, 31))
-    ((_, wanted),) = refined(None, scene, steps, [whole], lambda part: SHARES[part])
-    for part, found in refined(
-        None, scene, steps, plan_tiles((30, 31), (7, 6)), lambda part: SHARES[part]
-    ):
-        np.testing.assert_allclose(found, wanted[part], atol=1e-6)
+    filtered = refiner(None, scene, steps, lambda tile: SHARES[tile])
+    wanted = filtered(whole)
+    for tile in plan_tiles((30, 31), (7, 6)):
+        np.testing.assert_allclose(filtered(tile), wanted[tile], atol=1e-6)

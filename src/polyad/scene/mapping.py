@@ -227,6 +227,7 @@ def tile_mapper(
     It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
     and what its steps learned of the whole scene: use one in each thread.
     """
+    scene = as_scene(scene)
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:

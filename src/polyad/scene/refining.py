@@ -12,6 +12,7 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning
 from polyad.scene.model import SceneModel
+from polyad.scene.order import as_scene
 from polyad.scene.readers import valid_pixels
 from polyad.scene.steps.graph import Links
 from polyad.scene.steps.guided import guided_filter
@@ -62,6 +63,7 @@ def refiner(
 
     Steps that need the whole scene are done at the first call, and kept.
     """
+    scene = as_scene(scene)
     local = [step for step in steps if step["step"] == "guided"]
     if not _propagates(steps):
         return lambda tile: _filtered(scene, local, tile, network)
