@@ -50,3 +50,21 @@ def test_classes_without_training_pixels_are_not_tested(monkeypatch):
     split = Protocol(TINY, "rank-1", 5, sampling="blocks").split(labels)
     assert labels[tuple(split.train.T)].tolist() == [1] * 10 + [2] * 10
     assert labels[tuple(split.test.T)].tolist() == [1] * 10 + [2] * 10
+
+
+def test_another_seed_draws_other_pixels():
+    labels = np.random.default_rng(0).integers(0, 3, size=(20, 20))
+    first, second = (Protocol(TINY, "rank-1", 5, seed=seed).split(labels) for seed in (0, 1))
+    assert not np.array_equal(first.train, second.train)
+
+
+def test_the_border_that_is_dropped_is_that_of_the_window():
+    split = Protocol(TINY, "rank-1", 5, window=9).split(np.ones((20, 20), int))
+    both = np.concatenate([split.train, split.test])
+    assert (both.min(), both.max()) == (4, 15)
+
+
+def test_the_hash_of_a_run_is_that_of_the_committed_records():
+    """Were it another, every run of the published tables would have to be done again."""
+    key = Protocol("indian-pines", "rank-1", 10, seed=0).key
+    assert key == "aed10b07e1e2fb73"

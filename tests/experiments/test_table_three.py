@@ -39,3 +39,16 @@ def test_table_three_names_the_better_model_only_where_the_difference_is_signifi
 
 def test_the_effect_is_positive_where_the_rank_r_network_is_better(table):
     assert [row[4].split()[2][0] for row in table[:3]] == ["+", "+", "\N{MINUS SIGN}"]
+
+
+def test_table_three_compares_after_the_50th_epoch_and_after_the_last(record_of):
+    runs = [
+        record_of(80.0, model, seed, epochs=100, curve=(at_50 + seed,) * 50 + (8000 + seed,) * 50)
+        for model, at_50 in (("rank-1", 7000), ("cnn", 5000))
+        for seed in range(5)
+    ]
+    rows = significance_table(Results(runs), TINY, "none", 100, [5]).texts()
+    early, late = (row for row in rows if row[0].startswith("Rank-1"))
+    assert early[0].endswith("50 epochs")
+    assert early[1].endswith("Rank-R better")
+    assert late[1] == "1"
