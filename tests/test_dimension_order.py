@@ -279,8 +279,9 @@ INNER = {
     "app.exchange", "app.fitter", "app.mapped", "app.pictures", "app.session",
     "distributed.outputs", "distributed.plans.ScenePlan", "distributed.work",
     "scene.class_matching", "scene.classes", "scene.evaluation.Examination",
-    "scene.evaluation.known_pixels", "scene.formats", "scene.grid", "scene.order", "scene.protocols.Protocol",
-    "scene.writers.georeference", "scene.writers.write_probabilities", "scene.netcdf_map",
+    "scene.evaluation.known_pixels", "scene.formats", "scene.grid", "scene.order",
+    "scene.protocols.Protocol", "scene.writers.georeference", "scene.writers.write_probabilities",
+    "scene.netcdf_map",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}
