@@ -12,6 +12,7 @@ and what the user starts is forked from it, in the user's folder, at the user's 
 README's page and test_installed.py do without, and start everything cold.
 """
 
+import gc
 import json
 import os
 import signal
@@ -20,7 +21,8 @@ import sys
 
 # What the commands import when they run; `polyad.cli` alone imports next to nothing.
 IMPORTS = (
-    "matplotlib.figure", "sklearn.model_selection", "sklearn.pipeline", "polyad.cli",
+    "matplotlib.figure", "skimage.segmentation", "sklearn.model_selection", "sklearn.pipeline",
+    "torch.optim", "torch._dynamo", "polyad.cli", "polyad.core", "polyad.estimators",
     "polyad.scene.demo", "polyad.scene.info", "polyad.scene.scene_report", "polyad.scene.sources",
     "polyad.distributed.mapping", "polyad.experiments", "polyad.app",
 )  # fmt: skip
@@ -32,6 +34,8 @@ def serve(place):
 
     for name in IMPORTS:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # else every fork copies the memory of all modules when it ends
     with socket.socket(socket.AF_UNIX) as waiting:
         waiting.bind(place)
         waiting.listen()
