@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import fits, growth, maps, plans, startup
+from benchmarks import busy, fits, growth, maps, plans, startup
 from benchmarks.page import page
 from benchmarks.timing import interleave, sgemm, sgemm_rate
 
@@ -30,8 +30,11 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "plans": plans.grid,
     "growth": growth.growth,
     "startup": startup.startup,
+    "busy": busy.busy,
 }
-ROUNDS = {"epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3, "startup": 5}
+ROUNDS = {
+    "epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3, "startup": 5, "busy": 3,
+}  # fmt: skip
 
 
 def main() -> None:
