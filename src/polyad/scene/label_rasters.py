@@ -19,7 +19,6 @@ import h5py
 import numpy as np
 import scipy.io
 from numpy.typing import NDArray
-from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
 from polyad.errors import PolyadError, SceneError, SceneMismatch
@@ -257,8 +256,6 @@ def _read_hdf(
             nodata = node.attrs.get("_FillValue")
             fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
             place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
-            if place.get("crs") is not None:  # while a damaged one can still be told
-                place["crs"] = CRS.from_user_input(place["crs"])
     except PolyadError:
         raise
     except READ_ERRORS as error:

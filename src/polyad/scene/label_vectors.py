@@ -20,13 +20,13 @@ import numpy as np
 from affine import Affine
 from numpy.typing import NDArray
 from rasterio.crs import CRS
-from rasterio.errors import CRSError
 from rasterio.features import bounds, rasterize
 from rasterio.warp import transform as transform_points
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import guards
+from polyad.scene.formats.crs import parse_crs
 from polyad.scene.grid import Grid, move
 
 Point = tuple[float, float]
@@ -324,13 +324,7 @@ def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
         return _WGS84
     properties = member.get("properties") if isinstance(member, dict) else None
     name = properties.get("name") if isinstance(properties, dict) else None
-    try:
-        return CRS.from_user_input(str(name))
-    except CRSError as error:
-        raise SceneError(
-            f"{path}: reference system {name!r} is not known; wanted a name such as 'EPSG:32632', "
-            f"or no crs member for WGS 84"
-        ) from error
+    return parse_crs(path, name) or _WGS84
 
 
 def _to_pixels(path: Path, points: Sequence[Point], crs: CRS | None, grid: Grid) -> list[Point]:

@@ -16,6 +16,7 @@ import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
+from polyad.scene.formats.crs import parse_crs
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.spectral import to_nm
 
@@ -183,20 +184,21 @@ def georeference(node: Node, axes: tuple[int, ...], look: Neighbours) -> dict[st
     """Return ``crs`` and ``transform`` as far as the file tells; ``axes`` begins with y and x."""
     names = [node.dims[a] if node.dims else "" for a in axes[:2]]
     mapping = _grid_mapping(node, look)
-    wkt = next((text(mapping[k]) for k in ("crs_wkt", "spatial_ref") if k in mapping), None)
+    stated = next((text(mapping[k]) for k in ("crs_wkt", "spatial_ref") if k in mapping), None)
+    crs = None if stated is None else parse_crs(node.path, stated)
     rows, cols = (_coordinate(n, node.shape[a], look) for n, a in zip(names, axes[:2], strict=True))
     if rows is not None and cols is not None:
         (y0, dy), (x0, dx) = rows, cols
         # Coordinates are pixel centres; the transform starts at the outer corner.
         transform = Affine(dx, 0.0, x0 - dx / 2, 0.0, dy, y0 - dy / 2)
-        if wkt is None and {n.lower() for n in names} <= DEGREES:
-            wkt = "EPSG:4326"
-        return {"crs": wkt, "transform": transform}
+        if crs is None and {n.lower() for n in names} <= DEGREES:
+            crs = parse_crs(node.path, "EPSG:4326")
+        return {"crs": crs, "transform": transform}
     if "GeoTransform" in mapping:
         numbers = [float(v) for v in text(mapping["GeoTransform"]).replace(",", " ").split()]
         if len(numbers) == 6:
-            return {"crs": wkt, "transform": Affine.from_gdal(*numbers)}
-    return {"crs": wkt}
+            return {"crs": crs, "transform": Affine.from_gdal(*numbers)}
+    return {"crs": crs}
 
 
 def _grid_mapping(node: Node, look: Neighbours) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.formats import guards, hdf
 from polyad.scene.formats.cf import text
+from polyad.scene.formats.crs import parse_crs
 from polyad.scene.formats.lazy import Array, hull, lazy_scene
 from polyad.scene.formats.spectral import to_nm
 
@@ -113,7 +114,7 @@ def open_emit(path: Path, key: str | None, budget: int) -> xr.DataArray:
             wavelength=None if centres is None else to_nm(centres[good], "nm"),
             fwhm=None if widths is None else to_nm(widths[good], "nm"),
             nodata=fill,
-            crs=text(file.attrs["spatial_ref"]) if "spatial_ref" in file.attrs else None,
+            crs=parse_crs(path, text(file.attrs.get("spatial_ref", ""))),
             transform=_transform(path, file),
         )
 
