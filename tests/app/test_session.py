@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -57,6 +58,51 @@ def test_the_journal_of_another_scene_is_refused(tmp_path):
     with pytest.raises(SceneError, match="no journal"):
         Journal(tmp_path / "k", ABOUT)
     assert (tmp_path / "k").read_text() == '{"notes": "mine"}\n'
+
+
+@pytest.mark.parametrize("content", [b"row,col,class\n1,2,Corn\n", b"{}", b'{"type":"x"}\n', b"\0"])
+def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path, content):
+    (tmp_path / "labels").write_bytes(content)
+    with pytest.raises(SceneError, match="no journal of polyad; it was left as it is"):
+        Journal(tmp_path / "labels", ABOUT)
+    assert (tmp_path / "labels").read_bytes() == content
+
+
+@pytest.mark.parametrize("begun", [b"", b'{"poly', b'{"polyad journal":1,"sha'])
+def test_a_journal_killed_at_its_first_line_begins_anew(tmp_path, begun):
+    (tmp_path / "j").write_bytes(begun)
+    Journal(tmp_path / "j", ABOUT).close()
+    assert json.loads((tmp_path / "j").read_bytes())["polyad journal"] == 1
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious").write_bytes(b"")
+    (tmp_path / "j").symlink_to(tmp_path / "precious")
+    with pytest.raises(OutputError, match="cannot open the journal"):
+        Journal(tmp_path / "j", ABOUT)
+    assert (tmp_path / "precious").read_bytes() == b""
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "j")
+    with pytest.raises(OutputError, match="wanted a plain file"):
+        Journal(tmp_path / "j", ABOUT)
+
+
+def test_a_command_that_the_disk_refused_does_not_come_back(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "j", ABOUT)
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _no_space)
+        with pytest.raises(OutputError, match="the label was not taken"):
+            journal.append({"do": "add", "name": "refused"})
+    journal.append({"do": "undo"})
+    journal.close()
+    entries, _ = read_entries((tmp_path / "j").read_bytes(), tmp_path)
+    assert entries[1:] == [{"do": "undo"}]
+
+
+def _no_space(_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_two_servers_cannot_write_one_journal(tmp_path):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from polyad.errors import OutputError, SceneError, SceneMismatch
 from polyad.scene.known import KNOWN_SCENES
@@ -22,6 +25,7 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
+BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
 
 
 class Journal:
@@ -47,6 +51,7 @@ class Journal:
         self._file = _open(path)
         try:
             content = self._file.read()
+            check_is_journal(content, path)
             entries, good = read_entries(content, path)
             if good < len(content):
                 self._file.truncate(good)
@@ -69,8 +74,9 @@ class Journal:
         line = json.dumps(command, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         try:
             self._file.seek(self._size)
-            self._file.write(line)
-            self._file.flush()
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             self._cut_back()
@@ -116,6 +122,25 @@ def read_entries(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]
     return entries, good
 
 
+def check_is_journal(content: bytes, path: Path) -> None:
+    r"""Refuse a file that is no journal before anything of it is changed.
+
+    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
+
+    Examples
+    --------
+    >>> check_is_journal(b'{"polyad jou', Path("x"))
+    >>> check_is_journal(b"row,col,class\n", Path("labels.csv"))
+    Traceback (most recent call last):
+    polyad.errors.SceneError: labels.csv is no journal of polyad; it was left as it is, ...
+    """
+    if not (content.startswith(BEGINNING) or BEGINNING.startswith(content)):
+        raise SceneError(
+            f"{path} is no journal of polyad; it was left as it is, name another file with "
+            "--journal"
+        )
+
+
 def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path) -> None:
     """Raise an error unless the journal was written by this version for this scene."""
     if header.get("polyad journal") != FORMAT:
@@ -152,16 +177,25 @@ def journal_path(source: str | None, fingerprint: str) -> Path:
     return folder / f"{path.name}-{digest}{ending}"
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> FileIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        # A link could lead to any file of the user's, a pipe could be waited for in vain
+        flags = os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "wanted a plain file")
     except OSError as error:
         raise OutputError(
             f"cannot open the journal {path} ({error.strerror or error}); choose another place "
             "with --journal"
         ) from error
-    file = os.fdopen(descriptor, "r+b")
+    # Without a buffer: what a full disk refused must not be written later
+    file = os.fdopen(descriptor, "r+b", buffering=0)
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
