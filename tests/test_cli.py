@@ -558,3 +558,17 @@ def test_a_killed_map_leaves_the_old_file_or_none(place, tmp_path, existing):
     after = {n: (tmp_path / n).read_bytes() for n in names if (tmp_path / n).exists()}
     assert after == before
     assert len(list(Path(tmp_path).glob("map*"))) == len(before)
+
+
+@pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")
+def test_labels_that_number_the_classes_otherwise_bring_a_warning(tmp_path, capsys):
+    values = np.repeat(np.arange(3), 8)[:, None, None] * np.ones((1, 12, 5)) * 50
+    values = values + np.random.default_rng(0).normal(size=values.shape)
+    np.save(tmp_path / "scene.npy", values.astype("f4"))
+    named = ["water", "forest", "crop"]  # numbered 3, 2, 1 by their alphabet
+    lines = [f"{row},{col},{named[row // 8]}" for row in range(24) for col in (2, 5)]
+    (tmp_path / "labels.csv").write_text("\n".join(["row,col,class", *lines]))
+    np.save(tmp_path / "truth.npy", np.repeat(np.arange(3), 8)[:, None].repeat(12, 1) + 1)
+    run("train", tmp_path / "scene.npy", tmp_path / "labels.csv", "--out", tmp_path / "m.polyad")
+    run("evaluate", tmp_path / "m.polyad", tmp_path / "scene.npy", tmp_path / "truth.npy")
+    assert "polyad: warning: classes were matched by id, but" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """The command line: arguments in, one public call each, text or JSON out.
 
-Arguments are checked before what does the work is imported, so that a mistyped path is answered at
-once.
+Arguments are checked before what does the work is imported: a mistyped path is answered at once.
 """
 
 from __future__ import annotations
@@ -88,7 +87,8 @@ def train(
     labels: Labels,
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.polyad"),
     samples_per_class: Annotated[
-        int | None, typer.Option(help="Draw this many pixels of each class; all when not given.")
+        int | None,
+        typer.Option(help="Pixels drawn of each class, half of a smaller one; else all."),
     ] = None,
     preset: Preset = "fast",
     goal: Goal = "this-scene",
@@ -205,7 +205,8 @@ def map_command(
             max_bytes=max_bytes,
             progress=_on_terminal(),
         )
-        _say(result, as_json, "{pixels:,} pixels in {map_seconds:.2f} s: {maps}".format(**result))
+        done = "{pixels:,} pixels mapped in {map_seconds:.2f} s; maps: ".format(**result)
+        _say(result, as_json, done + ", ".join(result["maps"]))
         return
     cube = open_scene(scene[0], max_bytes=max_bytes)
     started = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import SceneError, SceneMismatch
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.class_matching import in_model_ids
 from polyad.scene.classes import class_key
 from polyad.scene.labels import check_labels, drop_nodata
@@ -129,8 +130,16 @@ def examine(
     seconds = time.perf_counter() - started
     apart = no_overlap(split, labels.shape, model.window)
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
+    scores = replace(scores, **matched)
+    if scores.numbered_otherwise:
+        warnings.warn(
+            "classes were matched by id, but the labels seem to number them otherwise than the "
+            "model does; give the labels class names, or train on labels with the same ids",
+            PolyadWarning,
+            stacklevel=2,
+        )
     return Examination(
-        replace(scores, **matched),
+        scores,
         split,
         known,
         proba.max(axis=1),

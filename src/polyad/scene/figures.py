@@ -180,7 +180,9 @@ def draw_spectra(spectra: ClassSpectra, theme: Theme = LIGHT) -> Figure:
     classes, axis, means, spreads, name = spectra
     columns = min(4, len(classes))
     rows = -(-len(classes) // columns)
-    figure = Figure(figsize=(2.4 * columns + 0.8, 1.55 * rows + 0.7), layout="constrained")
+    figure = Figure(
+        figsize=(2.4 * columns + 0.8, max(1.55 * rows + 0.7, 2.9)), layout="constrained"
+    )
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for k, (axes, info) in enumerate(zip(panels, classes, strict=False)):
         axes.plot(axis, np.delete(means, k, axis=0).T, color=theme.faint, linewidth=0.6)

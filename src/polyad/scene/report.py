@@ -142,7 +142,8 @@ def _tiles(scores: Mapping[str, Any], more: Sequence[str]) -> str:
     notes = []
     if (n := scores.get("n_test")) is not None:
         notes.append(f"Measured on {int(n):,} labelled pixels that the model has not seen.")
-    if scores.get("overall_accuracy_no_overlap") is not None:
+    overlaps = scores.get("n_test_no_overlap") != scores.get("n_test")  # not so on other scenes
+    if scores.get("overall_accuracy_no_overlap") is not None and overlaps:
         apart = scores.get("n_test_no_overlap")
         those = "pixels" if apart is None else f"{int(apart):,} pixels"
         notes.append(

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
 
 from polyad.errors import InputError
 from polyad.scene.classes import ClassInfo, class_color, class_key, default_name, has_own_name
 
+RENUMBERED = 0.2  # share of test pixels, by which another numbering must be better to be believed
 Floats = NDArray[np.float64]
 
 
@@ -130,6 +132,19 @@ class Scores:
         ]
         notes = self.notes()
         return "\n".join([*lines, *([""] if notes else []), *notes])
+
+    @property
+    def numbered_otherwise(self) -> bool:
+        """Whether classes were matched by id and most likely mean others in the labels.
+
+        That is: renumbering the true classes would make at least `RENUMBERED` more of the test
+        pixels right.
+        """
+        if self.matched_by != "id":
+            return False
+        pairs = linear_sum_assignment(self.confusion, maximize=True)
+        best = int(self.confusion[pairs].sum()) / self.n_test
+        return best - self.overall_accuracy >= RENUMBERED
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the labels behind the scores, a sentence each."""
