@@ -240,3 +240,37 @@ def test_json_of_a_map_names_it(folder, models, tmp_path, capsys):
     out = tmp_path / "map.npy"
     run(models["fast"], folder / "scene.tif", ["--out", out, "--json"], None)
     assert json.loads(capsys.readouterr().out)["map"] == str(out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "map fast.polyad scene.tif --out scene.tif",
+        "map fast.polyad scene.tif --out link.tif",
+        "map fast.polyad scene.tif --out x.tif --probabilities scene.tif",
+        "map fast.polyad scene.tif --out fast.polyad.tif --probabilities ./scene.tif",
+        "map fast.polyad scene.tif --out-dir .",
+        "train scene.tif labels.tif --out labels.tif",
+        "train scene.tif labels.tif --out scene.tif",
+        "evaluate fast.polyad scene.tif labels.tif --report labels.tif",
+        "evaluate fast.polyad scene.tif labels.tif --report fast.polyad",
+    ],
+)
+def test_no_input_is_written_over(arguments, folder, models, tmp_path, monkeypatch, capsys):
+    for path in (folder / "scene.tif", folder / "labels.tif", models["fast"]):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "link.tif").symlink_to(tmp_path / "scene.tif")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments.split())
+    assert "which would be lost" in capsys.readouterr().err
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert {path.name for path in tmp_path.iterdir()} == {*before, "link.tif"}
+
+
+def test_a_refused_folder_of_maps_is_not_made(folder, models, tmp_path, capsys):
+    for scene, ending in ((tmp_path / "missing.tif", ".tif"), (folder / "scene.tif", ".xyz")):
+        with pytest.raises(Refused):
+            run(models["fast"], scene, ["--out-dir", tmp_path / "maps", "--ending", ending], None)
+    assert not list(tmp_path.iterdir())

@@ -183,7 +183,7 @@ def map_command(
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(scene=scene[0], outputs=outputs)
+        check_arguments(model=model, scene=scene[0], outputs=outputs)
     from polyad.scene.mapping import map_file
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene

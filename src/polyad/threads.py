@@ -111,7 +111,7 @@ class _Limits:
             if not self._inside:
                 self._usual = own
                 self._blas = [(library, library.num_threads) for library in _blas_libraries()]
-            elif own < self._usual and not getattr(self._thread, "known", False):
+            elif own in self._inside and not getattr(self._thread, "known", False):
                 own = self._usual  # a thread that was born in another one's block
             self._inside.append(most)
             self.adopt()

@@ -89,3 +89,9 @@ def test_colours_of_ids_above_sixteen_are_distinct():
 @pytest.mark.parametrize(("name", "key"), [("Corn", "4 Corn"), ("class 4", "class 4")])
 def test_a_key_names_the_id_once(name, key):
     assert class_key(ClassInfo(4, name, "#112233")) == key
+
+
+def test_among_classes_of_one_name_the_id_decides():
+    classes = [ClassInfo(1, "Corn", ""), ClassInfo(2, "Oats", ""), ClassInfo(3, "Corn", "")]
+    raster = xr.DataArray(np.array([[1, 2, 3]]), dims=("y", "x"))
+    assert match_classes(with_classes(raster, classes), classes).ids == {1: 1, 2: 2, 3: 3}

@@ -506,3 +506,10 @@ def test_labels_where_the_scene_has_no_data_are_dropped():
     assert kept.values[0, 1] == 0
     assert (kept.values != IDS).sum() == 1
     assert list(class_table(kept)) == CLASSES
+
+
+@pytest.mark.parametrize("values", [[[1.0, np.nan]], [[1, -1]], [[1, 70000]], [[True, False]]])
+def test_labels_that_are_no_class_ids_are_refused_in_one_sentence(values):
+    scene = xr.DataArray(np.ones((1, 2, 3)), dims=("y", "x", "band"))
+    with pytest.raises(SceneError, match="whole numbers from 0"):
+        check_labels(scene, xr.DataArray(np.array(values), dims=("y", "x")))

@@ -31,6 +31,7 @@ from polyad.distributed.work import Part, TileWork, do_here, do_on_worker
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.mapping import blank_map
 from polyad.scene.model import SceneModel
+from polyad.scene.paths import check_ending, make_folder
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -173,11 +174,8 @@ def map_many(
         The maps, in the order of the scenes.
     """
     found, folder = find_scenes(sources), Path(out_dir)
+    check_ending(f"map{ending}", "map")
     outs = outputs_for(found, folder, ending)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes}
     plans, failures = [], {}
     for source, out in zip(found, outs, strict=True):
@@ -187,8 +185,11 @@ def map_many(
         except SceneError as error:
             failures[source] = str(error)
     if plans:
+        make_folder(folder)
         job = _Job(model, plans, folder / f"polyad{TILES}", "float32", max_bytes)
         failures |= job.run(client, progress)
+    if failures and len(found) == 1:
+        raise SceneError(failures[found[0]])
     if failures:
         listed = "".join(f"\n  {why}" for why in failures.values())
         raise SceneError(

@@ -18,6 +18,7 @@ from polyad.errors import OutputError
 from polyad.scene.classes import UNLABELLED, with_classes
 from polyad.scene.geotiff_map import MapWriter, encode_probabilities, open_probabilities
 from polyad.scene.model import SceneModel
+from polyad.scene.paths import check_apart
 from polyad.scene.writers import check_output, georeference, write_map
 
 Array = npt.NDArray[Any]
@@ -25,6 +26,9 @@ Array = npt.NDArray[Any]
 
 def check_outputs(plan: ScenePlan) -> None:
     """Raise `OutputError` before any work, if its result could not be written."""
+    if isinstance(plan.source.where, str):
+        for out in filter(None, (plan.out, plan.probabilities)):
+            check_apart(out, [plan.source.where])
     if plan.out.suffix.lower() != ".zarr":
         check_output(plan.out, "map")
     elif plan.out.is_file() or not plan.out.parent.is_dir():

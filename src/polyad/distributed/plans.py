@@ -19,6 +19,7 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.mapping import as_scene_model, scene_tiles
 from polyad.scene.model import SceneModel, fingerprint
 from polyad.scene.order import as_scene
+from polyad.scene.paths import check_apart
 from polyad.scene.readers import open_scene, split_key
 from polyad.scene.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.tiles import Tile
@@ -148,7 +149,10 @@ def outputs_for(sources: Sequence[str], out_dir: Path, ending: str) -> list[Path
                 "map them into different folders"
             )
         names[name] = source
-    return [out_dir / (name + ending) for name in names]
+    outs = [out_dir / (name + ending) for name in names]
+    for out in outs:
+        check_apart(out, sources)
+    return outs
 
 
 def absolute(source: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.paths import check_labels_path, check_output, check_scene
+from polyad.scene.paths import check_apart, check_labels_path, check_output, check_scene
 from polyad.scene.steps.recipe import check_preset
 
 _NONE: Mapping[str, None] = MappingProxyType({})
@@ -45,9 +45,11 @@ def check_arguments(
     """
     if preset is not None:
         check_preset(*preset)
+    sources = [os.fspath(s) for s in (model, scene, *labels) if s is not None]
     for what, path in outputs.items():
         if path is not None:
             check_output(path, what)
+            check_apart(path, sources)
     if model is not None:
         check_model_file(model)
     if scene is not None:

@@ -7,7 +7,7 @@ an id says nothing beyond its file: names are compared wherever both sides have 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,10 +71,14 @@ def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMa
     named = any(map(has_own_name, table)) and any(map(has_own_name, classes))
     by = "name" if named or labels.attrs.get(NUMBERED_BY_NAME, False) else "id"
     if by == "name":
-        exact = {c.name: c.value for c in classes}
-        times = Counter(_folded(c.name) for c in classes)
-        alike = {_folded(c.name): c.value for c in classes if times[_folded(c.name)] == 1}
-        found = {c.value: exact.get(c.name, alike.get(_folded(c.name))) for c in table}
+        # Among classes of one name the id decides
+        same = {(c.value, c.name): c.value for c in classes}
+        exact = _once((c.name, c.value) for c in classes)
+        alike = _once((_folded(c.name), c.value) for c in classes)
+        found = {
+            c.value: same.get((c.value, c.name), exact.get(c.name, alike.get(_folded(c.name))))
+            for c in table
+        }
         ids = {theirs: ours for theirs, ours in found.items() if ours is not None}
     else:
         known = {c.value for c in classes}
@@ -108,6 +112,13 @@ def _whole_table(labels: xr.DataArray) -> tuple[ClassInfo, ...]:
     listed = class_table(labels)
     names, colors = {c.value: c.name for c in listed}, {c.value: c.color for c in listed}
     return complete(labels.to_numpy(), names, colors)
+
+
+def _once(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return a dictionary of the pairs whose name comes once."""
+    pairs = list(pairs)
+    times = Counter(name for name, _ in pairs)
+    return {name: value for name, value in pairs if times[name] == 1}
 
 
 def _folded(name: str) -> str:

@@ -100,6 +100,13 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
         If no pixel is labelled.
     """
     scene, labels = as_scene(scene), as_labels(labels)
+    values = labels.to_numpy()
+    if values.dtype.kind not in "iu" or values.min(initial=0) < 0 or values.max(initial=0) > 65535:
+        raise SceneError(
+            f"labels must hold whole numbers from 0 (unlabelled) to 65535, got {values.dtype} from "
+            f"{values.min(initial=0)} to {values.max(initial=0)}; put 0 where there is no label, "
+            "as in labels.fillna(0).astype('uint16')"
+        )
     ours, theirs = grid_of(scene), grid_of(labels)
     if ours.shape != theirs.shape:
         raise SceneMismatch(

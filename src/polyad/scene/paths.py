@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from polyad.atomic import check_room
@@ -93,6 +94,28 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
             f"cannot write {os.fspath(path)}: wanted a folder that may be written to, {folder} "
             "may not; change its permissions or choose another folder"
         )
+
+
+def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
+    """Raise `OutputError` if writing ``output`` would write over one of ``sources``.
+
+    Links are followed; header and data of an ENVI file count as one.
+    """
+    for source in sources:
+        path = locate(source)[0]
+        if path.exists() and not _written_with(Path(output)).isdisjoint(_written_with(path)):
+            raise OutputError(
+                f"cannot write {os.fspath(output)}: it is the input {path}, which would be lost; "
+                "choose another name"
+            )
+
+
+def _written_with(path: Path) -> set[Path]:
+    """Return the file itself and the one that belongs to it, links resolved."""
+    pair = {path}
+    if path.suffix.lower() in (".hdr", ".img"):
+        pair = {path.with_suffix(ending) for ending in (".hdr", ".img")}
+    return {one.resolve() for one in pair}
 
 
 def check_ending(path: str | os.PathLike[str], what: str) -> str:
