@@ -117,10 +117,8 @@ def _is_projjson(text: str) -> bool:
     if not str(found.get("type", "")).endswith("CRS"):
         return False
     return not any(
-        isinstance(value, str)
+        isinstance(parameter, dict) and isinstance(parameter.get("value"), str)
         for parameter in _members(found, "parameters")
-        if isinstance(parameter, dict)
-        for value in [parameter.get("value")]
     )
 
 
