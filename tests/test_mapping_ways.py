@@ -274,3 +274,10 @@ def test_a_refused_folder_of_maps_is_not_made(folder, models, tmp_path, capsys):
         with pytest.raises(Refused):
             run(models["fast"], scene, ["--out-dir", tmp_path / "maps", "--ending", ending], None)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_zarr_maps_has_the_classes_of_map_scene(folder, models, wanted, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    run(models["fast"], folder / "scene.tif", ["--out-dir", tmp_path, "--ending", ".zarr"], None)
+    found = zarr.open_group(str(tmp_path / "scene.zarr"), mode="r")["class_map"][:]
+    np.testing.assert_array_equal(found, wanted["fast"][0].values)

@@ -174,7 +174,8 @@ def map_many(
         The maps, in the order of the scenes.
     """
     found, folder = find_scenes(sources), Path(out_dir)
-    check_ending(f"map{ending}", "map")
+    if ending.lower() != ".zarr":  # written here alone, see `check_outputs`
+        check_ending(f"map{ending}", "map")
     outs = outputs_for(found, folder, ending)
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes}
     plans, failures = [], {}
