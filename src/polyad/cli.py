@@ -112,10 +112,11 @@ def train(
     check_arguments(preset=(preset, goal), outputs={"model": out}, scene=scene, labels=[labels])
     from polyad.scene.labels import open_labels
     from polyad.scene.readers import open_scene
-    from polyad.scene.training import train as train_model
 
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube)
+    from polyad.scene.training import train as train_model
+
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = train_model(
         cube,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
@@ -20,5 +21,7 @@ def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
     >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
     (tensor([0., 0., 0.]), None)
     """
+    import torch  # here, since half the time of `polyad info` would go into importing it
+
     known = values.flags.writeable and values.dtype.isnative and values.dtype.kind in "fiu"
     return torch.from_numpy(values) if known and min(values.strides, default=0) >= 0 else None

@@ -1,0 +1,57 @@
+"""Try every case and print a table; exit code 1 if one found a hole."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import sys
+import tempfile
+from pathlib import Path
+
+from attacks.cases import Case, all_cases
+from attacks.good import opened_by_good_files
+from attacks.run import Outcome, attempt
+
+# What commands import before they read; torch, which takes as much memory again, is left to them
+_IMPORTS = ("polyad.cli", "polyad.scene.info", "polyad.scene.labels", "polyad.scene.sources")
+
+
+def main() -> None:
+    """Run the cases that were asked for."""
+    options = _parser().parse_args()
+    cases = [c for c in all_cases() if options.only in f"{c.kind}/{c.name}"]
+    known = opened_by_good_files() if options.trace else None
+    if options.warm:
+        for name in _IMPORTS:
+            importlib.import_module(name)
+        gc.freeze()  # else every fork copies the memory of all modules
+    failed = 0
+    for case in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = attempt(case, Path(folder), known, options.warm)
+        failed += bool(outcome.faults)
+        print(_row(case, outcome), flush=True)
+        if outcome.faults:
+            print(f"     {case.about}\n     said: {outcome.said[-2000:]!r}", flush=True)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+def _row(case: Case, outcome: Outcome) -> str:
+    taken = f"{outcome.peak_bytes / 1e6:4.0f} MB {outcome.cpu_seconds:5.1f} s"
+    verdict = "; ".join(outcome.faults) or "held"
+    return f"{case.point:3d}  {case.kind + '/' + case.name:50s} {taken}  {verdict}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m attacks", description=__doc__)
+    parser.add_argument("--only", default="", help="cases whose kind/name contains this")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--trace", action="store_true", help="under strace: files and sockets too")
+    how.add_argument("--warm", action="store_true", help="fork commands instead of starting them")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Reference systems that would be fetched or opened if a parser took them as it takes anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from attacks.cases import BUDGET, SECRET, case
+
+TEXTS = {
+    "address": "http://127.0.0.1:9/x",
+    "remote": "/vsicurl/http://127.0.0.1:9/x",
+    "path": f"../{SECRET}",
+    "init": f"+init=../{SECRET}:x",
+    "grid": f"+proj=longlat +nadgrids=../{SECRET} +type=crs",
+    "pipe": "pipe",
+}
+
+
+def _pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")  # to open it is to wait for good
+
+
+def _netcdf(kind: str) -> Callable[[Path], list[str]]:
+    def make(folder: Path) -> list[str]:
+        _pipe(folder)
+        with h5py.File(folder / "scene.nc", "w") as file:
+            cube = file.create_dataset("cube", data=np.zeros((4, 5, 3), np.float32))
+            cube.attrs["grid_mapping"] = "crs"
+            file.create_dataset("crs", data=0).attrs["crs_wkt"] = TEXTS[kind]
+        return ["info", "scene.nc", "--max-bytes", str(BUDGET)]
+
+    make.__name__ = f"crs_wkt_{kind}"
+    make.__doc__ = f"NetCDF whose crs_wkt is {TEXTS[kind]!r}."
+    return make
+
+
+def _geojson(kind: str) -> Callable[[Path], list[str]]:
+    def make(folder: Path) -> list[str]:
+        _pipe(folder)
+        np.save(folder / "scene.npy", np.random.default_rng(0).random((8, 8, 3)))
+        crs = {"type": "name", "properties": {"name": TEXTS[kind]}}
+        point = {"type": "Point", "coordinates": [1, 1]}
+        feature = {"type": "Feature", "properties": {"class": 1}, "geometry": point}
+        text = json.dumps({"type": "FeatureCollection", "crs": crs, "features": [feature]})
+        (folder / "labels.geojson").write_text(text)
+        return ["train", "scene.npy", "labels.geojson", "--max-bytes", str(BUDGET)]
+
+    make.__name__ = f"geojson_crs_{kind}"
+    make.__doc__ = f"GeoJSON whose crs is {TEXTS[kind]!r}."
+    return make
+
+
+for _kind in TEXTS:
+    case(1, says="reference")(_netcdf(_kind))
+    case(1, says="reference")(_geojson(_kind))

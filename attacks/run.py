@@ -1,0 +1,161 @@
+"""Run a case as a user would, and hold the outcome against what is promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from attacks import inside
+from attacks.cases import BUDGET, SECRET, Case
+
+ROOT = Path(__file__).parents[1]
+ALLOWED_ABOVE_BUDGET = 300_000_000  # bytes: Python, its libraries and ours
+PATIENCE = 120  # seconds until a command counts as hanging, on however busy a machine
+MOST_CPU = 30.0  # seconds of computing; a good file takes 1 to 3, imports included
+_WORD = "for no one's eyes 7f3a"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did with a hostile file.
+
+    Attributes
+    ----------
+    case : Case
+    code : int or None
+        Exit code; None if it hung.
+    said : str
+        What it wrote to the terminal, both streams.
+    peak_bytes, cpu_seconds : float
+    outside : list of str
+        Files opened elsewhere and sockets made; empty unless traced.
+    """
+
+    case: Case
+    code: int | None
+    said: str
+    peak_bytes: int
+    cpu_seconds: float
+    outside: list[str]
+
+    @property
+    def faults(self) -> list[str]:
+        """What of it is against the promise; empty if nothing."""
+        wanted = 0 if self.case.says is None else 2
+        found = []
+        if self.code != wanted:
+            found.append(f"exit code {self.code}, wanted {wanted}")
+        if "Traceback" in self.said:
+            found.append("a traceback")
+        if self.case.says is not None and not re.search(self.case.says, self.said):
+            found.append(f"does not say {self.case.says!r}")
+        if wanted == 2 and self.said.count("\n") > 1:
+            found.append("more than one sentence")
+        if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", self.said):
+            found.append("control characters on the terminal")
+        if _WORD in self.said:
+            found.append("shows what stands in an outside file")
+        if self.peak_bytes > BUDGET + ALLOWED_ABOVE_BUDGET:
+            found.append(f"{self.peak_bytes / 1e6:.0f} MB of memory")
+        if self.cpu_seconds > MOST_CPU:
+            found.append(f"{self.cpu_seconds:.0f} s of computing")
+        return found + self.outside
+
+
+def attempt(case: Case, folder: Path, known: Set[str] | None = None, warm: bool = False) -> Outcome:
+    """Make the case's file in ``folder`` and run its command.
+
+    Parameters
+    ----------
+    case : Case
+    folder : Path
+        Empty.
+    known : set of str, optional
+        What commands open with a good file too (`opened_by_good_files`); traces this one if given.
+    warm : bool
+        Fork the command from this process, which has imported what it needs, instead of starting
+        Python anew.
+    """
+    work = folder / "work"
+    work.mkdir()
+    (folder / SECRET).write_text(_WORD + "\n")
+    arguments = case.make(work)
+    report, trace = work / ".taken.json", folder / "trace.txt"
+    command = [sys.executable, "-m", "attacks.inside", str(report), *arguments]
+    if known is not None:
+        watched = "trace=%file,socket,connect"
+        command = ["strace", "-f", "-qq", "-e", watched, "-o", str(trace), *command]
+    code, said = _fork([str(report), *arguments], work) if warm else _run(command, work)
+    taken = json.loads(report.read_text()) if report.exists() else {}
+    return Outcome(
+        case,
+        code,
+        said,
+        int(taken.get("peak_bytes") or 0),
+        float(taken.get("cpu_seconds") or 0),
+        [] if known is None else outside(trace.read_text(errors="replace"), work, known),
+    )
+
+
+def _environment(work: Path) -> dict[str, str]:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "HOME": str(work)}
+
+
+def _run(command: list[str], work: Path) -> tuple[int | None, str]:
+    environment = _environment(work)
+    try:
+        done = subprocess.run(
+            command, cwd=work, env=environment, stdin=subprocess.DEVNULL, timeout=PATIENCE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        return None, (error.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _fork(arguments: list[str], work: Path) -> tuple[int | None, str]:
+    said = work / ".said.txt"
+    child = os.fork()
+    if not child:
+        signal.alarm(PATIENCE)
+        stream = os.open(said, os.O_WRONLY | os.O_CREAT)
+        os.dup2(stream, 1)
+        os.dup2(stream, 2)
+        os.chdir(work)
+        os.environ.update(_environment(work))
+        os._exit(inside.run(*arguments))
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return (None if code == -signal.SIGALRM else code), said.read_text(errors="replace")
+
+
+def outside(trace: str, work: Path, known: Set[str]) -> list[str]:
+    """Return what a traced command opened that lies neither in its folder nor in ``known``."""
+    return sorted({what for what in touched(trace, work) if what not in known})
+
+
+def touched(trace: str, work: Path) -> set[str]:
+    """Return the files that were really opened outside ``work`` and the sockets made.
+
+    Python's own modules and the system's libraries do not count.
+    """
+    inside = tuple(f"{os.path.realpath(p)}/" for p in (work, ROOT, sys.prefix, sys.base_prefix))
+    found = set()
+    for line in trace.splitlines():
+        if (socket := re.search(r"\b(socket|connect)\(.*", line)) is not None:
+            found.add(socket[0][:100])
+        opened = re.search(r'\bopen(?:at2?)?\((?:[^,"]*, )?"((?:[^"\\]|\\.)*)".*= \d+$', line)
+        if opened is None:
+            continue
+        path = os.path.realpath(work / opened[1])
+        if not f"{path}/".startswith(inside):
+            found.add(re.sub(r"(?<=/proc/)\d+(?=/)|(?<=/shm/sem\.)\w+", "*", path))
+    return found
