@@ -114,7 +114,7 @@ def train(
     from polyad.scene.readers import open_scene
 
     cube = open_scene(scene, max_bytes=max_bytes)
-    marks = open_labels(labels, cube)
+    marks = open_labels(labels, cube, max_bytes=max_bytes)
     from polyad.scene.training import train as train_model
 
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
@@ -254,7 +254,7 @@ def evaluate(
 
     fitted = SceneModel.load(model)
     cube = open_scene(scene, max_bytes=max_bytes)
-    marks = open_labels(labels, cube)
+    marks = open_labels(labels, cube, max_bytes=max_bytes)
     if report is None:
         found = examine(fitted, cube, marks, progress=_on_terminal())
     else:

@@ -498,6 +498,16 @@ def test_a_nearly_empty_compressed_raster_is_no_bomb(tmp_path):
         read_label_raster(tmp_path / "a.tif", budget=1_000_000)
 
 
+@pytest.mark.parametrize("name", ["a.tif", "a.npy", "a.csv", "a.geojson"])
+def test_labels_of_every_kind_obey_the_budget(tmp_path, name):
+    write_tiff(tmp_path / "a.tif", np.ones((100, 200), np.uint8))
+    np.save(tmp_path / "a.npy", np.ones((100, 200), np.uint8))
+    text(tmp_path / "a.csv", "row,col,class\n" + "0,0,1\n" * 1000)
+    text(tmp_path / "a.geojson", '{"type": "FeatureCollection"}' + " " * 1000)
+    with pytest.raises(BudgetExceeded, match="the budget is 1000 B"):
+        open_labels(tmp_path / name, scene(shape=(100, 200)), max_bytes=1000)
+
+
 def test_labels_where_the_scene_has_no_data_are_dropped():
     values = np.ones((3, 4, 2), dtype=np.int16)
     values[0, 1, 1] = -9

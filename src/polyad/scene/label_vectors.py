@@ -57,12 +57,12 @@ class Mark:
     geometry: Mapping[str, Any]
 
 
-def read_csv_marks(path: Path, grid: Grid) -> list[Mark]:
+def read_csv_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     """Read ``row,col,class`` (0-based), ``x,y,class`` (map) or ``lon,lat,class`` (WGS 84).
 
     ``easting,northing`` and ``longitude,latitude`` are read too, in capitals or not.
     """
-    text = _read_text(path)
+    text = _read_text(path, budget)
     first = text.splitlines()[0] if text else ""
     delimiter = max(",;\t", key=first.count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
@@ -90,10 +90,10 @@ def read_csv_marks(path: Path, grid: Grid) -> list[Mark]:
     ]
 
 
-def read_geojson_marks(path: Path, grid: Grid) -> list[Mark]:
+def read_geojson_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     """Read the points and polygons of a GeoJSON file; WGS 84 unless it has a ``crs`` member."""
     try:
-        document = json.loads(_read_text(path))
+        document = json.loads(_read_text(path, budget))
     except (ValueError, RecursionError) as error:
         raise SceneError(f"{path}: not a JSON file ({error}); save it again") from error
     if not isinstance(document, dict) or document.get("type") not in (
@@ -373,9 +373,9 @@ def _position(mark: Mark) -> str:
     return f"row {math.floor(top)}, col {math.floor(left)}"
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, budget: int) -> str:
     size = guards.existing_file(path)
-    guards.check_budget(path, size * _TEXT_INFLATION, guards.memory_budget(), "a text file")
+    guards.check_budget(path, size * _TEXT_INFLATION, budget, "a text file")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.class_matching import NUMBERED_BY_NAME
 from polyad.scene.class_tables import complete
 from polyad.scene.classes import UNLABELLED, with_classes
+from polyad.scene.formats.guards import memory_budget
 from polyad.scene.formats.lazy import describe
 from polyad.scene.grid import Grid, grid_of, move
 from polyad.scene.known import KNOWN_SCENES
@@ -35,7 +36,12 @@ _VECTORS = {
 _GRID_TOLERANCE = 0.1
 
 
-def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = None) -> xr.DataArray:
+def open_labels(
+    source: str | os.PathLike[str],
+    scene: xr.DataArray | None = None,
+    *,
+    max_bytes: int | None = None,
+) -> xr.DataArray:
     """Open labels of any kind as a raster of class ids.
 
     Classes given by name alone are numbered in the alphabetical order of their names.
@@ -50,6 +56,8 @@ def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = Non
     scene : DataArray with dims y, x, ..., optional
         The scene the labels belong to; CSV and GeoJSON need it. If given, labels are checked
         against it and take over its georeference where they have none.
+    max_bytes : int, optional
+        Most bytes that may be read at once; half of the machine's memory if not given.
 
     Returns
     -------
@@ -59,6 +67,8 @@ def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = Non
     Raises
     ------
     SceneError, SceneMismatch
+    BudgetExceeded
+        The labels take more than ``max_bytes``.
 
     Examples
     --------
@@ -66,16 +76,17 @@ def open_labels(source: str | os.PathLike[str], scene: xr.DataArray | None = Non
     >>> labels.shape, labels.attrs["class_names"][8]
     ((145, 145), 'Oats')
     """
+    budget = memory_budget(max_bytes)
     scene = None if scene is None else as_scene(scene)
     path, key = locate(os.fspath(source))
     grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
         labels = open_known_labels(str(path))
     elif path.suffix.lower() in _VECTORS:
-        labels = _drawn(path, grid)
+        labels = _drawn(path, grid, budget)
     else:
         shape = None if grid is None else grid.shape
-        labels = _as_array(read_label_raster(path, key, shape))
+        labels = _as_array(read_label_raster(path, key, shape, budget))
     if scene is None or grid is None:
         return labels
     check_labels(scene, labels)
@@ -152,13 +163,13 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     return labels.copy(data=values)
 
 
-def _drawn(path: Path, grid: Grid | None) -> xr.DataArray:
+def _drawn(path: Path, grid: Grid | None, budget: int) -> xr.DataArray:
     if grid is None:
         raise SceneError(
             f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
             f"as in open_labels(path, scene)"
         )
-    marks = _VECTORS[path.suffix.lower()](path, grid)
+    marks = _VECTORS[path.suffix.lower()](path, grid, budget)
     if not marks:
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
     values, names, colors = draw(path, marks, grid)
