@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit browser bench check-oldest clean
+.PHONY: demo test lint types unit browser bench fuzz attacks check-oldest clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
@@ -40,6 +40,18 @@ bench: $(VENV)/.bench
 
 $(VENV)/.bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $@
+
+# Hostile files: every case that is kept, under strace (about 5 minutes), and a search for more.
+attacks: $(VENV)/.ready
+	$(BIN)/python -m attacks --trace
+
+SECONDS ?= 600
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m attacks.search --seconds $(SECONDS)
+
+$(VENV)/.fuzz: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	touch $@
 
 # The lowest versions that pyproject.toml allows (this fetches an old torch: several GB).
