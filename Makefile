@@ -44,7 +44,7 @@ $(VENV)/.bench: $(VENV)/.ready
 
 # Hostile files: every case that is kept, under strace (about 5 minutes), and a search for more.
 attacks: $(VENV)/.ready
-	$(BIN)/python -m attacks --trace
+	$(BIN)/python -m attacks --trace --write
 
 SECONDS ?= 600
 fuzz: $(VENV)/.fuzz

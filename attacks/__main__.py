@@ -11,8 +11,10 @@ from pathlib import Path
 
 from attacks.cases import Case, all_cases
 from attacks.good import opened_by_good_files
+from attacks.page import page
 from attacks.run import Outcome, attempt
 
+PAGE = Path(__file__).parents[1] / "docs" / "attacks.md"
 # What commands import before they read; torch, which takes as much memory again, is left to them
 _IMPORTS = ("polyad.cli", "polyad.scene.info", "polyad.scene.labels", "polyad.scene.sources")
 
@@ -26,15 +28,18 @@ def main() -> None:
         for name in _IMPORTS:
             importlib.import_module(name)
         gc.freeze()  # else every fork copies the memory of all modules
-    failed = 0
+    outcomes = []
     for case in cases:
         with tempfile.TemporaryDirectory() as folder:
             outcome = attempt(case, Path(folder), known, options.warm)
-        failed += bool(outcome.faults)
+        outcomes.append(outcome)
         print(_row(case, outcome), flush=True)
         if outcome.faults:
             print(f"     {case.about}\n     said: {outcome.said[-2000:]!r}", flush=True)
+    failed = sum(bool(outcome.faults) for outcome in outcomes)
     print(f"{len(cases) - failed} passed, {failed} failed")
+    if options.write:
+        PAGE.write_text(page(outcomes))
     sys.exit(1 if failed else 0)
 
 
@@ -47,6 +52,7 @@ def _row(case: Case, outcome: Outcome) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m attacks", description=__doc__)
     parser.add_argument("--only", default="", help="cases whose kind/name contains this")
+    parser.add_argument("--write", action="store_true", help="write docs/attacks.md")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--trace", action="store_true", help="under strace: files and sockets too")
     how.add_argument("--warm", action="store_true", help="fork commands instead of starting them")

@@ -29,6 +29,8 @@ class Outcome:
     Attributes
     ----------
     case : Case
+    command : str
+        Its arguments.
     code : int or None
         Exit code; None if it hung.
     said : str
@@ -39,6 +41,7 @@ class Outcome:
     """
 
     case: Case
+    command: str
     code: int | None
     said: str
     peak_bytes: int
@@ -96,6 +99,7 @@ def attempt(case: Case, folder: Path, known: Set[str] | None = None, warm: bool 
     taken = json.loads(report.read_text()) if report.exists() else {}
     return Outcome(
         case,
+        " ".join(arguments),
         code,
         said,
         int(taken.get("peak_bytes") or 0),
