@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 import signal
@@ -10,107 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.app.journal import Journal, journal_path, read_entries
+from polyad.app.journal import journal_path
 from polyad.app.session import Session
-from polyad.errors import OutputError, SceneError, SceneMismatch
-
-ABOUT = {"shape": [3, 4], "scene": "abc"}
-
-
-def test_what_was_written_is_read_again(tmp_path):
-    journal = Journal(tmp_path / "j", ABOUT)
-    journal.append({"do": "add", "name": "Größe <script> \n"})
-    journal.close()
-    again = Journal(tmp_path / "j", ABOUT)
-    assert again.commands == [{"do": "add", "name": "Größe <script> \n"}]
-    again.close()
-
-
-@pytest.mark.parametrize(
-    "half", [b'{"do":"lab', b"{", b'{"do":"undo"}', b"\xff\xfe", b"[1]\n", b"{]\n"]
-)
-def test_a_half_last_line_is_ignored_and_writing_goes_on_after_it(tmp_path, half):
-    journal = Journal(tmp_path / "j", ABOUT)
-    journal.append({"do": "undo"})
-    journal.close()
-    with (tmp_path / "j").open("ab") as file:
-        file.write(half)
-    journal = Journal(tmp_path / "j", ABOUT)
-    assert journal.commands == [{"do": "undo"}]
-    journal.append({"do": "redo"})
-    journal.close()
-    entries, good = read_entries((tmp_path / "j").read_bytes(), tmp_path)
-    assert [e["do"] for e in entries[1:]] == ["undo", "redo"]
-    assert good == (tmp_path / "j").stat().st_size
-
-
-def test_damage_in_the_middle_is_told_with_its_line(tmp_path):
-    (tmp_path / "j").write_bytes(b'{"polyad journal":1}\nrubbish\n{"do":"undo"}\n')
-    with pytest.raises(SceneError, match="line 2"):
-        Journal(tmp_path / "j", {})
-
-
-def test_the_journal_of_another_scene_is_refused(tmp_path):
-    Journal(tmp_path / "j", ABOUT).close()
-    with pytest.raises(SceneMismatch, match="another scene"):
-        Journal(tmp_path / "j", ABOUT | {"scene": "xyz"})
-    (tmp_path / "k").write_text('{"notes": "mine"}\n')
-    with pytest.raises(SceneError, match="no journal"):
-        Journal(tmp_path / "k", ABOUT)
-    assert (tmp_path / "k").read_text() == '{"notes": "mine"}\n'
-
-
-@pytest.mark.parametrize("content", [b"row,col,class\n1,2,Corn\n", b"{}", b'{"type":"x"}\n', b"\0"])
-def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path, content):
-    (tmp_path / "labels").write_bytes(content)
-    with pytest.raises(SceneError, match="no journal of polyad; it was left as it is"):
-        Journal(tmp_path / "labels", ABOUT)
-    assert (tmp_path / "labels").read_bytes() == content
-
-
-@pytest.mark.parametrize("begun", [b"", b'{"poly', b'{"polyad journal":1,"sha'])
-def test_a_journal_killed_at_its_first_line_begins_anew(tmp_path, begun):
-    (tmp_path / "j").write_bytes(begun)
-    Journal(tmp_path / "j", ABOUT).close()
-    assert json.loads((tmp_path / "j").read_bytes())["polyad journal"] == 1
-
-
-def test_a_link_is_not_followed(tmp_path):
-    (tmp_path / "precious").write_bytes(b"")
-    (tmp_path / "j").symlink_to(tmp_path / "precious")
-    with pytest.raises(OutputError, match="cannot open the journal"):
-        Journal(tmp_path / "j", ABOUT)
-    assert (tmp_path / "precious").read_bytes() == b""
-
-
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "j")
-    with pytest.raises(OutputError, match="wanted a plain file"):
-        Journal(tmp_path / "j", ABOUT)
-
-
-def test_a_command_that_the_disk_refused_does_not_come_back(tmp_path, monkeypatch):
-    journal = Journal(tmp_path / "j", ABOUT)
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", _no_space)
-        with pytest.raises(OutputError, match="the label was not taken"):
-            journal.append({"do": "add", "name": "refused"})
-    journal.append({"do": "undo"})
-    journal.close()
-    entries, _ = read_entries((tmp_path / "j").read_bytes(), tmp_path)
-    assert entries[1:] == [{"do": "undo"}]
-
-
-def _no_space(_):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_two_servers_cannot_write_one_journal(tmp_path):
-    first = Journal(tmp_path / "j", ABOUT)
-    with pytest.raises(OutputError, match="in use"):
-        Journal(tmp_path / "j", ABOUT)
-    first.close()
-    Journal(tmp_path / "j", ABOUT).close()
+from polyad.errors import OutputError
 
 
 def test_a_label_that_cannot_be_written_is_not_taken(scene, tmp_path, monkeypatch):
@@ -216,4 +117,4 @@ def test_the_journal_lies_beside_the_scene_or_in_the_data_folder(tmp_path, monke
 def test_the_journal_is_private_and_plain_text(scene, tmp_path):
     Session(scene, journal=tmp_path / "j").close()
     assert Path(tmp_path / "j").stat().st_mode & 0o077 == 0
-    assert json.loads((tmp_path / "j").read_text().splitlines()[0])["polyad journal"] == 1
+    assert json.loads((tmp_path / "j").read_text().splitlines()[0])["polyad journal"] == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import stat
@@ -14,7 +13,17 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from polyad.errors import OutputError, SceneError, SceneMismatch
+from polyad.app.journal_lines import (
+    BEGINNING,
+    FORMAT,
+    check_header,
+    check_is_journal,
+    read_entries,
+    seal,
+)
+from polyad.atomic import replacing
+from polyad.errors import OutputError, SceneError
+from polyad.scene.formats import guards
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.readers import split_key
 from polyad.scene.sources import data_folder
@@ -24,15 +33,14 @@ try:
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 1
-BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
+_INFLATION = 30  # parsed lines take about this many times their size in memory
 
 
 class Journal:
     """An append-only file of commands.
 
-    Opening reads what is there and cuts off a last line that a crash left half written. The file
-    is locked, so that no two servers write to one journal.
+    Opening reads what is there and cuts off a last line that a crash left half written; see
+    `polyad.app.journal_lines`. The file is locked, so that no two servers write to one journal.
 
     Parameters
     ----------
@@ -43,24 +51,24 @@ class Journal:
     Attributes
     ----------
     commands : list of dict
-        What was found, oldest first.
+        What was found, oldest first; the command at ``k`` stands in line ``k + 2``.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self.path = path
         self._file = _open(path)
         try:
-            content = self._file.read()
-            check_is_journal(content, path)
+            content = _read(self._file, path)
             entries, good = read_entries(content, path)
-            if good < len(content):
-                self._file.truncate(good)
-            self._size = good
             if entries:
                 check_header(entries[0], about, path)
-            else:
+            self._size = good
+            self._cut_back()
+            if not entries:
                 self.append({"polyad journal": FORMAT, **about})
                 _sync_folder(path.parent)
+            elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
+                self._write(b"\n")
         except BaseException:
             self._file.close()
             raise
@@ -69,86 +77,77 @@ class Journal:
     def append(self, command: Mapping[str, Any]) -> None:
         """Write one command and wait until it is on the disk.
 
-        If that fails, the file is cut back to what it was and an `OutputError` says so.
+        If that fails, the file is cut back to what it was and an `OutputError` says so. A journal
+        that was deleted or moved away meanwhile is written anew, whole, in its place.
         """
-        line = json.dumps(command, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-        try:
-            self._file.seek(self._size)
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self._cut_back()
-            raise OutputError(
-                f"cannot write to the journal {self.path} ({error.strerror or error}); the label "
-                "was not taken. Free some space and click again"
-            ) from error
-        self._size += len(line)
+        self._check_unchanged()
+        self._write(seal(command))
 
     def close(self) -> None:
         """Release the file."""
         self._file.close()
 
-    def _cut_back(self) -> None:
-        with suppress(OSError):  # the next start ignores the half line
-            self._file.truncate(self._size)
-
-
-def read_entries(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
-    r"""Return the entries of a journal and the length of its good part.
-
-    Examples
-    --------
-    >>> read_entries(b'{"do":"undo"}\n{"do":"re', Path("x"))
-    ([{'do': 'undo'}], 14)
-    """
-    entries: list[dict[str, Any]] = []
-    good = 0
-    while (end := content.find(b"\n", good)) >= 0:
+    def _write(self, line: bytes) -> None:
         try:
-            entry = json.loads(content[good:end])
-            if not isinstance(entry, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            if content.find(b"\n", end + 1) < 0 and not content[end + 1 :]:
-                break  # the very last line: never answered, so nobody relies on it
-            raise SceneError(
-                f"{path}, line {len(entries) + 1}: the journal is damaged ({error}); take the line "
-                "out, or move the file away to start anew"
+            self._file.seek(self._size)
+            _write_all(self._file, line)
+        except OSError as error:
+            self._cut_back()
+            raise self._refusal(_why(error), "Free some space and click again") from error
+        self._size += len(line)
+
+    def _cut_back(self) -> None:
+        """Take off what lies behind the last answered line, so that it never comes back."""
+        self._torn = True
+        with suppress(OSError):  # the next command tries again
+            if os.fstat(self._file.fileno()).st_size > self._size:
+                self._file.truncate(self._size)
+                os.fsync(self._file.fileno())
+            self._torn = False
+
+    def _check_unchanged(self) -> None:
+        """Refuse to write to a file that others wrote to; make one anew that is gone."""
+        if self._torn:
+            self._cut_back()
+        if self._torn:
+            raise self._refusal("a refused label cannot be cut off", "Free some space, click again")
+        ours = os.fstat(self._file.fileno())
+        if ours.st_size != self._size:
+            raise self._refusal(
+                f"another program changed it: wanted {self._size:,} bytes, got {ours.st_size:,}",
+                "Save the labels from the page, move the journal away and start again with them",
+            )
+        try:
+            named = self.path.lstat()
+        except FileNotFoundError:
+            self._make_anew()
+            return
+        except OSError as error:
+            raise self._refusal(_why(error), "Put it back and click again") from error
+        if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino):
+            raise self._refusal(
+                "another file took its place",
+                "Move that file away and click again: the journal is then written anew, whole",
+            )
+
+    def _make_anew(self) -> None:
+        """Write all that was answered to a new file; the lost one is still open, and read."""
+        try:
+            self._file.seek(0)
+            with replacing(self.path) as part:
+                part.chmod(0o600)
+                part.write_bytes(self._file.read(self._size))
+            new = _open(self.path)
+        except (OSError, OutputError) as error:
+            raise self._refusal(
+                f"it is gone, and cannot be written anew: {_why(error)}", "Then click again"
             ) from error
-        entries.append(entry)
-        good = end + 1
-    return entries, good
+        self._file.close()
+        self._file = new
 
-
-def check_is_journal(content: bytes, path: Path) -> None:
-    r"""Refuse a file that is no journal before anything of it is changed.
-
-    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
-
-    Examples
-    --------
-    >>> check_is_journal(b'{"polyad jou', Path("x"))
-    >>> check_is_journal(b"row,col,class\n", Path("labels.csv"))
-    Traceback (most recent call last):
-    polyad.errors.SceneError: labels.csv is no journal of polyad; it was left as it is, ...
-    """
-    if not (content.startswith(BEGINNING) or BEGINNING.startswith(content)):
-        raise SceneError(
-            f"{path} is no journal of polyad; it was left as it is, name another file with "
-            "--journal"
-        )
-
-
-def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path) -> None:
-    """Raise an error unless the journal was written by this version for this scene."""
-    if header.get("polyad journal") != FORMAT:
-        raise SceneError(f"{path} is no journal of polyad; move it away to start anew")
-    if any(header.get(key) != value for key, value in about.items()):
-        raise SceneMismatch(
-            f"{path} belongs to another scene of {header.get('shape')} pixels, this one has "
-            f"{about.get('shape')}; move the journal away to start anew"
+    def _refusal(self, why: str, remedy: str) -> OutputError:
+        return OutputError(
+            f"cannot write to the journal {self.path} ({why}); the label was not taken. {remedy}"
         )
 
 
@@ -191,8 +190,7 @@ def _open(path: Path) -> FileIO:
             raise OSError(errno.EINVAL, "wanted a plain file")
     except OSError as error:
         raise OutputError(
-            f"cannot open the journal {path} ({error.strerror or error}); choose another place "
-            "with --journal"
+            f"cannot open the journal {path} ({_why(error)}); choose another place with --journal"
         ) from error
     # Without a buffer: what a full disk refused must not be written later
     file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -206,6 +204,31 @@ def _open(path: Path) -> FileIO:
                 "open its page in a second tab, or stop it"
             ) from error
     return file
+
+
+def _read(file: FileIO, path: Path) -> bytes:
+    """Return the content of a journal, once its first bytes say that it is one."""
+    check_is_journal(file.read(len(BEGINNING)), path)
+    size = os.fstat(file.fileno()).st_size
+    if size * _INFLATION > guards.memory_budget():
+        raise SceneError(
+            f"{path}: a journal is read at once, and its {guards.human_bytes(size)} do not fit in "
+            "half of this machine's memory; move it away to start anew"
+        )
+    file.seek(0)
+    return file.readall()
+
+
+def _write_all(file: FileIO, content: bytes) -> None:
+    """Write from where the file stands and wait for the disk."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+    os.fsync(file.fileno())
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _sync_folder(folder: Path) -> None:

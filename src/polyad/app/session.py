@@ -14,6 +14,7 @@ import xarray as xr
 
 from polyad.app.board import Board, Change, Command, Pixel
 from polyad.app.journal import Journal, journal_path
+from polyad.errors import PolyadError, SceneError
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.model import fingerprint
 
@@ -74,8 +75,25 @@ class Session:
         )
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
-        for command in self.journal.commands:
-            self.board.do(command)
+        try:
+            self._replay()
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def _replay(self) -> None:
+        for line, command in enumerate(self.journal.commands, start=2):
+            try:
+                self.board.do(command)
+            # A file may hold anything where a command has its numbers, names and lists
+            except (
+                PolyadError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
+            ) as error:  # fmt: skip
+                raise SceneError(
+                    f"{self.journal.path}, line {line}: the journal holds a command that cannot be "
+                    f"carried out ({str(error)[:200]}) and was left as it is; take this line out "
+                    "with an editor, or move the file away to start anew"
+                ) from error
         self.journal.commands.clear()
 
     def do(self, command: Command) -> dict[str, Any]:
