@@ -206,12 +206,17 @@ def raw_get(url, path):
         ({"do": ["label"]}, 422, "no such command"),
         ({"do": "add", "name": {"a": 1}}, 422, "must be text"),
         ({"do": "add", "name": "x", "color": "url(x)"}, 422, "#rrggbb"),
+        ({"do": "add", "name": "\ud800"}, 422, "visible characters"),
+        ({"do": "\ud800"}, 422, "no such command"),
+        ({"do": "label", "class": "\ud800" * 9999, "pixels": []}, 422, "no class"),
+        ({"do": "label", "class": 9, "pixels": [], "stroke": "\ud800"}, 422, "no class 9"),
         ([1, 2], 422, "object"),
         ("x", 422, "object"),
     ],
 )
 def test_bad_commands_get_a_clear_answer(client, command, status, words):
-    answer = client.post("api/do", json=command)
+    content = {"content": json.dumps(command), "headers": {"content-type": "application/json"}}
+    answer = client.post("api/do", **content)
     assert (answer.status_code, words in answer.json()["error"]) == (status, True)
     assert client.get("api/state").json()["labels"] == []
 

@@ -121,7 +121,7 @@ class Board:
         if do == "redo":
             return self._undone[-1] if self._undone else Change()
         if do not in _PLANS:
-            raise InputError(f"no such command: {do!r}; wanted one of {', '.join(_PLANS)}")
+            raise InputError(f"no such command: {repr(do)[:40]}; wanted one of {', '.join(_PLANS)}")
         return _PLANS[do](self, command)
 
     def commit(self, command: Command, change: Change) -> None:
@@ -216,7 +216,7 @@ class Board:
         if type(value) is int and (value in self.classes or (erase and value == UNLABELLED)):
             return value
         have = ", ".join(map(str, self.classes)) or "none yet"
-        raise InputError(f"there is no class {value!r} (classes: {have}); add it first")
+        raise InputError(f"there is no class {repr(value)[:40]} (classes: {have}); add it first")
 
     def _free(self, taken: set[int] | None = None, wish: int = 0) -> int:
         taken = {*self.classes, *(taken or ())}

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,8 +24,10 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 16 * 2**20  # bytes; 50,000 labels are under one million
+_DIGITS = 15  # of a length; longer ones are too large, and Python refuses to read thousands
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
+_LOG = logging.getLogger("polyad.app")
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -76,9 +80,16 @@ class Doors:
         return self.host in ("0.0.0.0", "::") and _is_address(name)
 
     def admits_origin(self, value: str) -> bool:
-        """Tell whether an Origin header is this server's own."""
-        parts = urlsplit(value)
-        return parts.scheme == "http" and self.admits_host(parts.netloc)
+        """Tell whether an Origin header is this server's own.
+
+        Examples
+        --------
+        >>> doors = Doors("t", 80)
+        >>> doors.admits_origin("http://127.0.0.1:80"), doors.admits_origin("http://[")
+        (True, False)
+        """
+        scheme, _, host = value.partition("://")
+        return scheme == "http" and self.admits_host(host)
 
     @property
     def policy(self) -> str:
@@ -88,7 +99,7 @@ class Doors:
 
 
 class Gate:
-    """ASGI middleware: lets in what `Doors` admit and bounds the body."""
+    """ASGI middleware: lets in what `Doors` admit, bounds the body, and lets no error out."""
 
     def __init__(self, app: App, doors: Doors, max_body: int = MAX_BODY) -> None:
         self.app, self.doors, self.max_body = app, doors, max_body
@@ -100,34 +111,40 @@ class Gate:
         send = self._with_headers(send)
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _answer(send, *refusal)
+            await _refuse(send, *refusal)
             return
         prefix = f"/{self.doors.token}"
         inner = dict(scope)
         inner["path"] = scope["path"][len(prefix) :] or "/"
         inner["raw_path"] = inner["path"].encode()
-        await self.app(inner, self._bounded(receive), send)
+        try:
+            await self.app(inner, self._bounded(receive), send)
+        except ClientDisconnect:
+            pass  # nobody is left to be answered
+        except Exception as error:  # answered as 500 by the application; told here in one line
+            _LOG.error("%s %s: %s: %s", scope["method"], inner["path"], type(error).__name__, error)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        if not self.doors.admits_host(headers.get("host", "")):
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        hosts = headers.get("host", [""])
+        if len(hosts) != 1 or not self.doors.admits_host(hosts[0]):
             return 421, "this address is not served here; use the one that polyad label printed"
-        origin = headers.get("origin")
-        if origin is not None and not self.doors.admits_origin(origin):
+        foreign = not all(map(self.doors.admits_origin, headers.get("origin", [])))
+        moves = headers.get("sec-fetch-mode", ["navigate"]) == ["navigate"]
+        if foreign or ("cross-site" in headers.get("sec-fetch-site", []) and not moves):
             return 403, "requests from other sites are refused"
-        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
-            "navigate",
-            None,
-        ):
-            return 403, "requests from other sites are refused"
-        first = scope["path"].split("/", 2)[1]
-        if not secrets.compare_digest(first.encode(), self.doors.token.encode()):
+        # "*", "host:port" and "" are targets without a path
+        empty, _, rest = scope["path"].partition("/")
+        token = rest.partition("/")[0] if not empty else ""
+        if not secrets.compare_digest(token.encode(), self.doors.token.encode()):
             return 403, "wrong or missing token; use the address that polyad label printed"
-        length = headers.get("content-length", "0")
-        if not length.isdecimal():
-            return 400, "content-length must be a number"
-        if int(length) > self.max_body:
-            return self._too_large()
+        for length in headers.get("content-length", []):
+            if not (length.isascii() and length.isdecimal()):
+                return 400, "content-length must be a number"
+            if len(length) > _DIGITS or int(length) > self.max_body:
+                return self._too_large()
         return None
 
     def _too_large(self) -> tuple[int, str]:
@@ -167,11 +184,13 @@ class TooLarge(Exception):
     """More bytes came than a request may have; the application answers 413."""
 
 
-async def _answer(send: Send, status: int, text: str) -> None:
+async def _refuse(send: Send, status: int, text: str) -> None:
     body = json.dumps({"error": text}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == 413:
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),  # the rest of the body is not read, nor another request
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import webbrowser
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -19,10 +19,13 @@ import uvicorn
 from polyad.app.desk import Desk, Source
 from polyad.app.fitter import Settings
 from polyad.app.gate import Doors
+from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
+from polyad.app.wire import Wire
 from polyad.errors import OutputError
 
 _GRACE = 1  # seconds that open pages get to say goodbye
+_MAX_HEAD = 32 * 2**10  # bytes of a request's line and headers
 
 
 @dataclass
@@ -98,7 +101,10 @@ def prepare(
     doors = Doors(secrets.token_urlsafe(24), listening.getsockname()[1], host, framed)
     config = uvicorn.Config(
         make_app(desk, doors),
-        log_level="warning",
+        http=Wire,
+        ws="none",
+        h11_max_incomplete_event_size=_MAX_HEAD,
+        log_level="error",  # a malformed request is no news
         access_log=False,  # the address holds the token
         lifespan="off",
         server_header=False,
@@ -144,9 +150,10 @@ def serve(
     page = prepare(scene, labels, truth, host=host, port=port, journal=journal, settings=settings)
     print(f"labelling {page.desk.name}: {page.url}", flush=True)
     print(f"every label is kept in {page.desk.session.journal.path}; end with Ctrl+C", flush=True)
-    if browser:
-        webbrowser.open(page.url)
-    with suppress(KeyboardInterrupt):  # the announced way to end it
+    with suppress(KeyboardInterrupt), ExitStack() as stack:  # Ctrl+C is the announced way to end it
+        if browser:
+            with suppress(OSError):  # no room for the file: the address is on the terminal
+                webbrowser.open(stack.enter_context(redirect_file(page.url)))
         page.run()
 
 
