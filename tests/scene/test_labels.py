@@ -1,6 +1,8 @@
 """Labels of every kind: what was written comes back, and bad input is explained."""
 
+import csv
 import json
+import time
 
 import h5py
 import numpy as np
@@ -334,6 +336,13 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
             "unknown class '70000'; wanted one of whole numbers from 1 to",
         ),
         ("row,col,class\n0,1,-1", "unknown class '-1'; wanted one of whole numbers"),
+        ("row,col,class\n0,1,1\n0,1," + "9" * 5000, "line 3: unknown class '9{40}'; wanted one"),
+        ("row,col,class\n" + "9" * 5000 + ",1,1", "line 2: row and col are whole numbers"),
+        ("row,col,class\n1e300,1,1", "line 2: label '1' lies outside"),
+        ("row,col,class\nnan,inf,1", "line 2: row and col are whole numbers"),
+        ("x,y,class\nnan,inf,1", "line 2: label '1' lies outside"),
+        ("row,col,class\n0", "line 2: wanted numbers for row and col, got '0' and ''"),
+        ("row,col,class\n0,0," + "x" * 200_000, "line 2: not a CSV"),
         ("row,col,class\n0,1,2.5\n0,0,corn", "unknown class '2.5'"),
         ("row,col,class\n", "no label in the file"),
         ("row,col,class\n0,0,0\n", "no pixel is labelled"),
@@ -349,6 +358,66 @@ LINE = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
 FAR = {"type": "Point", "coordinates": [-100.0, 20.0]}
 EMPTY = {"type": "Polygon", "coordinates": []}
 BROKEN = {"type": "Polygon", "coordinates": [[["a", 0], [1, 1]]]}
+
+
+def test_many_points_are_drawn_as_one_by_one_in_the_order_of_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    marked = rng.integers([0, 0, 1], [12, 9, 5], (300, 3)).tolist()
+    wanted, clashes = np.zeros((12, 9), int), []
+    for line, (row, col, value) in enumerate(marked, start=2):  # the plain way
+        if wanted[row, col] not in (0, value):
+            clashes.append(line)
+        wanted[row, col] = value
+    path = text(
+        tmp_path / "a.csv", "row,col,class\n" + "".join(f"{r},{c},{v}\n" for r, c, v in marked)
+    )
+    with pytest.warns(
+        UserWarning, match=f"{len(clashes)} labels .* the first in line {clashes[0]};"
+    ):
+        labels = open_labels(path, plain_scene((12, 9)))
+    np.testing.assert_array_equal(labels.values, wanted)
+
+
+def test_a_csv_takes_few_times_as_long_as_splitting_its_lines(tmp_path):
+    lines = [f"{k // 300},{k % 300},{k % 7 + 1}" for k in range(90_000)]
+    path = text(tmp_path / "a.csv", "\n".join(["row,col,class", *lines]))
+    given = plain_scene((300, 300))
+
+    def seconds(work):
+        begun = time.process_time()
+        work()
+        return time.process_time() - begun
+
+    def split():
+        with path.open(newline="") as file:
+            return [[cell.strip() for cell in row] for row in csv.reader(file)]
+
+    plain = min(seconds(split) for _ in range(3))
+    read = min(seconds(lambda: open_labels(path, given)) for _ in range(3))
+    assert read < 8 * plain  # a dictionary and a geometry for each line take twice as long
+
+
+def test_points_and_polygons_are_drawn_in_the_order_of_the_file(tmp_path):
+    field = {"type": "Polygon", "coordinates": [[[0, 0], [0, 3], [4, 3], [4, 0], [0, 0]]]}
+    spot = {"type": "Point", "coordinates": [1.5, 1.5]}
+    marks = [feature(spot, label=1), feature(field, label=2), feature(spot, label=3)]
+    document = {"type": "FeatureCollection", "features": marks,
+                "crs": {"properties": {"name": UTM}}}  # fmt: skip
+    path = text(tmp_path / "a.json", json.dumps(document))
+    with pytest.warns(UserWarning, match="2 labels .* the first in feature 2"):
+        labels = open_labels(path, scene(Affine.identity()))
+    wanted = np.full((3, 4), 2)
+    wanted[1, 1] = 3
+    np.testing.assert_array_equal(labels.values, wanted)
+
+
+def test_a_point_without_a_place_in_the_scenes_projection_is_found_among_many(tmp_path):
+    x, y = transform_points(UTM, "EPSG:4326", [500_010.0], [4_999_990.0])
+    lines = [f"{x[0]},{y[0]},1"] * 40
+    lines[17] = "1e9,4,1"
+    path = text(tmp_path / "a.csv", "\n".join(["lon,lat,class", *lines]))
+    with pytest.raises(SceneMismatch, match="line 19: label '1' lies outside"):
+        open_labels(path, scene())
 
 
 @pytest.mark.parametrize(

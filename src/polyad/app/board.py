@@ -115,14 +115,20 @@ class Board:
         InputError
             The command is malformed, or names a class or a pixel that does not exist.
         """
-        do = command.get("do")
+        do = command.get("do") if isinstance(command, Mapping) else None
         if do == "undo":
             return self._done[-1].inverse() if self._done else Change()
         if do == "redo":
             return self._undone[-1] if self._undone else Change()
-        if do not in _PLANS:
+        if not isinstance(do, str) or do not in _PLANS:
             raise InputError(f"no such command: {repr(do)[:40]}; wanted one of {', '.join(_PLANS)}")
-        return _PLANS[do](self, command)
+        try:
+            return _PLANS[do](self, command)
+        except InputError:
+            raise
+        # A journal may hold anything where a command has its numbers, names and lists
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise InputError(f"the command {do!r} is malformed: {str(error)[:100]}") from error
 
     def commit(self, command: Command, change: Change) -> None:
         """Apply a planned change and remember it for undo."""

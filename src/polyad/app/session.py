@@ -85,10 +85,7 @@ class Session:
         for line, command in enumerate(self.journal.commands, start=2):
             try:
                 self.board.do(command)
-            # A file may hold anything where a command has its numbers, names and lists
-            except (
-                PolyadError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
-            ) as error:  # fmt: skip
+            except PolyadError as error:
                 raise SceneError(
                     f"{self.journal.path}, line {line}: the journal holds a command that cannot be "
                     f"carried out ({str(error)[:200]}) and was left as it is; take this line out "

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 UNLABELLED = 0
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import xarray as xr
 from affine import Affine
+from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
-from polyad.scene.writers import georeference
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+Coordinate = TypeVar("Coordinate", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,10 @@ class Grid:
         return float(np.abs(np.subtract(moved, corners)).max())
 
 
-def move(transform: Affine, x: float, y: float) -> tuple[float, float]:
-    """Return the image of a point; written out because affine 2 and 3 differ in its operator.
+def move(transform: Affine, x: Coordinate, y: Coordinate) -> tuple[Coordinate, Coordinate]:
+    """Return the image of a point, or of arrays of them.
+
+    Written out because affine 2 and 3 differ in its operator.
 
     Examples
     --------
@@ -60,6 +68,8 @@ def move(transform: Affine, x: float, y: float) -> tuple[float, float]:
 
 def grid_of(raster: xr.DataArray) -> Grid:
     """Return size and georeference of a scene or label raster."""
+    from polyad.scene.writers import georeference  # not for those who only need the numbers
+
     if not {"y", "x"} <= set(raster.dims):
         raise SceneError(f"wanted a raster with dims y and x, got {raster.dims}; rename them")
     crs, transform = georeference(raster)

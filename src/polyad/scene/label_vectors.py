@@ -1,7 +1,6 @@
-"""Labels given as points and polygons, CSV or GeoJSON, drawn onto the scene's grid.
+"""Labels given as points and polygons, CSV or GeoJSON, read as marks on the scene's grid.
 
-Both become a list of `Mark`: a class and a geometry in the scene's own coordinates. Marks are drawn
-in the order of the file, so that a later one overrules an earlier one.
+Both become a list of marks in pixels of the scene's grid, see `polyad.scene.marks`.
 """
 
 from __future__ import annotations
@@ -10,26 +9,23 @@ import csv
 import io
 import json
 import math
-import warnings
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from affine import Affine
-from numpy.typing import NDArray
 from rasterio.crs import CRS
-from rasterio.features import bounds, rasterize
 from rasterio.warp import transform as transform_points
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.class_tables import Colors, Names
+from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import parse_crs
 from polyad.scene.grid import Grid, move
-
-Point = tuple[float, float]
+from polyad.scene.marks import Array, Kind, Mark, Points, Polygon, is_number
 
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
@@ -40,21 +36,7 @@ _PLACES = (
     ("map", ("x", "easting"), ("y", "northing")),
     ("wgs84", ("lon", "long", "lng", "longitude"), ("lat", "latitude")),
 )
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One label: where it stands in the file, what it says, and where it lies.
-
-    ``geometry`` is a GeoJSON geometry in pixel coordinates, (column, row) from the outer corner of
-    the first pixel.
-    """
-
-    where: str
-    label: str
-    name: str
-    color: str
-    geometry: Mapping[str, Any]
+_HEX = "0123456789abcdefABCDEF"
 
 
 def read_csv_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
@@ -63,31 +45,66 @@ def read_csv_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     ``easting,northing`` and ``longitude,latitude`` are read too, in capitals or not.
     """
     text = _read_text(path, budget)
-    first = text.splitlines()[0] if text else ""
+    first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
-    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
-    columns = [(name or "").strip().lower() for name in rows.fieldnames or ()]
-    rows.fieldnames = columns
-    kind, place = _placed(columns)
-    if not kind or not set(_CLASS_FIELDS) & set(columns):
-        raise SceneError(
-            f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class' or "
-            f"'lon,lat,class', got {first[:80]!r}"
-        )
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
     try:
-        records = [(f"line {rows.line_num}", r) for r in rows if any(_texts(r))]
+        columns = [name.strip().lower() for name in next(rows, [])]
+        kind, place = _placed(columns)
+        if not kind or not set(_CLASS_FIELDS) & set(columns):
+            raise SceneError(
+                f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class'"
+                f" or 'lon,lat,class', got {first[:80]!r}"
+            )
+        points = _csv_points(path, rows, columns, place, kind == "pixel")
     except csv.Error as error:
         raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({error})") from error
-    whole = kind == "pixel"
-    points = [_csv_point(path, where, record, place, whole) for where, record in records]
-    if whole:
-        pixels = [(col + 0.5, row + 0.5) for col, row in points]  # indices name pixel centres
+    if kind == "pixel":
+        xy = points.xy + 0.5  # indices name pixel centres
     else:
-        pixels = _to_pixels(path, points, _WGS84 if kind == "wgs84" else grid.crs, grid)
-    return [
-        _mark(path, where, record, {"type": "Point", "coordinates": xy})
-        for (where, record), xy in zip(records, pixels, strict=True)
-    ]
+        xy = _to_pixels(path, points.xy, _WGS84 if kind == "wgs84" else grid.crs, grid)
+    return [Points("line", points.numbers, points.kinds, xy)] if points.kinds else []
+
+
+def _csv_points(
+    path: Path, rows: Any, columns: Sequence[str], place: tuple[str, str], whole: bool
+) -> Points:
+    """Return the points of a CSV in its own coordinates; one pass over its lines."""
+    at = {name: k for k, name in enumerate(columns)}
+    across, down = at[place[0]], at[place[1]]
+    told = [name for name in (*_CLASS_FIELDS, "color") if name in at]
+    cells = [at[name] for name in told]
+    needed = max(across, down, *cells)
+    numbers, xy, kinds = array("q"), array("d"), []
+
+    @cache  # a file has few classes and many lines
+    def kind_of(*values: str) -> Kind | None:
+        return _kind(dict(zip(told, values, strict=True)))
+
+    for row in rows:
+        if not any(map(str.strip, row)):
+            continue
+        if len(row) <= needed:
+            row = row + [""] * (needed + 1 - len(row))
+        try:
+            x, y = float(row[across]), float(row[down])
+        except ValueError as error:
+            raise SceneError(
+                f"{path}, line {rows.line_num}: wanted numbers for {place[1]} and {place[0]}, got "
+                f"{row[down][:40]!r} and {row[across][:40]!r}"
+            ) from error
+        if whole and not (x.is_integer() and y.is_integer()):
+            raise SceneError(
+                f"{path}, line {rows.line_num}: row and col are whole numbers counted from 0, got "
+                f"{row[down][:40]} and {row[across][:40]}; name map coordinates x and y"
+            )
+        kind = kind_of(*[row[k] for k in cells])
+        if kind is None:
+            raise _no_class(path, f"line {rows.line_num}")
+        numbers.append(rows.line_num)
+        kinds.append(kind)
+        xy.extend((x, y))
+    return Points("line", numbers, kinds, np.array(xy).reshape(-1, 2))
 
 
 def read_geojson_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
@@ -107,148 +124,68 @@ def read_geojson_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
             f"{path}: GeoJSON labels lie on the map, but the scene has no georeference; give "
             f"labels as a CSV of row,col,class"
         )
-    found = []
+    found: list[tuple[int, Kind, dict[str, Any]]] = []
     for number, feature in enumerate(features if isinstance(features, list) else [], start=1):
         where = f"feature {number}"
         shape = feature.get("geometry") if isinstance(feature, dict) else None
         properties = feature.get("properties") if isinstance(feature, dict) else None
-        record = properties if isinstance(properties, dict) else {}
+        kind = _kind(properties if isinstance(properties, dict) else {})
         try:
-            found += [(where, record, part) for part in _parts(path, where, shape)]
+            parts = list(_parts(path, where, shape))
         except RecursionError as error:
             raise SceneError(f"{path}, {where}: geometries nested too deeply; flatten") from error
+        if kind is None:
+            raise _no_class(path, where)
+        found += [(number, kind, part) for part in parts]
     # All corners of all geometries are moved in one call: one each would take minutes.
-    corners = [xy for _, _, part in found for xy in _flat(part["coordinates"])]
-    moved = iter(_to_pixels(path, corners, _geojson_crs(path, document), grid))
-    return [
-        _mark(path, where, record, part | {"coordinates": _refill(part["coordinates"], moved)})
-        for where, record, part in found
-    ]
+    corners = np.array([xy for _, _, part in found for xy in _flat(part["coordinates"])])
+    moved = _to_pixels(path, corners.reshape(-1, 2), _geojson_crs(path, document), grid)
+    return _in_runs(found, iter(map(tuple, moved.tolist())))
 
 
-def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint16], Names, Colors]:
-    """Draw marks onto the grid.
-
-    A polygon labels the pixels whose centres it holds; one too small to hold any labels the pixels
-    it touches. A mark outside the scene is an error.
-
-    Returns
-    -------
-    values : ndarray of uint16, shape (height, width)
-    names, colors : dict
-        By class id, as far as the file tells.
-    """
-    ids, names, colors = _number(path, marks)
-    values = np.zeros(grid.shape, dtype=np.uint16)
-    clashes = []
-    for mark in marks:
-        rows, cols = _covered(mark, grid.shape)
-        if not len(rows):
-            raise SceneMismatch(
-                f"{path}, {mark.where}: label {mark.label!r} lies outside the scene of "
-                f"{grid.shape[0]} rows and {grid.shape[1]} columns, at {_position(mark)}; remove "
-                f"it, or check the coordinates and their reference system"
-            )
-        value = ids[mark.label]
-        before = values[rows, cols]
-        if ((before != 0) & (before != value)).any():
-            clashes.append(mark.where)
-        values[rows, cols] = value
-    if clashes:
-        warnings.warn(
-            f"{path}: {len(clashes)} labels fall on pixels that another class has, the first in "
-            f"{clashes[0]}; the later label wins",
-            PolyadWarning,
-            stacklevel=4,
-        )
-    return values, names, colors
+def _in_runs(
+    found: Sequence[tuple[int, Kind, dict[str, Any]]], moved: Iterator[tuple[float, float]]
+) -> list[Mark]:
+    """Return marks at their moved corners, points that follow each other in one run."""
+    marks: list[Mark] = []
+    for is_point, run in groupby(found, key=lambda item: item[2]["type"] == "Point"):
+        items = list(run)
+        if is_point:
+            xy = np.array([next(moved) for _ in items])
+            marks.append(Points("feature", [n for n, _, _ in items], [k for _, k, _ in items], xy))
+        else:
+            marks += [
+                Polygon(n, kind, part | {"coordinates": _refill(part["coordinates"], moved)})
+                for n, kind, part in items
+            ]
+    return marks
 
 
-def _covered(mark: Mark, shape: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the pixels that a mark labels; none if it lies outside."""
-    nothing = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-    left, top, right, bottom = bounds(mark.geometry)
-    if not all(math.isfinite(v) for v in (left, top, right, bottom)):
-        return nothing
-    if mark.geometry["type"] == "Point":
-        row, col = math.floor(top), math.floor(left)
-        inside = 0 <= row < shape[0] and 0 <= col < shape[1]
-        return (np.array([row]), np.array([col])) if inside else nothing
-    # Only the polygon's own box is rasterized, not the scene for each polygon.
-    rows = slice(max(math.floor(top), 0), min(math.floor(bottom) + 1, shape[0]))
-    cols = slice(max(math.floor(left), 0), min(math.floor(right) + 1, shape[1]))
-    if rows.start >= rows.stop or cols.start >= cols.stop:
-        return nothing
-    box = (rows.stop - rows.start, cols.stop - cols.start)
-    to_box = Affine.translation(cols.start, rows.start)
-    for all_touched in (False, True):
-        drawn = rasterize(
-            [(mark.geometry, 1)], box, transform=to_box, all_touched=all_touched, dtype=np.uint8
-        )
-        if drawn.any():
-            row, col = np.nonzero(drawn)
-            return row + rows.start, col + cols.start
-    return nothing
-
-
-def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:
-    """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
-    names: Names = {}
-    colors: Colors = {}
-    labels = sorted({mark.label for mark in marks})
-    if all(label.isdecimal() for label in labels):
-        ids = {label: int(label) for label in labels}
-    else:
-        # "-1" and "2.5" are spoilt ids, not names.
-        named = [label for label in labels if label.isdecimal() or not _is_number(label)]
-        ids = {label: k for k, label in enumerate(named, start=1)}
-        names = {k: label for label, k in ids.items()}
-    for mark in marks:
-        value = ids.get(mark.label)
-        if value is None or value > 65535:
-            raise SceneError(
-                f"{path}, {mark.where}: unknown class {mark.label!r}; wanted one of whole numbers "
-                f"from 1 to 65535"
-            )
-        if mark.name:
-            names.setdefault(value, mark.name)
-        if mark.color:
-            colors.setdefault(value, mark.color)
-    return ids, names, colors
-
-
-def _mark(path: Path, where: str, record: Mapping[str, Any], geometry: Any) -> Mark:
-    """Make a mark of a CSV line or of a feature's properties."""
+def _kind(record: Mapping[str, Any]) -> Kind | None:
+    """Return what a CSV line or a feature's properties say; None if they name no class."""
     lower = {str(k).strip().lower(): v for k, v in record.items() if v not in (None, "")}
     field = next((f for f in _CLASS_FIELDS if f in lower), None)
     if field is None:
-        raise SceneError(
-            f"{path}, {where}: no class, wanted a value for one of {', '.join(_CLASS_FIELDS)}"
-        )
+        return None
     label = _label(lower[field])
     # Beside a number, a name says what the number means.
     name = str(lower.get("name", "")).strip() if field != "name" and label.isdecimal() else ""
     color = str(lower.get("color", "")).strip()
     hex_color = len(color) == 7 and color[0] == "#" and all(c in _HEX for c in color[1:])
-    return Mark(where, label, name, color if hex_color else "", geometry)
+    return Kind(label, name, color if hex_color else "")
 
 
-_HEX = "0123456789abcdefABCDEF"
+def _no_class(path: Path, where: str) -> SceneError:
+    return SceneError(
+        f"{path}, {where}: no class, wanted a value for one of {', '.join(_CLASS_FIELDS)}"
+    )
 
 
 def _label(value: Any) -> str:
     """Return a class as text; 3, 3.0, "3" and "03" are one class."""
     text = str(value).strip()
-    number = float(text) if _is_number(text) else -1.0
+    number = float(text) if is_number(text) else -1.0
     return str(int(number)) if 0 <= number < 2**31 and number.is_integer() else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _placed(columns: Sequence[str]) -> tuple[str, tuple[str, str]]:
@@ -258,28 +195,6 @@ def _placed(columns: Sequence[str]) -> tuple[str, tuple[str, str]]:
         if all(names):
             return kind, (names[0], names[1])
     return "", ("", "")
-
-
-def _csv_point(
-    path: Path, where: str, record: Mapping[str, Any], place: tuple[str, str], whole: bool
-) -> tuple[float, float]:
-    try:
-        across, down = (float(record[name]) for name in place)
-    except (TypeError, ValueError) as error:
-        raise SceneError(
-            f"{path}, {where}: wanted numbers for {place[1]} and {place[0]}, got "
-            f"{record.get(place[1])!r} and {record.get(place[0])!r}"
-        ) from error
-    if whole and not (across.is_integer() and down.is_integer()):
-        raise SceneError(
-            f"{path}, {where}: row and col are whole numbers counted from 0, got "
-            f"{record[place[1]]} and {record[place[0]]}; name map coordinates x and y"
-        )
-    return across, down
-
-
-def _texts(record: Mapping[str, Any]) -> list[str]:
-    return [value for value in record.values() if isinstance(value, str) and value.strip()]
 
 
 def _parts(path: Path, where: str, geometry: Any) -> Iterator[dict[str, Any]]:
@@ -327,7 +242,7 @@ def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
     return parse_crs(path, name) or _WGS84
 
 
-def _to_pixels(path: Path, points: Sequence[Point], crs: CRS | None, grid: Grid) -> list[Point]:
+def _to_pixels(path: Path, points: Array, crs: CRS | None, grid: Grid) -> Array:
     """Return map points in ``crs`` as (column, row) of the grid, infinite where there is none."""
     inverse = ~(grid.transform or Affine.identity())  # without georeference, x and y are pixels
     if crs is not None and grid.transform is not None and crs != grid.crs:
@@ -337,20 +252,25 @@ def _to_pixels(path: Path, points: Sequence[Point], crs: CRS | None, grid: Grid)
                 f"write it into the scene, or give labels as a CSV of row,col,class"
             )
         points = _reproject(points, crs, grid.crs)
-    return [move(inverse, x, y) for x, y in points]
+    with np.errstate(invalid="ignore"):  # infinity less infinity: outside the scene too
+        return np.stack(move(inverse, points[:, 0], points[:, 1]), axis=1)
 
 
-def _reproject(points: Sequence[Point], source: CRS, target: CRS) -> Sequence[Point]:
+def _reproject(points: Array, source: CRS, target: CRS) -> Array:
+    """Return points in another reference system, infinite where one has no place in it."""
     try:
-        xs, ys = transform_points(source, target, [x for x, _ in points], [y for _, y in points])
-    except Exception:  # GDAL's errors have no public base; a point may have no place in the target
+        xs, ys = transform_points(source, target, points[:, 0], points[:, 1])
+    except Exception:  # GDAL's errors have no public base; halves are tried to find the point
         if len(points) == 1:
-            return [(math.inf, math.inf)]
-        return [_reproject([point], source, target)[0] for point in points]
-    return list(zip(xs, ys, strict=True))
+            return np.full((1, 2), np.inf)
+        half = len(points) // 2
+        return np.concatenate(
+            [_reproject(part, source, target) for part in (points[:half], points[half:])]
+        )
+    return np.stack([xs, ys], axis=1)
 
 
-def _flat(coordinates: Any) -> Iterator[Point]:
+def _flat(coordinates: Any) -> Iterator[tuple[float, float]]:
     """Yield the points of nested coordinates in their order."""
     if isinstance(coordinates, tuple):
         yield coordinates
@@ -359,18 +279,11 @@ def _flat(coordinates: Any) -> Iterator[Point]:
             yield from _flat(part)
 
 
-def _refill(coordinates: Any, points: Iterator[Point]) -> Any:
+def _refill(coordinates: Any, points: Iterator[tuple[float, float]]) -> Any:
     """Return coordinates nested as given, with their points replaced in order."""
     if isinstance(coordinates, tuple):
         return next(points)
     return [_refill(part, points) for part in coordinates]
-
-
-def _position(mark: Mark) -> str:
-    left, top, _, _ = bounds(mark.geometry)
-    if not (math.isfinite(left) and math.isfinite(top)):
-        return "a place the scene's map projection does not reach"
-    return f"row {math.floor(top)}, col {math.floor(left)}"
 
 
 def _read_text(path: Path, budget: int) -> str:

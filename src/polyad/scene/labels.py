@@ -21,7 +21,8 @@ from polyad.scene.formats.lazy import describe
 from polyad.scene.grid import Grid, grid_of, move
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.label_rasters import LabelRaster, read_label_raster
-from polyad.scene.label_vectors import draw, read_csv_marks, read_geojson_marks
+from polyad.scene.label_vectors import read_csv_marks, read_geojson_marks
+from polyad.scene.marks import draw, kinds_of
 from polyad.scene.order import as_labels, as_scene
 from polyad.scene.patches import iter_patches
 from polyad.scene.paths import locate
@@ -174,7 +175,7 @@ def _drawn(path: Path, grid: Grid | None, budget: int) -> xr.DataArray:
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
     values, names, colors = draw(path, marks, grid)
     labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
-    by_name = not all(mark.label.isdecimal() for mark in marks)
+    by_name = not all(kind.label.isdecimal() for kind in kinds_of(marks))
     return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels
 
 

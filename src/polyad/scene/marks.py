@@ -1,0 +1,234 @@
+"""Points and polygons that a label file marks, and how they become pixels of the scene's grid.
+
+Marks are drawn in the order of the file, so that a later one overrules an earlier one. Points are
+kept in columns: a file of millions of lines takes seconds and a few times its own size.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from affine import Affine
+from numpy.typing import NDArray
+from rasterio.features import bounds, rasterize
+
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.class_tables import Colors, Names
+from polyad.scene.grid import Grid
+
+Array = NDArray[np.float64]
+
+_ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
+
+
+class Kind(NamedTuple):
+    """What a mark says: its class as text, and the name and colour beside it, "" if none."""
+
+    label: str
+    name: str
+    color: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """Marked points, one after the other in the file.
+
+    Attributes
+    ----------
+    unit : {"line", "feature"}
+        What of the file ``numbers`` count.
+    numbers : sequence of int
+    kinds : list of Kind
+    xy : ndarray, shape (n, 2)
+        In pixels, (column, row) from the outer corner of the first one.
+    """
+
+    unit: str
+    numbers: Sequence[int] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    xy: Array = field(default_factory=lambda: np.empty((0, 2)))
+
+    def where(self, k: int) -> str:
+        """Return the place in the file of one of the points."""
+        return f"{self.unit} {self.numbers[k]}"
+
+
+@dataclass(frozen=True)
+class Polygon:
+    """A marked area: a GeoJSON geometry in pixels, as the points are."""
+
+    number: int
+    kind: Kind
+    geometry: Mapping[str, Any]
+
+    def where(self, _: int = 0) -> str:
+        """Return the place in the file."""
+        return f"feature {self.number}"
+
+
+Mark = Points | Polygon
+
+
+def kinds_of(marks: Sequence[Mark]) -> list[Kind]:
+    """Return everything that marks say, each once, in the order of the file."""
+    found: dict[Kind, None] = {}
+    for mark in marks:
+        found |= dict.fromkeys(mark.kinds if isinstance(mark, Points) else [mark.kind])
+    return list(found)
+
+
+def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint16], Names, Colors]:
+    """Draw marks onto the grid.
+
+    A polygon labels the pixels whose centres it holds; one too small to hold any labels the pixels
+    it touches. A mark outside the scene is an error.
+
+    Returns
+    -------
+    values : ndarray of uint16, shape (height, width)
+    names, colors : dict
+        By class id, as far as the file tells.
+    """
+    ids, names, colors = _number(path, marks)
+    values = np.zeros(grid.shape, dtype=np.uint16)
+    clashes, first = 0, ""
+    for mark in marks:
+        over = (
+            _draw_points(path, mark, ids, values)
+            if isinstance(mark, Points)
+            else _draw_polygon(path, mark, ids, values)
+        )
+        first = first or (mark.where(over[0]) if over else "")
+        clashes += len(over)
+    if clashes:
+        warnings.warn(
+            f"{path}: {clashes} labels fall on pixels that another class has, the first in "
+            f"{first}; the later label wins",
+            PolyadWarning,
+            stacklevel=4,
+        )
+    return values, names, colors
+
+
+def _draw_points(
+    path: Path, points: Points, ids: Mapping[str, int], values: NDArray[np.uint16]
+) -> list[int]:
+    """Label the pixels of points; return those whose pixel had another class already."""
+    col, row = np.floor(points.xy).T
+    inside = (row >= 0) & (row < values.shape[0]) & (col >= 0) & (col < values.shape[1])  # not NaN
+    if not inside.all():
+        k = int(np.argmin(inside))
+        x, y = points.xy[k].tolist()
+        raise _outside(path, points.where(k), points.kinds[k], x, y, values.shape)
+    pixels = np.ravel_multi_index((row.astype(np.intp), col.astype(np.intp)), values.shape)
+    given = np.fromiter((ids[kind.label] for kind in points.kinds), np.uint16, len(pixels))
+    # In the order of the pixels, and of the file for each: what was there is what came before
+    order = np.argsort(pixels, kind="stable")
+    pixels, given = pixels[order], given[order]
+    again = np.concatenate([[False], pixels[1:] == pixels[:-1]])
+    before = np.where(again, np.roll(given, 1), values.flat[pixels])
+    last = ~np.roll(again, -1)
+    values.flat[pixels[last]] = given[last]
+    return np.sort(order[(before != 0) & (before != given)]).tolist()
+
+
+def _draw_polygon(
+    path: Path, polygon: Polygon, ids: Mapping[str, int], values: NDArray[np.uint16]
+) -> list[int]:
+    """Label the pixels of a polygon; return [0] if one of them had another class already."""
+    left, top, right, bottom = bounds(polygon.geometry)
+    box = _covered(polygon.geometry, (left, top, right, bottom), values.shape)
+    if box is None:
+        raise _outside(path, polygon.where(), polygon.kind, left, top, values.shape)
+    (rows, cols), drawn = box
+    value, part = ids[polygon.kind.label], values[rows, cols]  # a view
+    clash = (drawn & (part != 0) & (part != value)).any()
+    part[drawn] = value
+    return [0] if clash else []
+
+
+def _covered(
+    geometry: Mapping[str, Any], extent: tuple[float, ...], shape: tuple[int, ...]
+) -> tuple[tuple[slice, slice], NDArray[np.bool_]] | None:
+    """Return a polygon's box and which of its pixels it labels; None if it lies outside."""
+    if not all(map(math.isfinite, extent)):
+        return None
+    left, top, right, bottom = extent
+    # Only the polygon's own box is rasterized, not the scene for each polygon.
+    rows = slice(max(math.floor(top), 0), min(math.floor(bottom) + 1, shape[0]))
+    cols = slice(max(math.floor(left), 0), min(math.floor(right) + 1, shape[1]))
+    if rows.start >= rows.stop or cols.start >= cols.stop:
+        return None
+    size = (rows.stop - rows.start, cols.stop - cols.start)
+    to_box = Affine.translation(cols.start, rows.start)
+    for all_touched in (False, True):
+        drawn = rasterize(
+            [(geometry, 1)], size, transform=to_box, all_touched=all_touched, dtype=np.uint8
+        )
+        if drawn.any():
+            return (rows, cols), drawn.astype(bool)
+    return None
+
+
+def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:
+    """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
+    names: Names = {}
+    colors: Colors = {}
+    kinds = kinds_of(marks)
+    labels = sorted({kind.label for kind in kinds})
+    if all(label.isdecimal() for label in labels):
+        ids = {label: int(label) for label in labels if len(label) < _ID_DIGITS}
+    else:
+        # "-1" and "2.5" are spoilt ids, not names.
+        named = [label for label in labels if label.isdecimal() or not is_number(label)]
+        ids = {label: k for k, label in enumerate(named, start=1)}
+        names = {k: label for label, k in ids.items()}
+    for kind in kinds:
+        value = ids.get(kind.label)
+        if value is None or value > 65535:
+            raise SceneError(
+                f"{path}, {_first(marks, kind)}: unknown class {kind.label[:40]!r}; wanted one of "
+                "whole numbers from 1 to 65535"
+            )
+        if kind.name:
+            names.setdefault(value, kind.name)
+        if kind.color:
+            colors.setdefault(value, kind.color)
+    return ids, names, colors
+
+
+def _first(marks: Sequence[Mark], kind: Kind) -> str:
+    """Return where in the file something is said first."""
+    for mark in marks:
+        said = mark.kinds if isinstance(mark, Points) else [mark.kind]
+        if kind in said:
+            return mark.where(said.index(kind))
+    return "its classes"
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _outside(
+    path: Path, where: str, kind: Kind, x: float, y: float, shape: tuple[int, ...]
+) -> SceneMismatch:
+    place = "a place the scene's map projection does not reach"
+    if math.isfinite(x) and math.isfinite(y):
+        place = f"row {math.floor(y)}, col {math.floor(x)}"
+    return SceneMismatch(
+        f"{path}, {where}: label {kind.label[:40]!r} lies outside the scene of {shape[0]} rows and "
+        f"{shape[1]} columns, at {place}; remove it, or check the coordinates and their reference "
+        "system"
+    )
