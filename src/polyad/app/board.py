@@ -210,10 +210,13 @@ class Board:
                 by_name[name] = value
             ids[int(theirs)] = by_name[name]
         labels = {}
-        for row, col, theirs in command["labels"]:
-            pixel, value = self._pixel([row, col]), ids[int(theirs)]
-            if self.labels.get(pixel, UNLABELLED) != value:
-                labels[pixel] = (self.labels.get(pixel, UNLABELLED), value)
+        height, width = self.shape
+        for row, col, theirs in command["labels"]:  # up to each pixel of the scene: kept short
+            if not (type(row) is type(col) is int and 0 <= row < height and 0 <= col < width):
+                self._pixel([row, col])  # says what is wrong
+            before, after = self.labels.get((row, col), UNLABELLED), ids[theirs]
+            if before != after:
+                labels[row, col] = (before, after)
         return Change(labels, new)
 
     # -- checks ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Labels, map and model as files to download, and label files that were uploaded."""
+"""Labels, map and model as files to download."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,11 @@ from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
 from polyad.app.session import Snapshot
-from polyad.errors import InputError, SceneMismatch
+from polyad.errors import SceneMismatch
 from polyad.scene.grid import grid_of, move
-from polyad.scene.labels import open_labels
 from polyad.scene.mapping import map_file
 from polyad.scene.model import SceneModel
 from polyad.scene.writers import write_map
-
-UPLOADS = {"csv": ".csv", "geojson": ".geojson", "tif": ".tif"}
 
 
 def labels_csv(labels: Snapshot, scene: xr.DataArray) -> bytes:
@@ -90,29 +86,8 @@ LABEL_FILES: dict[str, tuple[str, Callable[[Snapshot, xr.DataArray], bytes]]] = 
 }
 
 
-def read_upload(content: bytes, kind: str, scene: xr.DataArray) -> xr.DataArray:
-    """Read an uploaded label file of a known kind; its name is never used."""
-    if kind not in UPLOADS:
-        raise InputError(f"labels are read from {', '.join(UPLOADS)}, got {kind[:20]!r}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"upload{UPLOADS[kind]}"
-        path.write_bytes(content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the page shows the labels themselves
-            try:
-                return open_labels(path, scene).load()
-            except Exception as error:
-                raise _without_folder(error, folder) from error
-
-
 def _written(name: str, write: Callable[[Path], Any]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         write(path)
         return path.read_bytes()
-
-
-def _without_folder(error: Exception, folder: str) -> Exception:
-    """Return the error without the name of the temporary folder, which means nothing to anyone."""
-    text = str(error).replace(f"{folder}/", "").replace(folder, "")
-    return SceneMismatch(text) if isinstance(error, SceneMismatch) else InputError(text)

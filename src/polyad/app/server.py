@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException
 
 from polyad.app.board import Command
 from polyad.app.desk import Desk
-from polyad.app.exchange import LABEL_FILES, map_tif, model_file, read_upload
+from polyad.app.exchange import LABEL_FILES, map_tif, model_file
 from polyad.app.gate import MAX_BODY, App, Doors, Gate, TooLarge
 from polyad.app.pictures import map_tile, uncertainty_tile
+from polyad.app.uploads import read_upload
 from polyad.errors import InputError, OutputError, PolyadError, SceneError
 from polyad.scene.model import SceneModel
 

@@ -10,11 +10,14 @@ from affine import Affine
 from numpy.typing import NDArray
 from rasterio.crs import CRS
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, SceneMismatch
 
 if TYPE_CHECKING:
     import xarray as xr
 
+
+# Grids are one if their corners agree to this share of a pixel; half a pixel is a usual mistake.
+_TOLERANCE = 0.1
 
 Coordinate = TypeVar("Coordinate", float, NDArray[np.float64])
 
@@ -74,3 +77,23 @@ def grid_of(raster: xr.DataArray) -> Grid:
         raise SceneError(f"wanted a raster with dims y and x, got {raster.dims}; rename them")
     crs, transform = georeference(raster)
     return Grid((raster.sizes["y"], raster.sizes["x"]), crs, transform)
+
+
+def check_same_place(ours: Grid, theirs: Grid) -> None:
+    """Raise `SceneMismatch` unless the grid of labels lies where that of their scene lies."""
+    if ours.crs is not None and theirs.crs is not None and ours.crs != theirs.crs:
+        raise SceneMismatch(
+            f"labels must be in the scene's reference system {ours.crs}, got {theirs.crs}; "
+            f"reproject them onto the scene's grid, as with gdalwarp -t_srs"
+        )
+    if (shift := ours.shift(theirs)) > _TOLERANCE:
+        raise SceneMismatch(
+            f"labels must lie on the scene's grid, whose first corner is at {_corner(ours)}, got "
+            f"one at {_corner(theirs)}, up to {shift:.3g} pixels off; resample them to the "
+            f"scene's grid"
+        )
+
+
+def _corner(grid: Grid) -> str:
+    x, y = (0.0, 0.0) if grid.transform is None else move(grid.transform, 0.0, 0.0)
+    return f"({x:.10g}, {y:.10g})"

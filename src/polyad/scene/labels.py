@@ -18,7 +18,7 @@ from polyad.scene.class_tables import complete
 from polyad.scene.classes import UNLABELLED, with_classes
 from polyad.scene.formats.guards import memory_budget
 from polyad.scene.formats.lazy import describe
-from polyad.scene.grid import Grid, grid_of, move
+from polyad.scene.grid import Grid, check_same_place, grid_of
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.label_vectors import read_csv_marks, read_geojson_marks
@@ -33,8 +33,6 @@ _VECTORS = {
     ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
     ".geojson": read_geojson_marks, ".json": read_geojson_marks,
 }  # fmt: skip
-# Grids are one if their corners agree to this share of a pixel; half a pixel is a usual mistake.
-_GRID_TOLERANCE = 0.1
 
 
 def open_labels(
@@ -126,17 +124,7 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
             f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
             f"scene's grid"
         )
-    if ours.crs is not None and theirs.crs is not None and ours.crs != theirs.crs:
-        raise SceneMismatch(
-            f"labels must be in the scene's reference system {ours.crs}, got {theirs.crs}; "
-            f"reproject them onto the scene's grid, as with gdalwarp -t_srs"
-        )
-    if (shift := ours.shift(theirs)) > _GRID_TOLERANCE:
-        raise SceneMismatch(
-            f"labels must lie on the scene's grid, whose first corner is at {_corner(ours)}, got "
-            f"one at {_corner(theirs)}, up to {shift:.3g} pixels off; resample them to the "
-            f"scene's grid"
-        )
+    check_same_place(ours, theirs)
     if not (labels != UNLABELLED).any():
         raise SceneError(
             "no pixel is labelled: all labels are 0 (unlabelled); label some pixels of each class"
@@ -184,8 +172,3 @@ def _as_array(raster: LabelRaster) -> xr.DataArray:
     labels = xr.DataArray(raster.values, dims=("y", "x"), name="class")
     labels = describe(labels, crs=raster.crs, transform=raster.transform)
     return with_classes(labels, complete(raster.values, raster.names, raster.colors))
-
-
-def _corner(grid: Grid) -> str:
-    x, y = (0.0, 0.0) if grid.transform is None else move(grid.transform, 0, 0)
-    return f"({x:.10g}, {y:.10g})"

@@ -1,0 +1,114 @@
+"""Reads one uploaded label file in a process of its own, within limits of memory and time.
+
+The request is JSON on standard input; the answer is a line of JSON on standard output, with
+``classes`` or an ``error``, and after the classes the raster of class ids. Whatever the file does
+to the libraries that read it, it does here: the page only sees the answer, or that there is none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from affine import Affine
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+
+from polyad.errors import PolyadError, SceneError
+from polyad.scene.class_tables import complete
+from polyad.scene.classes import ClassInfo
+from polyad.scene.formats.guards import human_bytes
+from polyad.scene.grid import Grid, check_same_place
+from polyad.scene.label_vectors import read_csv_marks, read_geojson_marks
+from polyad.scene.marks import draw
+
+try:
+    import resource
+except ImportError:  # pragma: no cover - Windows: the page's own clock is the limit
+    resource = None  # type: ignore[assignment]
+
+VECTORS = {".csv": read_csv_marks, ".geojson": read_geojson_marks}
+
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Linux' CLONE_NEWUSER and CLONE_NEWNET
+_FILES = 64  # open at a time
+_SLACK = 32 * 2**20  # bytes of an answer beside its raster
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.load(sys.stdin)
+    path, budget = Path(request["path"]), int(request["memory"])
+    transform = None if request["transform"] is None else Affine(*request["transform"])
+    crs = None if request["crs"] is None else CRS.from_wkt(request["crs"])
+    grid = Grid((request["shape"][0], request["shape"][1]), crs, transform)
+    if path.suffix not in VECTORS:
+        import polyad.scene.label_rasters  # noqa: F401  (before the limits; takes a second)
+    confine(budget, int(request["seconds"]), 2 * grid.shape[0] * grid.shape[1] + _SLACK)
+    warnings.simplefilter("ignore")  # the page shows the labels themselves
+    answer: Mapping[str, Any]
+    values = np.empty((0, 0), np.uint16)
+    try:
+        values, classes = read(path, grid, budget // 2)
+        answer = {"classes": [list(info) for info in classes]}
+    except PolyadError as error:
+        answer = {"error": str(error)}
+    except MemoryError:
+        answer = {"error": f"reading the file takes more than {human_bytes(budget)} of memory"}
+    except Exception as error:  # a library's own; the file is at fault, or it would not be new
+        answer = {"error": f"the file cannot be read ({type(error).__name__}); save it again"}
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    sys.stdout.buffer.write(values.astype("<u2").tobytes() if "classes" in answer else b"")
+
+
+def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple[ClassInfo, ...]]:
+    """Return class ids on the scene's grid, and the classes."""
+    if path.suffix in VECTORS:
+        values, names, colors = draw(path, VECTORS[path.suffix](path, grid, budget), grid)
+    else:
+        from polyad.scene.label_rasters import read_label_raster
+
+        raster = read_label_raster(path, None, grid.shape, budget)
+        values, names, colors = raster.values, raster.names, raster.colors
+        check_same_place(grid, Grid(grid.shape, raster.crs, raster.transform))
+    if not values.any():
+        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
+    return values, complete(values, names, colors)
+
+
+def confine(memory: int, seconds: int, output: int) -> None:
+    """Give up the network, and memory and time beyond what has been used plus these."""
+    with suppress(OSError, AttributeError, ValueError):  # not Linux, or not allowed here
+        ctypes.CDLL(None).unshare(_NEW_USER | _NEW_NETWORK)
+    if resource is None:  # pragma: no cover - Windows
+        return
+    limits = {
+        "RLIMIT_AS": _address_space() + memory,
+        "RLIMIT_CPU": int(time.process_time()) + seconds + 1,
+        "RLIMIT_FSIZE": output,
+        "RLIMIT_NOFILE": _FILES,
+        "RLIMIT_CORE": 0,
+    }
+    for name, most in limits.items():
+        with suppress(OSError, AttributeError, ValueError):  # a lower one is in force already
+            resource.setrlimit(getattr(resource, name), (most, most))
+
+
+def _address_space() -> int:
+    """Return the bytes this process has mapped: its libraries, before any file is read."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 2 * 2**30  # not Linux
+
+
+if __name__ == "__main__":
+    main()

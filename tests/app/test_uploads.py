@@ -1,0 +1,137 @@
+"""Uploaded label files: read within limits by a process of their own, while labelling goes on."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import httpx
+import numpy as np
+import pytest
+
+from polyad.app import uploads
+from polyad.errors import InputError
+from polyad.scene.labels import open_labels
+
+SPOT = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [9.0006, 46.9503]},
+        "properties": {"class": 2, "name": "Corn"}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("csv", b"row,col,class,name\n1,2,3,Woods\n4,5,1,\n"),
+     ("geojson", json.dumps({"type": "FeatureCollection", "features": [SPOT]}).encode())],
+)  # fmt: skip
+def test_an_upload_is_what_opening_the_file_gives(scene, tmp_path, kind, content):
+    (tmp_path / f"upload.{kind}").write_bytes(content)
+    wanted = open_labels(tmp_path / f"upload.{kind}", scene)
+    found = uploads.read_upload(content, kind, scene)
+    np.testing.assert_array_equal(found.values, wanted.values)
+    assert all(found.attrs[k] == wanted.attrs[k] for k in found.attrs)
+
+
+def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):
+    other = kit.make_scene()[0]
+    other = other.assign_coords(x=other.x + 15.0)
+    other = other.rio.write_transform(other.rio.transform(recalc=True))
+    from polyad.app.exchange import labels_tif
+    from polyad.app.session import Session
+
+    session = Session(other, journal=tmp_path / "j")
+    session.do({"do": "add", "name": "Water"})
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    content = labels_tif(session.snapshot(), other)
+    session.close()
+    with pytest.raises(InputError, match="labels must lie on the scene's grid"):
+        uploads.read_upload(content, "tif", scene)
+
+
+def covering(n):
+    """Return a GeoJSON of n polygons over the whole scene: work without end for a few bytes."""
+    ring = [[8.9, 46.9], [9.1, 46.9], [9.1, 47.0], [8.9, 47.0], [8.9, 46.9]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    feature = {"type": "Feature", "geometry": shape, "properties": {"class": 1}}
+    return json.dumps({"type": "FeatureCollection", "features": [feature] * n}).encode()
+
+
+@pytest.mark.parametrize("limit", ["processor", "clock"])
+def test_labelling_goes_on_while_a_file_is_read_that_takes_too_long(
+    page, client, monkeypatch, limit
+):
+    monkeypatch.setattr(uploads, "SECONDS", 1)
+    monkeypatch.setattr(uploads, "PATIENCE", 60 if limit == "processor" else 2)
+    if limit == "clock":
+        monkeypatch.setattr(uploads, "_RUN", "import time; time.sleep(600); {!r}")
+    answers = []
+
+    def upload():
+        content = covering(40_000 if limit == "processor" else 1)
+        answers.append(httpx.post(f"{page.url}api/labels/geojson", content=content, timeout=120))
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    taken = 0
+    while thread.is_alive():
+        command = {"do": "label", "class": taken % 3 + 1, "pixels": [[0, 0]]}
+        assert client.post("api/do", json=command).status_code == 200
+        taken += 1
+    assert answers[0].status_code == 422
+    assert "could not be read within 1.0 GiB of memory and 1 s" in answers[0].json()["error"]
+    assert taken > 10
+
+
+def test_no_more_than_two_files_are_read_at_once(scene, monkeypatch):
+    monkeypatch.setattr(uploads, "_free", threading.BoundedSemaphore(1))
+    assert uploads._free.acquire()
+    with pytest.raises(InputError, match="other label files are being read"):
+        uploads.read_upload(b"row,col,class\n0,0,1\n", "csv", scene)
+
+
+@pytest.mark.parametrize("answer", [
+    b"", b"[1]\n", b"{\n", b"{}\n", b'{"classes": [[1]]}\n', b'{"classes": []}\n12',
+    b'{"classes": [["x", "a", "b"]]}\n', b"[" * 99_999,
+])  # fmt: skip
+def test_an_answer_that_is_none_is_refused(scene, monkeypatch, answer):
+    monkeypatch.setattr(uploads, "_answer", lambda *_: answer)
+    with pytest.raises(InputError, match="could not be read within"):
+        uploads.read_upload(b"", "csv", scene)
+
+
+def test_a_reader_that_crashes_is_told_in_a_sentence(scene, monkeypatch):
+    monkeypatch.setattr(uploads, "_RUN", "import os; os.abort(); {!r}")
+    with pytest.raises(InputError, match="it is damaged or too large"):
+        uploads.read_upload(b"row,col,class\n0,0,1\n", "csv", scene)
+
+
+def python(script):
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
+def test_the_process_that_reads_has_no_more_memory_time_or_network_than_given():
+    script = """
+import resource, socket
+from polyad.app.upload_worker import confine
+confine(100 * 2**20, 7, 1000)
+held = bytearray(50 * 2**20)
+try:
+    more = bytearray(200 * 2**20)
+except MemoryError:
+    print("memory")
+print("time", resource.getrlimit(resource.RLIMIT_CPU)[0] < 20)
+print([name for _, name in socket.if_nameindex()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[:3] == ["memory", "time", "True"]
+
+
+def test_files_of_vectors_are_read_without_the_libraries_of_rasters():
+    heavy = "{'torch', 'xarray', 'rioxarray', 'h5py', 'scipy', 'dask', 'pandas'}"
+    script = f"import sys, polyad.app.upload_worker; print({heavy} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
