@@ -157,7 +157,7 @@ def score_against(truth: xr.DataArray, mapped: Array, model: SceneModel) -> dict
     renumbered, match = in_model_ids(truth, model.classes)
     wanted = renumbered.values.astype(np.int64)
     wanted[~np.isin(wanted, [c.value for c in model.classes])] = UNLABELLED
-    train = np.asarray(model.training["pixels"], np.intp).reshape(-1, 2)
+    train = model.training_pixels(mapped.shape)
     wanted[tuple(train.T)] = UNLABELLED
     wanted[mapped == UNLABELLED] = UNLABELLED
     test = np.argwhere(wanted > 0)

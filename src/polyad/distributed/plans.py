@@ -104,7 +104,7 @@ def plan_scene(
             "map on one machine, without --cluster, or train with --goal other-scenes"
         )
     warn_of_other_scene(fitted, scene)
-    tiles = scene_tiles(scene, tile)
+    tiles = scene_tiles(scene, tile, fitted)
     about = {
         "model": model_digest(fitted),
         "scene": _stamp(scene),

@@ -7,10 +7,16 @@ from pathlib import Path
 
 from polyad.errors import ModelFileError
 
+HEADER_BYTES = 32 * 2**20  # enough for three million training pixels
+
 
 def check_model_file(path: str | os.PathLike[str]) -> None:
-    """Raise `ModelFileError` if the file is missing, empty, a pickle or an archive."""
+    """Raise `ModelFileError` if the file is missing, empty, a pickle, an archive or no file."""
     path = Path(path)
+    if path.exists() and not (
+        path.is_file() or path.is_dir()
+    ):  # opening a pipe would wait for good
+        raise ModelFileError(f"{path} is a pipe or a device; a model is an ordinary file")
     try:
         with path.open("rb") as file:
             start = file.read(9)
@@ -23,4 +29,10 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
         raise ModelFileError(
             f"{path} is a pickle or an archive, which polyad never opens since it could run code; "
             "save the model with polyad.save"
+        )
+    size = int.from_bytes(start[:8], "little")
+    if size > HEADER_BYTES:
+        raise ModelFileError(
+            f"{path} is damaged or no model file: its header should be of at most "
+            f"{HEADER_BYTES:,} bytes, got {size:,}; get the file again"
         )

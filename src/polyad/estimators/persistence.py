@@ -2,7 +2,8 @@
 
 The file is an ordinary safetensors file. Its metadata holds two strings: ``polyad``, a JSON
 header with everything that is not a tensor, and ``sha256``, a digest over header and tensors.
-A model is rebuilt from the header alone; every tensor must then fit the shape that follows.
+The header must keep its schema (`polyad.estimators.header`) before anything is built or read by it;
+a model is then rebuilt from the header alone, and every tensor must fit the shape that follows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from numbers import Integral
 from pathlib import Path
@@ -27,15 +28,16 @@ from torch import Tensor
 
 from polyad.atomic import replacing
 from polyad.core.network import RankRNet
-from polyad.errors import InputError, ModelFileError, PolyadError
+from polyad.errors import InputError, ModelFileError
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.header import FORMAT, check_header, check_size
 from polyad.estimators.model_file import check_model_file
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
+from polyad.estimators.schema import Fault, shown
 from polyad.fitting.epochs import History
 
-FORMAT = 1
 KINDS: dict[str, type[RankREstimator]] = {
     "RankRClassifier": RankRClassifier,
     "RankRRegressor": RankRRegressor,
@@ -81,6 +83,10 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
         raise InputError(
             f"about must hold what JSON can: numbers, strings, lists, mappings ({error})"
         ) from error
+    try:
+        _parse(header)  # a file that load would refuse is not written
+    except Fault as fault:
+        raise InputError(f"the model cannot be kept in a file: {fault}") from fault
     metadata = {"polyad": header, "sha256": _digest(header, tensors)}
     with replacing(path) as part:
         part.write_bytes(to_bytes(tensors, metadata))
@@ -110,13 +116,9 @@ def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
     path = Path(path)
     header, tensors = _read(path)
     try:
-        return _rebuild(path, header, tensors), dict(header["about"])
-    except PolyadError as error:
-        raise ModelFileError(f"{path} describes no valid model: {error}") from error
-    except Exception as error:  # a header is written by anybody: whatever it breaks is its fault
-        raise ModelFileError(
-            f"{path} has a header that does not describe a model ({error!r}); get the file again"
-        ) from error
+        return _rebuild(header, tensors), header["about"]
+    except Fault as fault:
+        raise ModelFileError(f"{path} describes no valid model: {fault}") from fault
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -206,15 +208,31 @@ def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
 # -- reading ----------------------------------------------------------------------------------
 
 
+def _parse(text: str) -> dict[str, Any]:
+    """Return the header that a text holds; raise `Fault` unless it keeps the schema."""
+    check_size(text)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Fault("its header is not JSON of ours") from error
+    check_header(header)
+    return header
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return header and tensors of an undamaged file."""
+    """Return header and tensors of an undamaged file; nothing is read that has no place."""
     check_model_file(path)
     try:
         with safe_open(path, framework="pt") as content:
             metadata = content.metadata() or {}
             if "polyad" not in metadata:
                 raise ModelFileError(f"{path} is a safetensors file, but not one that polyad wrote")
-            tensors = {name: _tensor(content, name) for name in content.keys()}  # noqa: SIM118
+            header = _parse(metadata["polyad"])
+            wanted = _shapes(header)
+            _check_names(wanted, set(content.keys()))
+            tensors = {name: _tensor(content, name, *wanted[name]) for name in wanted}
+    except Fault as fault:
+        raise ModelFileError(f"{path} describes no valid model: {fault}") from fault
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(
             f"{path} is truncated, damaged or no model file ({error}); get the file again"
@@ -223,114 +241,94 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ModelFileError(
             f"{path} is damaged: header and weights do not match their checksum; get it again"
         )
-    try:
-        header = json.loads(metadata["polyad"])
-        newest = int(header["format"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"{path} has a header that is not JSON of ours") from error
-    if newest > FORMAT:
-        raise ModelFileError(
-            f"{path} has model format {newest}, this polyad reads up to {FORMAT}; upgrade polyad"
-        )
     return header, tensors
 
 
-def _tensor(content: Any, name: str) -> Tensor:
-    """Read one tensor into memory of its own; polyad writes two types only."""
-    kind = content.get_slice(name).get_dtype()
-    if kind not in ("F32", "F64"):
-        raise ValueError(f"tensor {name!r} is of type {kind}, wanted F32 or F64")
-    return content.get_tensor(name).clone()
+def _shapes(header: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and type of every tensor that the header speaks of."""
+    network = _empty_network(header["network"])
+    kind = "F32" if header["network"]["dtype"] == "float32" else "F64"
+    shapes = {f"network.{k}": (tuple(v.shape), kind) for k, v in network.state_dict().items()}
+    if header["scaler_mode"] is not None:
+        size = (header["network"]["in_shape"][header["scaler_mode"]],)
+        shapes |= {f"scaler.{k}": (size, "F64") for k in ("mean", "scale")}
+    if header["kind"] == "RankRRegressor":
+        size = (header["network"]["n_outputs"],)
+        shapes |= {f"target.{k}": (size, "F64") for k in ("mean", "scale")}
+    return shapes
 
 
-def _rebuild(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator:
-    if header["kind"] not in KINDS:
-        raise ModelFileError(f"{path} holds a {header['kind']!r}; known are {', '.join(KINDS)}")
+def _check_names(wanted: Iterable[str], found: set[str]) -> None:
+    lacking, spare = sorted(set(wanted) - found), sorted(found - set(wanted))
+    if lacking:
+        raise Fault(f"it lacks the tensor {lacking[0]!r}")
+    if spare:
+        raise Fault(f"it holds tensors that its header has no place for: {shown(spare)}")
+
+
+def _tensor(content: Any, name: str, shape: tuple[int, ...], kind: str) -> Tensor:
+    """Read one tensor into memory of its own, if it is what the header promises."""
+    part = content.get_slice(name)
+    found, dtype = tuple(part.get_shape()), part.get_dtype()
+    if found != shape or dtype != kind:
+        raise Fault(
+            f"tensor {name!r} should be {shape} of {kind} by the header, got {shown(found)} of "
+            f"{dtype}"
+        )
+    tensor = content.get_tensor(name).clone()
+    if not bool(torch.isfinite(tensor).all()):
+        raise Fault(f"tensor {name!r} holds NaN or infinite values; fit again")
+    if name.endswith(".scale") and bool((tensor <= 0).any()):
+        raise Fault(f"tensor {name!r} holds scales that are not above 0")
+    return tensor
+
+
+def _rebuild(header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator:
     parameters = header["parameters"]
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}  # noqa: C416
     model = KINDS[header["kind"]](**parameters)
-    model.network_ = _network(path, header["network"], tensors)
+    model.network_ = _empty_network(header["network"])
+    own = {k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")}
+    model.network_.load_state_dict(own, assign=True)
     model.sample_shape_ = tuple(header["network"]["in_shape"])
     model.n_features_in_ = model.sample_shape_[0]
     if header["feature_names"]:
         model.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
     model.history_ = History(**header["history"])
     model.n_iter_ = len(model.history_)
-    model.scaler_ = _scaler(path, header["scaler_mode"], model.sample_shape_, tensors)
-    n_outputs = header["network"]["n_outputs"]
+    model.scaler_ = None
+    if header["scaler_mode"] is not None:
+        model.scaler_ = _scaler(header["scaler_mode"], model.sample_shape_, tensors)
     if isinstance(model, RankRClassifier):
         model.classes_ = _classes(header["classes"])
-        if len(model.classes_) != n_outputs:
-            raise ModelFileError(
-                f"{path} names {len(model.classes_)} classes for {n_outputs} outputs"
-            )
     elif isinstance(model, RankRRegressor):
         model._one_target = header["one_target"]
-        model.target_mean_ = _finite(path, tensors, "target.mean", (n_outputs,)).numpy()
-        model.target_scale_ = _positive(path, tensors, "target.scale", (n_outputs,))
-    if tensors:
-        raise ModelFileError(f"{path} holds tensors that its header has no place for: {[*tensors]}")
+        model.target_mean_ = tensors["target.mean"].numpy()
+        model.target_scale_ = tensors["target.scale"].numpy()
     return model
 
 
 def _classes(classes: dict[str, Any]) -> Any:
     kind = _class_type(np.dtype(classes["dtype"]))
-    # Strings are as wide as the longest of them, not as wide as the header claims
-    values = np.asarray(classes["values"], dtype=str if kind.kind == "U" else kind)
-    if values.ndim != 1 or len(set(values.tolist())) != len(values):
-        raise ValueError("classes are not distinct single values")
+    try:
+        # Strings are as wide as the longest of them, not as wide as the header claims
+        values = np.asarray(classes["values"], dtype=str if kind.kind == "U" else kind)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Fault(f"header.classes must be values of {kind}, got others ({error})") from error
+    if len(set(values.tolist())) != len(values):
+        raise Fault(f"header.classes must be distinct, got {shown(classes['values'])}")
     return values
 
 
-def _network(path: Path, shape: dict[str, Any], tensors: dict[str, Tensor]) -> RankRNet:
-    dtype = {"float32": torch.float32, "float64": torch.float64}[shape.pop("dtype")]
-    # On the meta device no memory is taken, whatever sizes the header claims
-    network = RankRNet(**shape, dtype=dtype, device="meta")
-    state = {
-        name: _finite(path, tensors, f"network.{name}", tuple(wanted.shape), dtype)
-        for name, wanted in network.state_dict().items()
-    }
-    network.load_state_dict(state, assign=True)
-    return network
+def _empty_network(shape: dict[str, Any]) -> RankRNet:
+    """Return the network without numbers: on the meta device no memory is taken."""
+    shape = shape | {"dtype": getattr(torch, shape["dtype"])}
+    return RankRNet(**shape, device="meta")
 
 
-def _scaler(
-    path: Path, mode: int | None, shape: tuple[int, ...], tensors: dict[str, Tensor]
-) -> ModeStandardScaler | None:
-    if mode is None:
-        return None
+def _scaler(mode: int, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> ModeStandardScaler:
     scaler = ModeStandardScaler(mode)
-    size = (shape[mode],)
-    scaler.mean_ = _finite(path, tensors, "scaler.mean", size).numpy()
-    scaler.scale_ = _positive(path, tensors, "scaler.scale", size)
+    scaler.mean_, scaler.scale_ = (tensors[f"scaler.{k}"].numpy() for k in ("mean", "scale"))
     scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
     return scaler
-
-
-def _finite(
-    path: Path,
-    tensors: dict[str, Tensor],
-    name: str,
-    shape: tuple[int, ...],
-    dtype: torch.dtype = torch.float64,
-) -> Tensor:
-    """Take the named tensor out of ``tensors`` if it is what the header promises."""
-    if name not in tensors:
-        raise ModelFileError(f"{path} lacks the tensor {name!r}; get the file again")
-    tensor = tensors.pop(name)
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
-        raise ModelFileError(
-            f"{path}: tensor {name!r} should be {shape} of {dtype} by the header, "
-            f"got {tuple(tensor.shape)} of {tensor.dtype}"
-        )
-    if not bool(torch.isfinite(tensor).all()):
-        raise ModelFileError(f"{path}: tensor {name!r} holds NaN or infinite values; fit again")
-    return tensor
-
-
-def _positive(path: Path, tensors: dict[str, Tensor], name: str, shape: tuple[int, ...]) -> Any:
-    values = _finite(path, tensors, name, shape).numpy()
-    if (values <= 0).any():
-        raise ModelFileError(f"{path}: tensor {name!r} holds scales that are not above 0")
-    return values

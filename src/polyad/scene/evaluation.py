@@ -178,7 +178,7 @@ def map_pixels(
     proba = np.empty((len(pixels), len(model.classes)), np.float32)
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
     place[tuple(pixels.T)] = np.arange(len(pixels))
-    tiles = scene_tiles(scene)
+    tiles = scene_tiles(scene, model=model)
     wanted = [part for part in tiles if whole is not None or (place[part] >= 0).any()]
     for part, found, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
         if whole is not None:
@@ -195,7 +195,7 @@ def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Sp
     labelled = drop_nodata(scene, labels).values > 0
     train_pixels = np.empty((0, 2), np.intp)
     if model.learned_from(scene):
-        train_pixels = np.asarray(model.training.get("pixels", []), np.intp).reshape(-1, 2)
+        train_pixels = model.training_pixels(labels.shape)
         labelled = labelled.copy()
         labelled[tuple(train_pixels.T)] = False
     test = np.argwhere(labelled)

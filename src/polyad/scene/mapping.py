@@ -31,6 +31,7 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, with_classes
 from polyad.scene.geotiff_map import MapWriter, class_dtype
 from polyad.scene.model import SceneModel
+from polyad.scene.model_header import working_bytes
 from polyad.scene.order import as_scene
 from polyad.scene.patches import check_window
 from polyad.scene.readers import valid_pixels
@@ -45,6 +46,7 @@ Array = npt.NDArray[Any]
 # and enough for the halo to weigh little.
 PIECE_BYTES = 3 * 2**20
 PATCH_BYTES = 64 * 2**20
+WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
 
 
 @overload
@@ -214,7 +216,7 @@ def iter_map(
     model.check(scene)
     warn_of_other_scene(model, scene)
     map_tile = tile_mapper(model, scene, probabilities)
-    tiles = scene_tiles(scene, tile) if tiles is None else tiles
+    tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
     for part in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
         yield part, *map_tile(part)
 
@@ -249,11 +251,18 @@ def tile_mapper(
     return map_tile
 
 
-def scene_tiles(scene: xr.DataArray, side: int | None = None) -> list[Tile]:
-    """Return the tiles that a scene is mapped by, in the order in which they are written."""
+def scene_tiles(
+    scene: xr.DataArray, side: int | None = None, model: SceneModel | None = None
+) -> list[Tile]:
+    """Return the tiles that a scene is mapped by, in the order in which they are written.
+
+    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels.
+    """
     scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
-    return plan_tiles(shape, tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize, side))
+    read = scene.sizes["band"] * scene.dtype.itemsize
+    made = 0 if model is None else working_bytes(len(model.classes), model.recipe)
+    return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 
 def block_classifier(
@@ -385,9 +394,13 @@ def piece_side(model: SceneModel) -> int:
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
     98
     """
-    terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
-    padded = math.isqrt(PIECE_BYTES // (4 * terms))
-    return min(max(padded - model.window + 1, 16), 256)
+    if isinstance(model.estimator, RankRClassifier):  # its parameters need not be its network's
+        layer = model.estimator.network_.hidden
+        terms = layer.out_features * layer.rank
+    else:
+        terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
+    padded = math.isqrt(PIECE_BYTES // (4 * max(terms, len(model.classes))))
+    return min(max(padded - model.window + 1, 16 if terms < 2**16 else 1), 256)
 
 
 def equal_parts(length: int, most: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import ModelFileError, SceneMismatch
+from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
+from polyad.estimators.schema import Fault
 from polyad.scene.classes import ClassInfo, class_table
+from polyad.scene.model_header import check_network, check_scene_header, packed
 from polyad.scene.order import as_labels, as_scene
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.survey import Survey
@@ -105,15 +106,22 @@ class SceneModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one ``.polyad`` file."""
+        training = dict(self.training)
+        if "pixels" in training:
+            training["pixels"] = packed(training["pixels"])
         about = {
             "window": self.window,
             "classes": [list(c) for c in self.classes],
             "bands": self.bands,
             "wavelength": None if self.wavelength is None else list(self.wavelength),
-            "training": dict(self.training),
+            "training": training,
             "fill": None if self.fill is None else list(self.fill),
             "recipe": None if self.recipe is None else self.recipe.to_dict(),
         }
+        try:
+            check_scene_header(about)
+        except Fault as fault:
+            raise InputError(f"the model cannot be kept in a file: {fault}") from fault
         save(self.estimator, path, {"scene": about})
 
     @classmethod
@@ -128,42 +136,39 @@ class SceneModel:
             The model in it was not trained on a scene.
         """
         estimator, about = load_with_about(path)
-        if not isinstance(about, dict) or "scene" not in about:
+        if "scene" not in about:
             raise SceneMismatch(
                 f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
             )
         try:
-            return cls._checked(estimator, about["scene"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            scene = check_scene_header(about["scene"])
+            check_network(scene, estimator)
+        except Fault as fault:
             raise ModelFileError(
-                f"{os.fspath(path)} does not describe its scene as polyad does ({error}); train it "
+                f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it "
                 "again"
-            ) from error
+            ) from fault
+        recipe = None if scene.get("recipe") is None else Recipe.from_dict(scene["recipe"])
+        wavelength, fill = (
+            None if scene.get(k) is None else tuple(map(float, scene[k]))
+            for k in ("wavelength", "fill")
+        )
+        classes = tuple(ClassInfo(*row) for row in scene["classes"])
+        parts = scene["window"], classes, scene["bands"], wavelength, scene["training"]
+        return cls(estimator, *parts, fill, recipe)
 
-    @classmethod
-    def _checked(cls, estimator: Any, found: Mapping[str, Any]) -> SceneModel:
-        """Build the model, or raise ValueError where parts of the description disagree."""
-        window, bands = int(found["window"]), int(found["bands"])
-        classes = tuple(ClassInfo(int(v), str(n), str(c)) for v, n, c in found["classes"])
-        if [c.value for c in classes] != list(estimator.classes_):
-            raise ValueError("its class table is not that of its network")
-        shape = tuple(estimator.sample_shape_)
-        if len(shape) == 1:
-            shape = (1, 1, *shape)
-        if shape[:2] != (window, window) or math.prod(shape[2:]) != bands:
-            raise ValueError(f"window {window} and {bands} bands, the network takes {shape}")
-        training = dict(found["training"])
-        pixels = np.asarray(training.get("pixels", []))
-        if pixels.size and (pixels.dtype.kind != "i" or pixels.shape != (len(pixels), 2)):
-            raise ValueError("its training pixels are not rows and columns")
-        counts, seconds = training.get("counts"), training.get("seconds")
-        if counts is not None and not (len(counts) == len(classes) and _whole(counts)):
-            raise ValueError("its counts of training pixels are not one for each class")
-        if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds < math.inf):
-            raise ValueError(f"training took {seconds!r} seconds")
-        wavelength, fill = (_spectrum(found.get(k), bands) for k in ("wavelength", "fill"))
-        recipe = None if found.get("recipe") is None else Recipe.from_dict(found["recipe"])
-        return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
+    def training_pixels(self, shape: tuple[int, ...]) -> Array:
+        """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
+
+        A model file can name any pixel: one outside the scene, of ``shape``, is refused.
+        """
+        pixels = np.asarray(self.training.get("pixels", []), np.intp).reshape(-1, 2)
+        if (pixels >= shape).any():
+            raise ModelFileError(
+                f"the model says it was trained on pixels up to {pixels.max(axis=0).tolist()}, the "
+                f"scene has {shape[0]} x {shape[1]}; train it again"
+            )
+        return pixels
 
 
 def trained_model(
@@ -213,15 +218,3 @@ def _span(wavelength: Any) -> str:
     centres = np.asarray([] if wavelength is None else wavelength, float)
     centres = centres[np.isfinite(centres)]
     return f" ({centres.min():.0f} to {centres.max():.0f} nm)" if len(centres) else ""
-
-
-def _whole(counts: list[Any]) -> bool:
-    return all(type(count) is int and count >= 0 for count in counts)
-
-
-def _spectrum(values: Any, bands: int) -> tuple[float, ...] | None:
-    if values is None:
-        return None
-    if len(values) != bands:
-        raise ValueError(f"wanted {bands} values, one for each band, got {len(values)}")
-    return tuple(float(v) for v in values)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from polyad.errors import InputError
 from polyad.scene.order import as_scene
 
+MAX_WINDOW = 127  # its halo is read with every tile
 Border = Literal["reflect", "drop"]
 Cube = NDArray[Any] | xr.DataArray
 
@@ -64,6 +65,8 @@ def check_window(window: int) -> int:
             f"window must be an odd positive number of pixels, got {window!r}; "
             f"the paper uses 5 and an even window has no centre pixel"
         )
+    if window > MAX_WINDOW:
+        raise InputError(f"window must be at most {MAX_WINDOW} pixels, got {window}; 5 is usual")
     return int(window)
 
 

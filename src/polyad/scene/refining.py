@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import PolyadWarning
+from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.model import SceneModel
 from polyad.scene.order import as_scene
-from polyad.scene.readers import valid_pixels
+from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.steps.graph import Links
 from polyad.scene.steps.guided import guided_filter
 from polyad.scene.steps.propagation import Propagation, combine
@@ -71,6 +71,7 @@ def refiner(
 
     def from_whole(tile: Tile) -> Array:
         if not kept:
+            _check_room(scene, len(model.classes))
             everything = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
             proba = _filtered(scene, local, everything, network)
             for step in steps:
@@ -80,6 +81,17 @@ def refiner(
         return kept[0][tile]
 
     return from_whole
+
+
+def _check_room(scene: xr.DataArray, classes: int) -> None:
+    """Raise `SceneError` where the labels of all classes do not fit in memory at every pixel."""
+    height, width = scene.sizes["y"], scene.sizes["x"]
+    needed, budget = height * width * classes * 24, memory_budget()  # six copies
+    if needed > budget:
+        raise SceneError(
+            f"spreading {classes:,} classes over {height} x {width} pixels takes about {needed:,} "
+            f"bytes where {budget:,} may be used; train with --goal other-scenes"
+        )
 
 
 def _propagates(steps: Iterable[Mapping[str, Any]]) -> bool:
@@ -152,9 +164,9 @@ def propagate(
         Of the scene; see `Propagation.link`.
     """
     settings = Propagation(**step["settings"])
-    pixels = np.asarray(model.training["pixels"], np.intp)
-    targets = np.asarray(step["targets"], np.intp)
     height, width, count = proba.shape
+    pixels = model.training_pixels((height, width))
+    targets = np.asarray(step["targets"], np.intp)
     walked = settings.spread(links, pixels, targets, (height, width), count)
     flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
     both = combine(flat, walked, (float(step["weights"][0]), float(step["weights"][1])))

@@ -15,10 +15,12 @@ from tqdm import tqdm
 
 from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.schema import Fault
 from polyad.scene.classes import class_table
 from polyad.scene.evaluation import evaluate, evaluate_timed, held_out, score_map
 from polyad.scene.labels import check_labels, drop_nodata
 from polyad.scene.model import SceneModel, trained_model
+from polyad.scene.model_header import check_classes
 from polyad.scene.order import as_labels, as_scene
 from polyad.scene.patches import Border, check_window, extract_patches, interior
 from polyad.scene.presets import paper_recipe, preset_parameters, train_best
@@ -138,6 +140,10 @@ def train_on(
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal)
+    try:
+        check_classes(class_table(labels))
+    except Fault as fault:
+        raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
     if preset != "fast" and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
     if preset == "best":

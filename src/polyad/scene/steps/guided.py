@@ -73,7 +73,13 @@ def guided_filter(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.0
     covariance += ridge * np.eye(g)
     shared = mean_cross.reshape(*maps.shape[:2], g, k)
     shared = shared - mean_guide[..., :, None] * mean_maps[..., None, :]
-    slope = np.linalg.solve(covariance, shared)  # (h, w, g, k)
+    try:
+        slope = np.linalg.solve(covariance, shared)  # (h, w, g, k)
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            f"the guide's {g} components must differ by more than rounding, got a singular "
+            "covariance; raise ridge or scale the guide to unit variance"
+        ) from error
     offset = mean_maps - np.einsum("hwg,hwgk->hwk", mean_guide, slope)
     both = np.concatenate([slope.reshape(*maps.shape[:2], g * k), offset], axis=-1)
     both = box_sum(both, radius) / count
