@@ -13,6 +13,7 @@ from typing import Any
 
 from polyad.core.network import ACTIVATIONS
 from polyad.core.plan import MAX_ORDER
+from polyad.estimators.model_file import MODEL_BYTES
 from polyad.estimators.schema import (
     ANYTHING,
     FLAG,
@@ -39,7 +40,6 @@ MOST = 2**31 - 1
 UNITS = 2**20  # hidden units, or terms of one
 OUTPUTS = 2**16
 EPOCHS = 10**6
-WEIGHTS = 2**28  # numbers of a network: one GiB in single precision
 SPECTRUM = 2**20  # entries of one mode: bands
 # What reading a header may cost: an empty list takes twenty times as much memory as its two signs
 LISTS, COMMAS = 2**20, 2**22
@@ -152,9 +152,9 @@ def check_header(header: Any) -> None:
     check(one_of(*KINDS), header.get("kind"), "header.kind")
     check(_SCHEMAS[header["kind"]], header, "header")
     network, order = header["network"], len(header["network"]["in_shape"])
-    if order < 1 or n_numbers(network) > WEIGHTS or math.prod(network["in_shape"]) > MOST:
+    if order < 1 or n_bytes(network) > MODEL_BYTES or math.prod(network["in_shape"]) > MOST:
         raise Fault(
-            f"header.network must be of order 1 or more and of at most {WEIGHTS:,} weights, got "
+            f"header.network must be of order 1 or more and of at most {MODEL_BYTES:,} bytes, got "
             f"{shown(network)}"
         )
     mode, names = header["scaler_mode"], header["feature_names"]
@@ -176,10 +176,13 @@ def check_header(header: Any) -> None:
         )
 
 
-def n_numbers(network: dict[str, Any]) -> int:
-    """Return how many numbers the network of a header has, biases included."""
+def n_bytes(network: dict[str, Any]) -> int:
+    """Return how many bytes the weights of a header's network take."""
     terms = network["hidden"] * network["rank"]
-    return terms * sum(network["in_shape"]) + (network["hidden"] + 1) * (network["n_outputs"] + 1)
+    outputs = (network["hidden"] + 1) * (network["n_outputs"] + 1)
+    return (terms * sum(network["in_shape"]) + outputs) * (
+        4 if network["dtype"] == "float32" else 8
+    )
 
 
 def _are_weights(value: dict[str, Any]) -> bool:

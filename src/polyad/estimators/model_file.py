@@ -7,7 +7,8 @@ from pathlib import Path
 
 from polyad.errors import ModelFileError
 
-HEADER_BYTES = 32 * 2**20  # enough for three million training pixels
+HEADER_BYTES = 2**25  # enough for three million training pixels
+MODEL_BYTES = 2**28  # of the network: 67 million weights in single precision
 
 
 def check_model_file(path: str | os.PathLike[str]) -> None:
@@ -20,6 +21,7 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
     try:
         with path.open("rb") as file:
             start = file.read(9)
+            length = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     if not start:
@@ -31,8 +33,9 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
             "save the model with polyad.save"
         )
     size = int.from_bytes(start[:8], "little")
-    if size > HEADER_BYTES:
+    if size > HEADER_BYTES or length > size + 2 * MODEL_BYTES:
         raise ModelFileError(
             f"{path} is damaged or no model file: its header should be of at most "
-            f"{HEADER_BYTES:,} bytes, got {size:,}; get the file again"
+            f"{HEADER_BYTES:,} bytes and its weights of {MODEL_BYTES:,}, got {size:,} and "
+            f"{length - size:,}; get the file again"
         )

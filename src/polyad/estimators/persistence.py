@@ -118,7 +118,7 @@ def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
     try:
         return _rebuild(header, tensors), header["about"]
     except Fault as fault:
-        raise ModelFileError(f"{path} describes no valid model: {fault}") from fault
+        raise ModelFileError(f"{path} describes no valid model: {fault}; {fault.remedy}") from fault
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.numpy().tobytes())
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
     return digest.hexdigest()
 
 
@@ -232,8 +232,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             _check_names(wanted, set(content.keys()))
             tensors = {name: _tensor(content, name, *wanted[name]) for name in wanted}
     except Fault as fault:
-        raise ModelFileError(f"{path} describes no valid model: {fault}") from fault
-    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"{path} describes no valid model: {fault}; {fault.remedy}") from fault
+    except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise ModelFileError(
             f"{path} is truncated, damaged or no model file ({error}); get the file again"
         ) from error
@@ -277,7 +277,7 @@ def _tensor(content: Any, name: str, shape: tuple[int, ...], kind: str) -> Tenso
         )
     tensor = content.get_tensor(name).clone()
     if not bool(torch.isfinite(tensor).all()):
-        raise Fault(f"tensor {name!r} holds NaN or infinite values; fit again")
+        raise Fault(f"tensor {name!r} holds NaN or infinite values", "fit it again")
     if name.endswith(".scale") and bool((tensor <= 0).any()):
         raise Fault(f"tensor {name!r} holds scales that are not above 0")
     return tensor

@@ -16,7 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Fault(ValueError):
-    """A value is not what the schema wants; one sentence without a full stop."""
+    """A value is not what the schema wants: what, wanted and got, and apart from it the remedy."""
+
+    def __init__(self, what: str, remedy: str = "get the file again") -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 class Plain(NamedTuple):
@@ -81,7 +85,8 @@ def _check_record(schema: Record, value: Any, key: str) -> None:
 
 def shown(value: Any) -> str:
     """Return a value as a message shows it: short, and in visible characters."""
-    return reprlib.repr(value)
+    found = reprlib.repr(value)
+    return found if len(found) <= 100 else f"{found[:97]}..."
 
 
 # -- single values ----------------------------------------------------------------------------
