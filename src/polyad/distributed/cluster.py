@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from polyad.errors import ClusterError
@@ -20,8 +21,10 @@ START_SECONDS = 180
 def open_cluster(where: str | os.PathLike[str] | None) -> Iterator[Any]:
     """Connect to a cluster, or start one of this machine's cores.
 
-    Nothing but the place that ``where`` names is contacted; a local cluster listens on 127.0.0.1
-    alone. Settings for TLS are Dask's own (``distributed.comm.tls``).
+    Nothing but the place that ``where`` names is contacted. A local cluster listens on 127.0.0.1
+    alone, and to nobody but itself: it is started with TLS and with certificates that live in its
+    processes, since whoever reaches a scheduler can have it run code. Of a cluster of your own,
+    settings for TLS are Dask's (``distributed.comm.tls``).
 
     Parameters
     ----------
@@ -55,10 +58,11 @@ def open_cluster(where: str | os.PathLike[str] | None) -> Iterator[Any]:
         )
     try:
         client = distributed.Client(**options)
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, TypeError) as error:  # TypeError: no certificates
         raise ClusterError(
             f"--cluster {text}: no scheduler answers there within {CONNECT_SECONDS} s "
-            f"({error}); check the address, its port and that the scheduler runs"
+            f"({error}); check the address, its port, that the scheduler runs and, for tls://, the "
+            "certificates in Dask's settings"
         ) from error
     try:
         yield client
@@ -95,14 +99,22 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
         "distributed.deploy.lost-worker-timeout": f"{START_SECONDS}s",
         "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
         "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+        # Dask's pages of logs and tasks would be served to anybody here, without TLS
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
     }
+    security = _certificates(distributed)
     with (
         dask.config.set(settings),
+        # By default a folder of /tmp that any user could have made; what lies there is unpickled
+        TemporaryDirectory(prefix="polyad-", ignore_cleanup_errors=True) as private,
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
+            security=security,
+            local_directory=private,
             dashboard_address="127.0.0.1:0",  # Dask would else listen for all
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,  # a lost worker is replaced: no news to the user
@@ -111,3 +123,15 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
         distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,
     ):
         yield client
+
+
+def _certificates(distributed: Any) -> Any:
+    """Return a key and a certificate for this cluster alone; both sides must show it."""
+    try:
+        return distributed.Security.temporary()
+    except ImportError as error:
+        raise ClusterError(
+            "--cluster local needs the package cryptography, without which any user of this "
+            "machine could run code in it, and which is not installed; run pip install "
+            "'polyad[dask]'"
+        ) from error
