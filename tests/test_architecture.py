@@ -17,11 +17,12 @@ ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
-LOW = {"errors", "lazy", "atomic", "threads", "core", "fitting", "estimators"}
+LOW = {"errors", "lazy", "leftovers", "atomic", "threads", "core", "fitting", "estimators"}
 LAYERS = {
     "errors": set(),
     "lazy": set(),
-    "atomic": {"errors"},
+    "leftovers": set(),
+    "atomic": {"errors", "leftovers"},
     "threads": {"errors"},
     "core": {"errors", "lazy"},
     "fitting": {"errors", "core"},

@@ -208,3 +208,110 @@ def test_what_described_the_old_file_is_gone_before_the_new_one_is_there(
     with replacing_all([tmp_path / "map.tif"], stale=[overviews]) as (part,):
         part.write_text("new")
     assert seen == [False]
+
+
+def test_left_overs_of_a_killed_writer_are_swept_by_the_next_one(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    code = (
+        "import os, sys\n"
+        "from polyad.atomic import replacing_all\n"
+        "with replacing_all([sys.argv[1], sys.argv[1] + '.aux.xml']) as parts:\n"
+        "    os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(target)], check=False)
+    assert len(names(tmp_path)) == 3  # two parts and the lock
+    with replacing(target) as part:
+        part.write_bytes(b"new")
+    assert names(tmp_path) == ["map.tif"]
+
+
+def test_what_a_living_writer_has_in_hand_is_never_swept(tmp_path: Path) -> None:
+    target = tmp_path / "map.tif"
+    with replacing(target) as slow:
+        slow.write_bytes(b"slow")
+        with replacing(target) as quick:
+            quick.write_bytes(b"quick")
+        assert target.read_bytes() == b"quick"
+    assert target.read_bytes() == b"slow"
+    assert names(tmp_path) == ["map.tif"]
+
+
+def test_left_overs_of_another_machine_are_kept_for_a_day(tmp_path: Path) -> None:
+    (tmp_path / ".map.tif.part-1-aaaaaa").touch()
+    (tmp_path / ".map.tif.part-1-aaaaaa.lock").write_text("another machine")
+    with replacing(tmp_path / "map.tif"):
+        pass
+    assert ".map.tif.part-1-aaaaaa" in names(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_replaced_file_hands_on_its_permissions(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "model.polyad"
+    target.write_bytes(b"old")
+    target.chmod(mode)
+    with replacing(target) as part:
+        assert stat.S_IMODE(part.stat().st_mode) == mode | 0o600
+        part.write_bytes(b"new")
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+def test_new_file_follows_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "model.polyad") as part:
+            part.write_bytes(b"new")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "model.polyad").stat().st_mode) == 0o640
+
+
+def test_companion_that_would_not_change_is_never_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, companion = tmp_path / "map.tif", tmp_path / "map.tif.aux.xml"
+    main.write_text("old")
+    companion.write_text("names")
+    seen: list[bool] = []
+    rename = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append(companion.exists())
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    with replacing_all([main, companion], stale=[companion]) as parts:
+        parts[0].write_text("new")
+        parts[1].write_text("names")
+    assert (seen, main.read_text(), companion.read_text()) == ([True], "new", "names")
+
+
+def test_failure_between_two_renames_brings_everything_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {"map.tif": "old", "map.tif.aux.xml": "old names", "map.tif.ovr": "old overviews"}
+    for name, text in old.items():
+        (tmp_path / name).write_text(text)
+    rename = Path.replace
+
+    def breaks(self: Path, target: Path) -> Path:
+        if str(target).endswith("xml") and self.read_text() == "new":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", breaks)
+    stale = [tmp_path / "map.tif.ovr"]
+    paths = [tmp_path / "map.tif", tmp_path / "map.tif.aux.xml"]
+
+    def write() -> None:
+        with replacing_all(paths, stale=stale) as parts:
+            for part in parts:
+                part.write_text("new")
+
+    with pytest.raises(OSError, match="Input/output"):
+        write()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == old
+
+
+def test_name_with_a_nul_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="NUL"):
+        write_nothing(tmp_path / "a\0.nc")

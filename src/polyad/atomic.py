@@ -1,26 +1,32 @@
 """Outputs that are either whole or not there: written beside their place, then renamed into it.
 
 A process killed while writing leaves the old file untouched and, next to it, a hidden left-over
-called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away.
+called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away, see
+`polyad.leftovers`. Files that belong together are renamed one right after the other, in an order
+in which no moment shows a file with what belongs to another; see `Outputs`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import filecmp
 import os
 import secrets
 import shutil
-import time
+import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from polyad import leftovers
 from polyad.errors import OutputError
 
-# A writer touches its file far more often than this, even from another machine on a shared disk.
-_ABANDONED_AFTER = 24 * 3600.0  # seconds
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+Undo = list[tuple[Path, Path | None]]  # a name, and where its old content is
+
+_SMALL = 2**20  # bytes of a companion that is compared with the one that is there
 
 
 @contextmanager
@@ -61,17 +67,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def replacing_all(
     paths: Sequence[str | os.PathLike[str]], *, stale: Sequence[str | os.PathLike[str]] = ()
 ) -> Iterator[list[Path]]:
-    """Yield temporary paths for files that belong together; on success rename them all.
-
-    The first of ``paths`` is the one that stands alone (or is useless without the others); the
-    rest are its companions. Companions of the old file are withdrawn first and the new ones put
-    in place last, so that a reader can meet a file without its companions for an instant, but
-    never a file with the companions of another.
+    """Yield temporary paths for a file and its companions; on success rename them all.
 
     Parameters
     ----------
     paths : sequence of path-like
-        The files to be made or replaced, main file first.
+        The files to be made or replaced, main file first; the rest are its companions.
     stale : sequence of path-like
         Files that described the old content (overviews, statistics) and are removed with it.
 
@@ -80,35 +81,151 @@ def replacing_all(
     list of pathlib.Path
         One empty file for each of ``paths``, in the same folder.
     """
-    # A symbolic link stays a link: what it points to is replaced.
-    targets = [Path(os.path.realpath(path)) for path in paths]
-    for target in targets:
-        _check_target(target)
-    parts: list[Path] = []
+    with replacing_together() as outputs:
+        outputs.withdraw(*stale)
+        yield [outputs.part(path, companion=k > 0) for k, path in enumerate(paths)]
+
+
+@contextmanager
+def replacing_together() -> Iterator[Outputs]:
+    """Yield an empty `Outputs`; what was added to it appears when the block ends without error."""
+    outputs = Outputs()
     try:
-        for target in targets:
-            parts.append(_create_part(target))
-        yield parts
-        for part, target in zip(parts, targets, strict=True):
-            _sync(part, target)
-        for old in [*(Path(path) for path in stale), *targets[1:]]:
-            old.unlink(missing_ok=True)
-        for part, target in zip(parts, targets, strict=True):
-            part.replace(target)
-        _sync_folder(targets[0].parent)
+        yield outputs
+        outputs._commit()
     except OSError as error:
         # Only what surely concerns the output is reworded; the block may have read files too.
-        if error.errno in _FULL:
-            raise disk_full(targets[0]) from error
+        if error.errno in _FULL and outputs._steps:
+            raise disk_full(outputs._steps[0][1]) from error
         raise
     finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+        outputs._close()
+
+
+class Outputs:
+    """Files that appear together, each at a temporary path until then.
+
+    They are renamed in the order in which they were added. Companions of what was there before,
+    and what is withdrawn, go first: so a reader, or whoever comes after a kill, can meet a file
+    without its companions, but never a file with the companions of another. A companion that would
+    not change stays where it is.
+
+    If a step fails, those before it are undone: what was there before is there again. A file that
+    is replaced hands on its permissions, and no more than those are given while it is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with replacing_together() as outputs:
+    ...     _ = outputs.part(folder / "map.tif").write_text("ids")
+    ...     _ = outputs.part(folder / "shares.tif", companion=True).write_text("probabilities")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['map.tif', 'shares.tif']
+    """
+
+    def __init__(self) -> None:
+        self._token = f"{os.getpid()}-{secrets.token_hex(3)}"
+        self._steps: list[tuple[Path, Path]] = []  # (part, target), in the order of the renames
+        self._companions: set[Path] = set()
+        self._withdrawn: list[Path] = []
+        self._hidden: list[Path] = []  # all names that must be gone in the end
+        self._locks: dict[Path, tuple[Path, int] | None] = {}  # one in each folder
+
+    def part(
+        self, path: str | os.PathLike[str], *, companion: bool = False, folder: bool = False
+    ) -> Path:
+        """Return an empty file beside ``path``, which will be renamed to it.
+
+        Parameters
+        ----------
+        path : path-like
+            The file to be made or replaced. It may be given again: then it passes through every
+            one of its contents, in this order and among the renames of the others.
+        companion : bool, default=False
+            Whether it says something about the files before it.
+        folder : bool, default=False
+            Whether a folder is written; it is not made.
+        """
+        # A symbolic link stays a link: what it points to is replaced.
+        target = Path(os.path.realpath(_checked(path)))
+        _check_target(target, folder)
+        if target not in self._companions and companion:
+            self._companions.add(target)
+            self._withdrawn.append(target)
+        part = self._hide(target)
+        if not folder:
+            _create(part, target)
+        self._steps.append((part, target))
+        return part
+
+    def withdraw(self, *paths: str | os.PathLike[str]) -> None:
+        """Remove files that describe what is being replaced."""
+        self._withdrawn += [Path(path) for path in paths]
+
+    def _hide(self, target: Path) -> Path:
+        """Return a hidden name beside ``target`` that this writer alone has."""
+        if target.parent not in self._locks:
+            self._locks[target.parent] = leftovers.lock(target, self._token)
+        leftovers.sweep(target)
+        number = len(self._hidden)
+        hidden = target.with_name(
+            f".{target.name}.part-{self._token}{f'.{number}' if number else ''}"
+        )
+        self._hidden.append(hidden)
+        return hidden
+
+    def _commit(self) -> None:
+        for part, target in self._steps:
+            _sync(part, target)
+        same = {t for part, t in self._steps if t in self._companions and _is_same(part, t)}
+        undo: Undo = []
+        try:
+            for old in dict.fromkeys(self._withdrawn):
+                if os.path.lexists(old) and old not in same:
+                    aside = self._hide(old)
+                    undo.append((old, aside))
+                    old.rename(aside)
+            _sync_folders({old.parent for old, _ in undo})
+            for part, target in self._steps:
+                if target not in same:
+                    self._replace(part, target, undo)
+            _sync_folders({target.parent for _, target in self._steps})
+        except BaseException:
+            for name, kept in reversed(undo):
+                _restore(name, kept)
+            raise
+
+    def _replace(self, part: Path, target: Path, undo: Undo) -> None:
+        known = any(name == target for name, _ in undo)
+        if not target.exists():
+            undo += [] if known else [(target, None)]
+            part.replace(target)
+        elif part.is_dir():
+            if _exchange(part, target):
+                undo.append((target, part))
+                return
+            kept = self._hide(target)
+            undo.append((target, kept))
+            target.rename(kept)
+            part.rename(target)
+        else:
+            if not known:
+                kept = self._hide(target)
+                _copy(target, kept)
+                undo.append((target, kept))
+            part.replace(target)
+
+    def _close(self) -> None:
+        for path in self._hidden:
+            leftovers.remove(path)
+        for lock in filter(None, self._locks.values()):
+            leftovers.unlock(*lock)
 
 
 def check_room(path: Path, nbytes: int) -> None:
     """Refuse to begin a file of ``nbytes`` bytes that the disk has no room for."""
-    _check_target(path)
+    _check_target(_checked(path))
     if shutil.disk_usage(path.parent).free < nbytes:
         raise disk_full(path)
 
@@ -123,7 +240,16 @@ def disk_full(path: Path, got: str = "a full disk or quota") -> OutputError:
     )
 
 
-def _check_target(target: Path) -> None:
+def _checked(path: str | os.PathLike[str]) -> Path:
+    if "\0" in os.fspath(path):
+        raise OutputError(
+            f"cannot write {os.fspath(path)!r}: wanted a file name, got one with a NUL in it; "
+            "choose another name"
+        )
+    return Path(path)
+
+
+def _check_target(target: Path, as_folder: bool = False) -> None:
     folder = target.parent
     if not folder.is_dir():
         got = "a file of that name" if folder.exists() else "no such folder"
@@ -131,6 +257,13 @@ def _check_target(target: Path) -> None:
             f"cannot write {target}: wanted the folder {folder}, got {got}; "
             "create it or choose another output"
         )
+    if as_folder:
+        if target.exists() and not target.is_dir():
+            raise OutputError(
+                f"cannot write {target}: wanted a new folder in {folder}, got a file of that "
+                "name; choose another output"
+            )
+        return
     if target.is_dir():
         raise OutputError(
             f"cannot write {target}: wanted a file name, got an existing folder; "
@@ -143,11 +276,13 @@ def _check_target(target: Path) -> None:
         )
 
 
-def _create_part(target: Path) -> Path:
-    _sweep(target)
-    part = target.with_name(f".{target.name}.part-{os.getpid()}-{secrets.token_hex(3)}")
+def _create(part: Path, target: Path) -> None:
+    """Make an empty file that nobody may read who may not read ``target``."""
     try:
         part.touch(exist_ok=False)
+        mode = _mode(target)
+        if mode is not None:
+            part.chmod(mode | stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         if error.errno in _FULL:
             raise disk_full(target) from error
@@ -155,36 +290,80 @@ def _create_part(target: Path) -> Path:
             f"cannot write {target}: wanted a folder that may be written to, got "
             f"'{error.strerror}'; change its permissions or choose another folder"
         ) from error
-    return part
 
 
-def _sweep(target: Path) -> None:
-    """Remove what killed writers of ``target`` left behind long ago."""
-    prefix = f".{target.name}.part-"
-    for left_over in target.parent.iterdir():
-        if left_over.name.startswith(prefix):
-            with suppress(OSError):  # another writer may sweep at the same time
-                if time.time() - left_over.stat().st_mtime > _ABANDONED_AFTER:
-                    left_over.unlink()
+def _mode(target: Path) -> int | None:
+    return stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else None
 
 
 def _sync(part: Path, target: Path) -> None:
     """Put the bytes on the disk before the name points to them; a full disk may show only here."""
     if not part.exists():
         raise OutputError(f"cannot write {target}: nothing was written; this is a fault of polyad")
-    descriptor = os.open(part, os.O_RDWR)
+    if part.is_dir():
+        for path in [p for p in part.rglob("*") if p.is_file()]:
+            _sync_file(path)
+        return
+    _sync_file(part)
+    mode = _mode(target)
+    if mode is not None and mode != _mode(part):
+        part.chmod(mode)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folders(folders: set[Path]) -> None:
     if os.name == "nt":  # pragma: no cover - Windows cannot open a folder
         return
-    with suppress(OSError):  # some network file systems refuse; the rename itself is done
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    for folder in folders:
+        with suppress(OSError):  # some network file systems refuse; the rename itself is done
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _is_same(part: Path, target: Path) -> bool:
+    return (
+        target.is_file()
+        and part.stat().st_size <= _SMALL
+        and filecmp.cmp(part, target, shallow=False)
+    )
+
+
+def _copy(target: Path, kept: Path) -> None:
+    """Give the content of ``target`` a second name, or where that cannot be a second copy."""
+    try:
+        os.link(target, kept)
+    except OSError:
+        shutil.copy2(target, kept)
+
+
+def _restore(name: Path, kept: Path | None) -> None:
+    """Give ``name`` its old content again, or nothing if it had none."""
+    if kept is None:
+        leftovers.remove(name)
+    elif os.path.lexists(kept):
+        if kept.is_dir():
+            leftovers.remove(name)
+        with suppress(OSError):
+            kept.replace(name)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step; return whether the system can do that."""
+    if sys.platform != "linux":  # pragma: no cover
+        return False
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # pragma: no cover - a C library before 2018
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.atomic import Outputs, replacing_together
 from polyad.distributed.ledger import TileStore
 from polyad.distributed.plans import ScenePlan
 from polyad.errors import OutputError
@@ -19,7 +16,7 @@ from polyad.scene.classes import UNLABELLED, with_classes
 from polyad.scene.geotiff_map import MapWriter, encode_probabilities, open_probabilities
 from polyad.scene.model import SceneModel
 from polyad.scene.paths import check_apart
-from polyad.scene.writers import check_output, georeference, write_map
+from polyad.scene.writers import add_map, check_output, georeference
 
 Array = npt.NDArray[Any]
 
@@ -69,26 +66,28 @@ def write_output(
                 shares = None if proba is None else proba.get(number)
                 writer.write((part.rows, part.cols), ids.get(number), shares)
         return
-    if ending == ".zarr":
-        _write_zarr(model, plan, ids)
-    else:
-        whole = np.zeros(shape, ids.dtype)
-        for number, part in enumerate(plan.tiles):
-            whole[part] = ids.get(number)
-        write_map(plan.out, class_map(model, plan.scene, whole))
-    if proba is None or plan.probabilities is None:
-        return
-    with open_probabilities(
-        plan.probabilities,
-        shape,
-        [c.name for c in model.classes],
-        dtype=probability_dtype,
-        crs=crs,
-        transform=transform,
-    ) as out:
-        for number, part in enumerate(plan.tiles):
-            bands = encode_probabilities(proba.get(number), probability_dtype)
-            out.write((part.rows, part.cols), np.moveaxis(bands, -1, 0))
+    with replacing_together() as outputs:
+        if ending == ".zarr":
+            _add_zarr(outputs, model, plan, ids)
+        else:
+            whole = np.zeros(shape, ids.dtype)
+            for number, part in enumerate(plan.tiles):
+                whole[part] = ids.get(number)
+            add_map(outputs, plan.out, class_map(model, plan.scene, whole))
+        if proba is None or plan.probabilities is None:
+            return
+        with open_probabilities(
+            outputs,
+            plan.probabilities,
+            shape,
+            [c.name for c in model.classes],
+            dtype=probability_dtype,
+            crs=crs,
+            transform=transform,
+        ) as out:
+            for number, part in enumerate(plan.tiles):
+                bands = encode_probabilities(proba.get(number), probability_dtype)
+                out.write((part.rows, part.cols), np.moveaxis(bands, -1, 0))
 
 
 def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
@@ -99,7 +98,7 @@ def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
     return with_classes(found, model.classes)
 
 
-def _write_zarr(model: SceneModel, plan: ScenePlan, ids: TileStore) -> None:
+def _add_zarr(outputs: Outputs, model: SceneModel, plan: ScenePlan, ids: TileStore) -> None:
     """Write a Zarr store whose chunks are the tiles; it appears when whole."""
     try:
         import dask.array
@@ -113,21 +112,8 @@ def _write_zarr(model: SceneModel, plan: ScenePlan, ids: TileStore) -> None:
     blank = dask.array.zeros(shape, dtype=ids.dtype, chunks=plan.tiles[0].shape)
     empty = class_map(model, plan.scene, blank).rename("class_map")
     empty.attrs["nodata"] = UNLABELLED
-    part = plan.out.with_name(f".{plan.out.name}.part-{os.getpid()}-{secrets.token_hex(3)}")
-    try:
-        empty.to_dataset().to_zarr(part, compute=False, consolidated=False)
-        array: Any = zarr.open_group(str(part), mode="r+")["class_map"]
-        for number, tile in enumerate(plan.tiles):
-            array[tile] = ids.get(number)
-        _replace_folder(part, plan.out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _replace_folder(part: Path, target: Path) -> None:
-    """Put a folder in the place of another; there is no instant with half of one."""
-    old = part.with_name(part.name + "-old")
-    if target.exists():
-        target.rename(old)
-    part.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    part = outputs.part(plan.out, folder=True)
+    empty.to_dataset().to_zarr(part, compute=False, consolidated=False)
+    array: Any = zarr.open_group(str(part), mode="r+")["class_map"]
+    for number, tile in enumerate(plan.tiles):
+        array[tile] = ids.get(number)

@@ -2,13 +2,30 @@
 
 The header is ours, because GDAL's own ENVI writer knows no palette and no class names. Where the
 map lies is said in GDAL's words, since it knows every projection and rotation that ENVI knows.
+
+Two files cannot be replaced in one step, and neither is of use without the other. So where a map
+with another header is replaced, the data go through forms that two headers can read, because a
+header says where its data begin (``header offset``):
+
+====  ======================  ==================  ==========================================
+step  data                    header              a reader, or who comes after a kill, meets
+====  ======================  ==================  ==========================================
+0     old                     old                 the old map
+1     old, then new           old                 the old map
+2     old, then new           new, with offset    the new map
+3     new, then new again     new, with offset    the new map
+4     new, then new again     new                 the new map
+5     new                     new                 the new map
+====  ======================  ==================  ==========================================
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +34,18 @@ import numpy.typing as npt
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.atomic import replacing_all
+from polyad.atomic import Outputs
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.geotiff_map import checked_ids, class_dtype, open_quietly, placed, stale_files
 from polyad.scene.pam import category_names, rgb
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
+_LARGEST_OFFSET = 2**31 - 1  # GDAL reads it into an int
 _GEOREFERENCE = ("map info", "projection info", "coordinate system string")
 
 
 def write_envi_map(
+    outputs: Outputs,
     path: str | os.PathLike[str],
     shape: tuple[int, int],
     classes: Sequence[ClassInfo],
@@ -38,6 +57,8 @@ def write_envi_map(
 
     Parameters
     ----------
+    outputs : Outputs
+        What the map appears together with.
     path : path-like
         Either file of the pair: ``map.hdr`` or ``map.img``.
     shape : (int, int)
@@ -53,14 +74,42 @@ def write_envi_map(
     """
     data, header = Path(path).with_suffix(".img"), Path(path).with_suffix(".hdr")
     dtype = class_dtype(classes)
-    text = _header(shape, dtype, classes, _georeference_lines(crs, transform))
-    # The header goes last: data without a header is no map, data under another header is a lie.
-    with replacing_all([data, header], stale=stale_files(data)) as (data_part, header_part):
-        with data_part.open("wb") as out:
-            for ids in strips:
-                # not numpy's tofile: it tells of a full disk without saying that it is full
-                out.write(checked_ids(ids, classes).astype(dtype.newbyteorder("<")).tobytes())
-        header_part.write_text(text, encoding="utf-8")
+    header_from = partial(_header, shape, dtype, classes, _georeference_lines(crs, transform))
+    offset = _shared_offset(data, header, header_from(0), shape[0] * shape[1] * dtype.itemsize)
+    outputs.withdraw(*stale_files(data))
+    if offset is None:
+        data_part, header_part = outputs.part(data), outputs.part(header, companion=True)
+    else:
+        steps = (data, header, data, header, data)
+        both, shifted, twice, header_part, data_part = map(outputs.part, steps)
+    with data_part.open("wb") as out:
+        for ids in strips:
+            # not numpy's tofile: it tells of a full disk without saying that it is full
+            out.write(checked_ids(ids, classes).astype(dtype.newbyteorder("<")).tobytes())
+    header_part.write_text(header_from(0), encoding="utf-8")
+    if offset is not None:
+        _join(data, data_part, offset, both)
+        shifted.write_text(header_from(offset), encoding="utf-8")
+        _join(data_part, data_part, offset, twice)
+
+
+def _shared_offset(data: Path, header: Path, text: str, size: int) -> int | None:
+    """Return where the new data begin in a file with the old; None if one rename is enough."""
+    if not (data.is_file() and header.is_file()):
+        return None  # there is no map to be kept
+    if header.read_bytes() == text.encode():
+        return None  # the header that is there reads the new data as the new map
+    offset = max(data.stat().st_size, size)
+    return offset if offset <= _LARGEST_OFFSET else None
+
+
+def _join(first: Path, second: Path, offset: int, target: Path) -> None:
+    """Write ``first``, and ``second`` from ``offset`` on."""
+    with target.open("r+b") as out:
+        for source, start in ((first, 0), (second, offset)):
+            out.seek(start)
+            with source.open("rb") as content:
+                shutil.copyfileobj(content, out, 2**20)
 
 
 def _header(
@@ -68,6 +117,7 @@ def _header(
     dtype: np.dtype[Any],
     classes: Sequence[ClassInfo],
     georeference: Sequence[str],
+    offset: int,
 ) -> str:
     names = category_names(classes)
     colors = {c.value: rgb(c.color) for c in classes}
@@ -78,7 +128,7 @@ def _header(
         f"samples = {shape[1]}",
         f"lines = {shape[0]}",
         "bands = 1",
-        "header offset = 0",
+        f"header offset = {offset}",
         "file type = ENVI Classification",
         f"data type = {_DATA_TYPES[dtype.name]}",
         "interleave = bsq",

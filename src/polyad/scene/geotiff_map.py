@@ -23,7 +23,7 @@ from rasterio.crs import CRS
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window
 
-from polyad.atomic import disk_full, replacing_all
+from polyad.atomic import Outputs, disk_full, replacing_together
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
@@ -168,6 +168,8 @@ class MapWriter:
         Where to write the probabilities; None for no probabilities.
     probability_dtype : {"float32", "uint8"}
         See `write_probabilities`.
+    outputs : Outputs, optional
+        What the files are to appear together with; by default map and probabilities alone.
 
     Examples
     --------
@@ -189,6 +191,7 @@ class MapWriter:
         transform: Affine | None = None,
         probabilities: str | os.PathLike[str] | None = None,
         probability_dtype: str = "float32",
+        outputs: Outputs | None = None,
     ) -> None:
         self.path = Path(path)
         self.shape = shape
@@ -197,15 +200,18 @@ class MapWriter:
         self.transform = transform
         self.probabilities = None if probabilities is None else Path(probabilities)
         self.probability_dtype = probability_dtype
+        self._outputs = outputs
         if self.probabilities == self.path:
             raise InputError(f"map and probabilities need two files, got {path} for both")
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._map = stack.enter_context(self._open_map())
+            outputs = self._outputs or stack.enter_context(replacing_together())
+            self._map = stack.enter_context(self._open_map(outputs))
             self._probabilities = None
             if self.probabilities is not None:
                 raster = open_probabilities(
+                    outputs,
                     self.probabilities,
                     self.shape,
                     [c.name for c in self.classes],
@@ -250,25 +256,27 @@ class MapWriter:
             self._probabilities.write(window, np.moveaxis(bands, -1, 0))  # (class, rows, columns)
 
     @contextmanager
-    def _open_map(self) -> Iterator[_Raster]:
+    def _open_map(self, outputs: Outputs) -> Iterator[_Raster]:
         profile = {"count": 1, "dtype": class_dtype(self.classes).name, "nodata": UNLABELLED}
-        companion = Path(f"{self.path}.aux.xml")
+        profile |= placed(self.shape, self.crs, self.transform)
         # The TIFF stands alone (palette, nodata, names in its tags); the names for QGIS go last.
-        with replacing_all([self.path, companion], stale=stale_files(self.path)) as (part, names):
-            profile |= placed(self.shape, self.crs, self.transform)
-            with _closing(_Raster(part, self.path, profile)) as raster:
-                colors = {UNLABELLED: (0, 0, 0, 0)}
-                colors |= {c.value: (*rgb(c.color), 255) for c in self.classes}
-                raster.dataset.write_colormap(1, colors)
-                raster.dataset.set_band_description(1, "class")
-                raster.dataset.update_tags(**class_tags(self.classes))
-                raster.flush()
-                yield raster
-            names.write_text(pam_xml(self.classes), encoding="utf-8")
+        outputs.withdraw(*stale_files(self.path))
+        part = outputs.part(self.path)
+        names = outputs.part(f"{self.path}.aux.xml", companion=True)
+        with _closing(_Raster(part, self.path, profile)) as raster:
+            colors = {UNLABELLED: (0, 0, 0, 0)}
+            colors |= {c.value: (*rgb(c.color), 255) for c in self.classes}
+            raster.dataset.write_colormap(1, colors)
+            raster.dataset.set_band_description(1, "class")
+            raster.dataset.update_tags(**class_tags(self.classes))
+            raster.flush()
+            yield raster
+        names.write_text(pam_xml(self.classes), encoding="utf-8")
 
 
 @contextmanager
 def open_probabilities(
+    outputs: Outputs,
     path: str | os.PathLike[str],
     shape: tuple[int, int],
     names: Sequence[str],
@@ -277,15 +285,17 @@ def open_probabilities(
     crs: CRS | None,
     transform: Affine | None,
 ) -> Iterator[_Raster]:
-    """Yield a GeoTIFF of one band for each of ``names``, to be written window by window."""
+    """Yield a GeoTIFF of one band for each of ``names``, to be written window by window.
+
+    It is a companion of the map: no moment shows the probabilities of another one.
+    """
     target = Path(path)
     encoded = encode_probabilities(np.empty((0, 0, 0)), dtype).dtype.name  # refuses other types
     profile = placed(shape, crs, transform) | {"count": len(names), "dtype": encoded}
     profile |= {"nodata": np.nan, "predictor": 3} if encoded == "float32" else {"nodata": 255}
-    with (
-        replacing_all([target], stale=stale_files(target)) as (part,),
-        _closing(_Raster(part, target, profile)) as raster,
-    ):
+    outputs.withdraw(*stale_files(target))
+    part = outputs.part(target, companion=True)
+    with _closing(_Raster(part, target, profile)) as raster:
         raster.dataset.descriptions = tuple(names)
         raster.dataset.update_tags(quantity="class probability")
         if encoded == "uint8":

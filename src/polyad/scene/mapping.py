@@ -26,6 +26,7 @@ import xarray as xr
 from scipy.special import softmax
 from tqdm import tqdm
 
+from polyad.atomic import replacing_together
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, with_classes
@@ -38,7 +39,13 @@ from polyad.scene.readers import valid_pixels
 from polyad.scene.refining import active_steps, refiner, warn_of_other_scene
 from polyad.scene.separable import Scorer, separable_scorer, standardization
 from polyad.scene.tiles import Block, Mosaic, Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.writers import check_output, georeference, write_map, write_probabilities
+from polyad.scene.writers import (
+    add_map,
+    add_probabilities,
+    check_output,
+    georeference,
+    write_map,
+)
 from polyad.threads import run_parts
 
 Array = npt.NDArray[Any]
@@ -170,8 +177,9 @@ def map_file(
             write_map(path, map_scene(model, scene, tile=tile, progress=progress))
             return
         class_map, proba = map_scene(model, scene, probabilities=True, tile=tile, progress=progress)
-        write_map(path, class_map)
-        write_probabilities(probabilities, proba, probability_dtype)
+        with replacing_together() as outputs:
+            add_map(outputs, path, class_map)
+            add_probabilities(outputs, probabilities, proba, probability_dtype)
         return
     crs, transform = georeference(scene)
     shape = scene.sizes["y"], scene.sizes["x"]

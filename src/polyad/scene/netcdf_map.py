@@ -21,7 +21,7 @@ import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.atomic import check_room, replacing
+from polyad.atomic import Outputs, check_room
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_table, with_classes
 from polyad.scene.geotiff_map import checked_ids
 
@@ -36,6 +36,7 @@ _DEGREES = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
 def write_netcdf_map(
+    outputs: Outputs,
     path: str | os.PathLike[str],
     class_map: xr.DataArray,
     crs: CRS | None = None,
@@ -45,6 +46,8 @@ def write_netcdf_map(
 
     Parameters
     ----------
+    outputs : Outputs
+        What the map appears together with.
     path : path-like
         The file, by custom ending in ``.nc``.
     class_map : DataArray of int, dims (y, x)
@@ -61,8 +64,7 @@ def write_netcdf_map(
     encoding[_NAME] = {"_FillValue": ids.dtype.type(UNLABELLED), "zlib": True}
     # HDF5 brings the whole process down when the disk fills up: look before, not after.
     check_room(Path(path), out.nbytes + 2**20)
-    with replacing(path) as part:
-        out.to_netcdf(part, engine="h5netcdf", encoding=encoding)
+    out.to_netcdf(outputs.part(path), engine="h5netcdf", encoding=encoding)
 
 
 def cf_dataset(

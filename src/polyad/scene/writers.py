@@ -18,7 +18,7 @@ import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
 
-from polyad.atomic import replacing
+from polyad.atomic import Outputs, replacing, replacing_together
 from polyad.errors import InputError
 from polyad.scene.classes import ClassInfo, class_table
 from polyad.scene.envi_map import write_envi_map
@@ -64,8 +64,14 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
         Class ids, 0 where there is no class, with the attributes of `polyad.scene.classes` and, if
         it has one, a georeference in rioxarray's convention.
     """
+    with replacing_together() as outputs:
+        add_map(outputs, path, class_map)
+
+
+def add_map(outputs: Outputs, path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
+    """Do what `write_map` does, for a map that is to appear together with other files."""
     write = _MAP_FORMATS[check_ending(path, "map")]
-    write(Path(path), as_labels(class_map))
+    write(outputs, Path(path), as_labels(class_map))
 
 
 def write_probabilities(
@@ -84,14 +90,23 @@ def write_probabilities(
         ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
         round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
     """
+    with replacing_together() as outputs:
+        add_probabilities(outputs, path, proba, dtype)
+
+
+def add_probabilities(
+    outputs: Outputs, path: str | os.PathLike[str], proba: xr.DataArray, dtype: str = "float32"
+) -> None:
+    """Do what `write_probabilities` does, for probabilities that appear together with their map."""
     check_ending(path, "file of probabilities")
     if set(proba.dims) != {"y", "x", "class"}:
         raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
     proba = proba.transpose("y", "x", "class")
     crs, transform = georeference(proba)
     height, width = proba.sizes["y"], proba.sizes["x"]
+    names = _class_names(proba)
     with open_probabilities(
-        path, (height, width), _class_names(proba), dtype=dtype, crs=crs, transform=transform
+        outputs, path, (height, width), names, dtype=dtype, crs=crs, transform=transform
     ) as out:
         for rows, strip in _strips(proba):
             out.write((rows, slice(None)), np.moveaxis(encode_probabilities(strip, dtype), -1, 0))
@@ -141,41 +156,39 @@ def _carried_transform(raster: xr.DataArray) -> Affine | None:
     return None if text is None else Affine.from_gdal(*map(float, str(text).split()))
 
 
-def _write_geotiff(path: Path, class_map: xr.DataArray) -> None:
+def _write_geotiff(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     crs, transform = georeference(class_map)
     shape, classes = _shape(class_map), class_table(class_map)
-    with MapWriter(path, shape, classes, crs=crs, transform=transform) as out:
+    with MapWriter(path, shape, classes, crs=crs, transform=transform, outputs=outputs) as out:
         for rows, ids in _strips(class_map):
             out.write((rows, slice(None)), ids)
 
 
-def _write_envi(path: Path, class_map: xr.DataArray) -> None:
+def _write_envi(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     crs, transform = georeference(class_map)
     strips = (ids for _, ids in _strips(class_map))
-    write_envi_map(path, _shape(class_map), class_table(class_map), strips, crs, transform)
+    classes = class_table(class_map)
+    write_envi_map(outputs, path, _shape(class_map), classes, strips, crs, transform)
 
 
-def _write_png(path: Path, class_map: xr.DataArray) -> None:
+def _write_png(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     from polyad.scene.figures import map_figure, to_png  # matplotlib is slow to import
 
-    picture = to_png(map_figure(class_map))
-    with replacing(path) as part:
-        part.write_bytes(picture)
+    outputs.part(path).write_bytes(to_png(map_figure(class_map)))
 
 
-def _write_netcdf(path: Path, class_map: xr.DataArray) -> None:
-    write_netcdf_map(path, class_map, *georeference(class_map))
+def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
+    write_netcdf_map(outputs, path, class_map, *georeference(class_map))
 
 
-def _write_npy(path: Path, class_map: xr.DataArray) -> None:
+def _write_npy(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     ids = checked_ids(class_map.values, class_table(class_map))
     buffer = io.BytesIO()  # numpy tells of a full disk without saying that it is full
     np.save(buffer, ids, allow_pickle=False)
-    with replacing(path) as part:
-        part.write_bytes(buffer.getbuffer())
+    outputs.part(path).write_bytes(buffer.getbuffer())
 
 
-_MAP_FORMATS: dict[str, Callable[[Path, xr.DataArray], None]] = {
+_MAP_FORMATS: dict[str, Callable[[Outputs, Path, xr.DataArray], None]] = {
     ".tif": _write_geotiff,
     ".tiff": _write_geotiff,
     ".hdr": _write_envi,

@@ -1,0 +1,117 @@
+"""What killed writers leave behind, told from what living ones are still writing.
+
+A writer keeps its half-written files under hidden names, ``.<name>.part-<token>``, and beside them
+one lock, ``.<name>.part-<token>.lock``, for as long as it lives. The system drops the lock with
+the process, so that a lock which can be had means that nobody will come back for the files. A lock
+of another machine, which this one may not see, or no lock at all says nothing: then age decides.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+# A writer touches its file far more often than this, even from another machine on a shared disk.
+ABANDONED_AFTER = 24 * 3600.0  # seconds
+
+_TOKEN = re.compile(r"\.part-([0-9]+-[0-9a-f]+)")
+
+
+def lock(target: Path, token: str) -> tuple[Path, int] | None:
+    """Lock what this process writes under ``token`` into the folder of ``target``.
+
+    Returns
+    -------
+    (path, int) or None
+        The lock and its descriptor, for `unlock`; None where the file system knows no locks.
+    """
+    if fcntl is None:  # pragma: no cover - Windows
+        return None
+    path = target.with_name(f".{target.name}.part-{token}.lock")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Only now: a lock without these words was not yet taken
+        os.write(descriptor, _machine())
+    except OSError:
+        unlock(path, descriptor)
+        return None
+    return path, descriptor
+
+
+def unlock(path: Path, descriptor: int) -> None:
+    """Undo `lock`."""
+    remove(path)
+    os.close(descriptor)
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed writers of ``target`` left behind."""
+    hidden = [p for p in target.parent.iterdir() if p.name.startswith(".") and ".part-" in p.name]
+    for path in hidden:
+        if not path.name.startswith(f".{target.name}.part-"):
+            continue
+        family = [p for p in hidden if _token(p) == _token(path)]
+        locks = [p for p in family if p.suffix == ".lock"]
+        if any(map(_is_abandoned, locks)):
+            for one in sorted(family, key=lambda p: p in locks):  # the locks last
+                remove(one)
+            continue
+        with suppress(OSError):  # another writer may sweep at the same time
+            if time.time() - path.lstat().st_mtime > ABANDONED_AFTER:
+                remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder that may be there; one that cannot be removed is left to others."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _token(path: Path) -> str | None:
+    """Return what the hidden names of one writer have in common."""
+    found = _TOKEN.findall(path.name)
+    return found[-1] if found else None
+
+
+def _machine() -> bytes:
+    """Return what tells this running system from others, also from those of the same name."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    return platform.node().encode()  # pragma: no cover - other systems than Linux
+
+
+def _is_abandoned(lock: Path) -> bool:
+    """Whether the process that held a lock of this machine is gone."""
+    if fcntl is None:  # pragma: no cover - Windows
+        return False
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        if os.read(descriptor, 256) != _machine():
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
