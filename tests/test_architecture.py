@@ -17,10 +17,11 @@ ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
-LOW = {"errors", "lazy", "leftovers", "atomic", "threads", "core", "fitting", "estimators"}
+LOW = {"errors", "lazy", "text", "leftovers", "atomic", "threads", "core", "fitting", "estimators"}
 LAYERS = {
     "errors": set(),
     "lazy": set(),
+    "text": set(),
     "leftovers": set(),
     "atomic": {"errors", "leftovers"},
     "threads": {"errors"},
@@ -28,12 +29,13 @@ LAYERS = {
     "fitting": {"errors", "core"},
     "estimators": {"errors", "lazy", "atomic", "threads", "core", "fitting"},
     "baselines": LOW,
-    "scene": {"errors", "atomic", "threads", "core", "estimators"},
+    "scene": {"errors", "text", "atomic", "threads", "core", "estimators"},
     "polyad": LOW | {"baselines", "scene"},
     "experiments": LOW | {"baselines", "scene", "polyad"},
     "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},
-    "app": LOW | {"baselines", "scene", "polyad", "experiments", "distributed"},
-    "cli": LOW | {"baselines", "scene", "polyad", "experiments", "distributed", "app"},
+    "terminal": {"errors", "text"},
+    "app": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed"},
+    "cli": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed", "app"},
     "__main__": {"cli"},
 }
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}

@@ -8,7 +8,6 @@ in which no moment shows a file with what belongs to another; see `Outputs`.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import filecmp
 import os
@@ -361,6 +360,8 @@ def _exchange(one: Path, other: Path) -> bool:
     """Let two names change places in one step; return whether the system can do that."""
     if sys.platform != "linux":  # pragma: no cover
         return False
+    import ctypes  # rarely needed
+
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # pragma: no cover - a C library before 2018

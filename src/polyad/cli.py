@@ -5,7 +5,6 @@ Arguments are checked before what does the work is imported: a mistyped path is 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shlex
@@ -14,16 +13,17 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 import polyad
-from polyad.errors import PolyadError, PolyadWarning
+from polyad.errors import PolyadError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.known import known_scene
 from polyad.scene.paths import make_folder
+from polyad.terminal import brief, fail, on_terminal, put, say, warn
 
 app = typer.Typer(
     name="polyad",
@@ -70,8 +70,8 @@ def demo(
     make_folder(out)
     from polyad.scene.demo import run_demo
 
-    result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=_on_terminal())
-    _say(
+    result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=on_terminal())
+    say(
         result,
         as_json,
         _steps(result["steps"])
@@ -127,7 +127,7 @@ def train(
         max_bytes=max_bytes,
         preset=preset,
         goal=goal,
-        verbose=int(_on_terminal()),
+        verbose=int(on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )
     model.save(out)
@@ -141,11 +141,11 @@ def train(
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
     }
-    _say(
+    say(
         result,
         as_json,
         _steps(result["steps"])
-        + f"labels: {_brief(result['labels'])}\n"
+        + f"labels: {brief(result['labels'])}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",
     )
@@ -204,10 +204,10 @@ def map_command(
             probability_dtype=probability_type,
             tile=tile,
             max_bytes=max_bytes,
-            progress=_on_terminal(),
+            progress=on_terminal(),
         )
         done = "{pixels:,} pixels mapped in {map_seconds:.2f} s; maps: ".format(**result)
-        _say(result, as_json, done + ", ".join(result["maps"]))
+        say(result, as_json, done + ", ".join(result["maps"]))
         return
     cube = open_scene(scene[0], max_bytes=max_bytes)
     started = time.perf_counter()
@@ -218,11 +218,11 @@ def map_command(
         probabilities=probabilities,
         probability_dtype=probability_type,
         tile=tile,
-        progress=_on_terminal(),
+        progress=on_terminal(),
     )
     seconds = time.perf_counter() - started
     pixels = cube.sizes["y"] * cube.sizes["x"]
-    _say(
+    say(
         {"map": str(out), "pixels": pixels, "map_seconds": round(seconds, 4)},
         as_json,
         f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
@@ -256,19 +256,19 @@ def evaluate(
     cube = open_scene(scene, max_bytes=max_bytes)
     marks = open_labels(labels, cube, max_bytes=max_bytes)
     if report is None:
-        found = examine(fitted, cube, marks, progress=_on_terminal())
+        found = examine(fitted, cube, marks, progress=on_terminal())
     else:
         from polyad.scene.scene_report import write_report
 
         command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
-        title, bar = Path(scene).stem, _on_terminal()
+        title, bar = Path(scene).stem, on_terminal()
         found = write_report(
             report, fitted, cube, marks, title=title, command=command, progress=bar
         )
     result = found.to_dict()
     if out is not None:
         write_scores(out, result)
-    _say(result, as_json, str(found.scores) + ("" if report is None else f"\n\nreport: {report}"))
+    say(result, as_json, str(found.scores) + ("" if report is None else f"\n\nreport: {report}"))
 
 
 @app.command(epilog="Example:  polyad label indian-pines --truth indian-pines")
@@ -294,7 +294,7 @@ def label(
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
-        _fail(f"the labelling page needs {error.name}; install it with: pip install 'polyad[app]'")
+        fail(f"the labelling page needs {error.name}; install it with: pip install 'polyad[app]'")
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
     serve(scene, labels, truth, settings=settings, browser=browser, **place)
@@ -311,8 +311,8 @@ def info(
 
     found = describe(file, max_bytes=max_bytes)
     width = max(len(name) for name in found) + 2
-    lines = (f"{name.replace('_', ' '):<{width}}{_brief(v)}" for name, v in found.items())
-    _say(found, as_json, "\n".join(lines))
+    lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in found.items())
+    say(found, as_json, "\n".join(lines))
 
 
 @app.command(epilog="Example:  polyad scenes")
@@ -326,7 +326,7 @@ def scenes(as_json: AsJson = False) -> None:
         f"{'ready' if row['here'] else 'polyad fetch ' + row['name']}"
         for row in rows
     ]
-    _say({"scenes": rows}, as_json, "\n".join(lines))
+    say({"scenes": rows}, as_json, "\n".join(lines))
 
 
 def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
@@ -397,7 +397,7 @@ def reproduce(
 
         done = reproduce_on(cluster, **given)
     lost = "".join(f"\nnot there: {why}" for why in done.missing.values())
-    _say(
+    say(
         done.to_dict(),
         as_json,
         f"{done.runs_done} runs done, {done.runs_there} in the report{lost}\nreport: {done.report}",
@@ -417,8 +417,8 @@ def fetch(
     known_scene(name)
     from polyad.scene.sources import fetch as fetch_scene
 
-    paths = fetch_scene(name, from_file, progress=_on_terminal())
-    _say(
+    paths = fetch_scene(name, from_file, progress=on_terminal())
+    say(
         {"name": name, "files": [str(p) for p in paths]},
         as_json,
         "\n".join(f"{p} is in place" for p in paths) or f"{name} ships with polyad: nothing to do",
@@ -430,7 +430,7 @@ def _options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if show_version:
-        print(polyad.__version__)
+        put(polyad.__version__)
         raise typer.Exit
 
 
@@ -440,41 +440,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = warn
             app(args=None if arguments is None else list(arguments))
     except PolyadError as error:
-        _fail(str(error))
+        fail(str(error))
     except BrokenPipeError:  # as in `polyad scenes | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:
-        _fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
-
-
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Print a warning of ours as one line; where in polyad it was given is no news to a user."""
-    text = warnings.formatwarning(message, category, filename, lineno, line)
-    if issubclass(category, PolyadWarning):
-        text = f"polyad: warning: {message}\n"
-    print(text, end="", file=file or sys.stderr)
-
-
-def _fail(sentence: str) -> None:
-    print(f"polyad: {sentence}", file=sys.stderr)
-    sys.exit(2)
-
-
-def _say(result: Mapping[str, Any], as_json: bool, text: str) -> None:
-    print(json.dumps(result) if as_json else text)
+        fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
 
 
 def _accuracy(result: Mapping[str, Any]) -> str:
@@ -487,15 +463,3 @@ def _accuracy(result: Mapping[str, Any]) -> str:
 
 def _steps(line: str | None) -> str:
     return "" if line is None else f"steps: {line}\n"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_brief(item)}" for name, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_brief, value))
-    return f"{value:,}" if isinstance(value, int) else "unknown" if value is None else str(value)
-
-
-def _on_terminal() -> bool:
-    return sys.stderr.isatty()

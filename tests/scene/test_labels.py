@@ -14,9 +14,10 @@ from affine import Affine
 from rasterio.warp import transform as transform_points
 from rasterio.warp import transform_geom
 
+from polyad.atomic import replacing_together
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
 from polyad.scene.classes import ClassInfo, class_table, with_classes
-from polyad.scene.envi_map import write_envi_map
+from polyad.scene.envi_map import add_envi_map
 from polyad.scene.geotiff_map import MapWriter
 from polyad.scene.grid import grid_of
 from polyad.scene.label_rasters import read_label_raster
@@ -110,7 +111,8 @@ def test_palette_colours_are_kept_and_nodata_is_unlabelled(tmp_path):
 
 
 def test_envi_classification_comes_back_with_names_and_colours(tmp_path):
-    write_envi_map(tmp_path / "m.hdr", (3, 4), CLASSES, [IDS], transform=NORTH_UP)
+    with replacing_together() as outputs:
+        add_envi_map(outputs, tmp_path / "m.hdr", (3, 4), CLASSES, [IDS], transform=NORTH_UP)
     for name in ("m.hdr", "m.img"):
         labels = open_labels(tmp_path / name, scene(crs=None))
         np.testing.assert_array_equal(labels.values, IDS)

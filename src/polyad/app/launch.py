@@ -23,6 +23,7 @@ from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
 from polyad.app.wire import Wire
 from polyad.errors import OutputError
+from polyad.terminal import put
 
 _GRACE = 1  # seconds that open pages get to say goodbye
 _MAX_HEAD = 32 * 2**10  # bytes of a request's line and headers
@@ -148,8 +149,8 @@ def serve(
         Open the page.
     """
     page = prepare(scene, labels, truth, host=host, port=port, journal=journal, settings=settings)
-    print(f"labelling {page.desk.name}: {page.url}", flush=True)
-    print(f"every label is kept in {page.desk.session.journal.path}; end with Ctrl+C", flush=True)
+    put(f"labelling {page.desk.name}: {page.url}")
+    put(f"every label is kept in {page.desk.session.journal.path}; end with Ctrl+C")
     with suppress(KeyboardInterrupt), ExitStack() as stack:  # Ctrl+C is the announced way to end it
         if browser:
             with suppress(OSError):  # no room for the file: the address is on the terminal

@@ -61,9 +61,10 @@ def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMa
     --------
     >>> raster = xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))
     >>> model = [ClassInfo(1, "Corn", "#4477AA"), ClassInfo(2, "Oats", "#EE7733")]
-    >>> named = with_classes(raster, [ClassInfo(1, "oats", ""), ClassInfo(2, "Rye", "")])
+    >>> rye = ClassInfo(2, "Rye", "#117733")
+    >>> named = with_classes(raster, [ClassInfo(1, "oats", "#EE7733"), rye])
     >>> match_classes(named, model)
-    ClassMatch(by='name', ids={1: 2}, unknown=(ClassInfo(value=2, name='Rye', color=''),))
+    ClassMatch(by='name', ids={1: 2}, unknown=(ClassInfo(value=2, name='Rye', color='#117733'),))
     >>> match_classes(raster, model).by
     'id'
     """

@@ -7,7 +7,6 @@ says; `complete` fills in the rest for the ids that occur.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, default_name
+from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, default_name, is_color
 
 Names = dict[int, str]
 Colors = dict[int, str]
 
-_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _PAM_BYTES = 4 * 2**20  # a table of 65535 classes needs less
 # GDAL's numbers for what a column of an attribute table means.
 _NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
@@ -65,7 +63,7 @@ def from_attributes(attrs: Mapping[str, Any]) -> tuple[Names, Colors]:
     # Lists of unequal length cannot be told apart: better no name than a wrong one.
     named = dict(zip(ids, map(_text, names), strict=True)) if len(names) == len(ids) else {}
     hues = dict(zip(ids, map(_text, colors), strict=True)) if len(colors) == len(ids) else {}
-    return _keep(named), {v: c for v, c in hues.items() if _COLOR.fullmatch(c)}
+    return _keep(named), {v: c for v, c in hues.items() if is_color(c)}
 
 
 def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> Colors:
@@ -81,7 +79,7 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
     >>> from_envi({"class names": "{Unclassified, Corn}", "class lookup": "{0, 0, 0, 255, 221, 0}"})
     ({1: 'Corn'}, {0: '#000000', 1: '#FFDD00'})
     """
-    names = [_utf8(" ".join(n.split())) for n in _braced(fields.get("class names"))]
+    names = [" ".join(_utf8(n).split()) for n in _braced(fields.get("class names"))]
     lookup = [int(v) for v in _braced(fields.get("class lookup")) if v.strip().isdecimal()]
     triples = [tuple(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
     colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if max(rgb) <= 255})
@@ -148,7 +146,7 @@ def _text(value: Any) -> str:
 
 
 def _braced(text: str | None) -> list[str]:
-    inside = (text or "").strip().strip("{}").strip()
+    inside = (text or "").strip().strip("{}").strip(" \t\n")  # half of an à is a blank in Latin-1
     return inside.split(",") if inside else []
 
 

@@ -8,10 +8,13 @@ format: ``class_values`` (ids), ``class_names`` and ``class_colors`` (``#rrggbb`
 from __future__ import annotations
 
 import colorsys
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
+
+from polyad.text import clean_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,12 +28,35 @@ _PALETTE = (
 )  # fmt: skip
 
 
-class ClassInfo(NamedTuple):
-    """One class: its id in the raster, its name, its colour as ``#rrggbb``."""
-
+class _Row(NamedTuple):
     value: int
     name: str
     color: str
+
+
+class ClassInfo(_Row):
+    r"""One class: its id in the raster, its name, its colour as ``#rrggbb``.
+
+    Names and colours come from files of strangers and go into XML, web pages and terminals. So a
+    class has a name of plain characters, and a colour that is one, whatever it is made from.
+
+    Examples
+    --------
+    >>> ClassInfo(1, "Corn\x1b\n", "red; } body { display: none")
+    ClassInfo(value=1, name='Corn', color='#4477AA')
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: int, name: str, color: str) -> Self:
+        """Return the class, its name cleaned and, where it is none, its colour replaced."""
+        named = clean_name(name) or default_name(value)
+        return super().__new__(cls, value, named, color if is_color(color) else class_color(value))
+
+
+def is_color(text: str) -> bool:
+    """Whether ``text`` is a colour as ``#rrggbb``."""
+    return re.fullmatch(r"#[0-9a-fA-F]{6}", text) is not None
 
 
 def class_color(value: int) -> str:

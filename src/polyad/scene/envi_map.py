@@ -44,7 +44,7 @@ _LARGEST_OFFSET = 2**31 - 1  # GDAL reads it into an int
 _GEOREFERENCE = ("map info", "projection info", "coordinate system string")
 
 
-def write_envi_map(
+def add_envi_map(
     outputs: Outputs,
     path: str | os.PathLike[str],
     shape: tuple[int, int],

@@ -27,6 +27,7 @@ from polyad.atomic import Outputs, disk_full, replacing_together
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
+from polyad.text import clean_name
 
 BLOCK = 256
 """Side of a GeoTIFF block; windows aligned to it are written once and never read again."""
@@ -296,7 +297,7 @@ def open_probabilities(
     outputs.withdraw(*stale_files(target))
     part = outputs.part(target, companion=True)
     with _closing(_Raster(part, target, profile)) as raster:
-        raster.dataset.descriptions = tuple(names)
+        raster.dataset.descriptions = tuple(map(clean_name, names))
         raster.dataset.update_tags(quantity="class probability")
         if encoded == "uint8":
             raster.dataset.scales = (1 / _UINT8_STEPS,) * len(names)

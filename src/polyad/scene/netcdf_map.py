@@ -24,6 +24,7 @@ from rasterio.crs import CRS
 from polyad.atomic import Outputs, check_room
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_table, with_classes
 from polyad.scene.geotiff_map import checked_ids
+from polyad.text import clean_name
 
 CONVENTIONS = "CF-1.8"
 _NAME, _GRID_MAPPING = "class_map", "spatial_ref"
@@ -35,7 +36,7 @@ _SWATH = {
 _DEGREES = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
-def write_netcdf_map(
+def add_netcdf_map(
     outputs: Outputs,
     path: str | os.PathLike[str],
     class_map: xr.DataArray,
@@ -87,7 +88,7 @@ def cf_dataset(
         out[_GRID_MAPPING] = _grid_mapping(crs, transform)
         out[_NAME].attrs["grid_mapping"] = _GRID_MAPPING
     program = f"polyad {version('polyad')}"
-    told = {k: str(class_map.attrs[k]) for k in _GLOBAL if k in class_map.attrs}
+    told = {k: clean_name(str(class_map.attrs[k]), 2000) for k in _GLOBAL if k in class_map.attrs}
     # No date: the same map gives the same bytes.
     out.attrs = {"Conventions": CONVENTIONS, "title": "Class map", "source": program}
     out.attrs |= told | {"history": f"written by {program}"}

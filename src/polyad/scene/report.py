@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
-from polyad.scene.classes import ClassInfo, class_key
+from polyad.scene.classes import ClassInfo, class_key, is_color
 from polyad.scene.figures import to_png
 from polyad.scene.report_style import STYLE
 
@@ -293,8 +292,8 @@ def _key(row: Mapping[str, Any]) -> str:
 
 def _chip(color: str) -> str:
     # Colours come from files: nothing but a colour may reach the style sheet.
-    known = re.fullmatch(r"#[0-9a-fA-F]{6}", color)
-    return f'<span class="chip" style="background:{color if known else "#808080"}"></span>'
+    shown = color if is_color(color) else "#808080"
+    return f'<span class="chip" style="background:{shown}"></span>'
 
 
 def _bar(value: float | None) -> str:

@@ -21,7 +21,7 @@ from rasterio.crs import CRS
 from polyad.atomic import Outputs, replacing, replacing_together
 from polyad.errors import InputError
 from polyad.scene.classes import ClassInfo, class_table
-from polyad.scene.envi_map import write_envi_map
+from polyad.scene.envi_map import add_envi_map
 from polyad.scene.geotiff_map import (
     BLOCK,
     MapWriter,
@@ -29,7 +29,7 @@ from polyad.scene.geotiff_map import (
     encode_probabilities,
     open_probabilities,
 )
-from polyad.scene.netcdf_map import write_netcdf_map
+from polyad.scene.netcdf_map import add_netcdf_map
 from polyad.scene.order import as_labels
 from polyad.scene.paths import check_ending, check_output
 
@@ -168,7 +168,7 @@ def _write_envi(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     crs, transform = georeference(class_map)
     strips = (ids for _, ids in _strips(class_map))
     classes = class_table(class_map)
-    write_envi_map(outputs, path, _shape(class_map), classes, strips, crs, transform)
+    add_envi_map(outputs, path, _shape(class_map), classes, strips, crs, transform)
 
 
 def _write_png(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
@@ -178,7 +178,7 @@ def _write_png(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
 
 
 def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    write_netcdf_map(outputs, path, class_map, *georeference(class_map))
+    add_netcdf_map(outputs, path, class_map, *georeference(class_map))
 
 
 def _write_npy(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:

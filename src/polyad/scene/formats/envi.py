@@ -95,7 +95,8 @@ def read_header(path: Path) -> dict[str, str]:
             f"{guards.human_bytes(path.stat().st_size)}; is this the data file?"
         )
     fields: dict[str, str] = {}
-    lines = iter(path.read_text(encoding="latin-1").splitlines())
+    # Not splitlines: it takes half of an Å in UTF-8, which is NEL in Latin-1, for a line's end
+    lines = iter(path.read_text(encoding="latin-1").split("\n"))
     for line in lines:
         name, equals, value = line.partition("=")
         if not equals or name.lstrip().startswith(";"):  # the first line, or a comment

@@ -1,0 +1,71 @@
+"""The one place where the command line prints: text or JSON, and nothing that steers a terminal.
+
+What is printed holds names of files and words out of them, which strangers may have chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any, NoReturn, TextIO
+
+from polyad.errors import PolyadWarning
+from polyad.text import printable, printable_line, printable_sentence
+
+
+def put(text: str, file: TextIO | None = None) -> None:
+    """Print lines, spelled in signs that the terminal has."""
+    out = sys.stdout if file is None else file
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    spelled = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+    print(spelled, file=out, flush=True)
+
+
+def say(result: Mapping[str, Any], as_json: bool, text: str) -> None:
+    """Print the result of a command."""
+    put(json.dumps(result) if as_json else text)
+
+
+def fail(sentence: str) -> NoReturn:
+    """Print what is wrong and end with exit code 2."""
+    put(f"polyad: {printable_sentence(sentence)}", sys.stderr)
+    sys.exit(2)
+
+
+def warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours as one line; where in polyad it was given is no news to a user."""
+    text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    if issubclass(category, PolyadWarning):
+        text = f"polyad: warning: {printable_sentence(str(message))}"
+    put(text, file or sys.stderr)
+
+
+def brief(value: Any) -> str:
+    """Return a value as words on one line.
+
+    Examples
+    --------
+    >>> brief({"Corn": 1200, "Oats": [3, None]})
+    'Corn 1,200, Oats 3, unknown'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{printable_line(name)} {brief(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(brief, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "unknown" if value is None else printable_line(str(value))
+
+
+def on_terminal() -> bool:
+    """Whether somebody is looking at the progress."""
+    return sys.stderr.isatty()

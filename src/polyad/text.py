@@ -1,0 +1,57 @@
+"""Characters that no name may hold and no terminal may get.
+
+Control characters move a terminal's cursor, set its title or end a C string; XML knows no way to
+write them; overrides of the reading direction show another text than the one that is there; half a
+surrogate pair cannot be encoded.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
+)
+_IN_LINE = re.compile(f"[{_UNSAFE}\t\n]")
+_IN_NAME = re.compile(f"[{_UNSAFE}\t\n]+")
+# The line end of a list in an error is followed by two blanks; any other would forge a line.
+_IN_SENTENCE = re.compile(f"[{_UNSAFE}\t]|\n(?!  )")
+_IN_TEXT = re.compile(f"[{_UNSAFE}]")
+
+
+def clean_name(name: str, longest: int = 200) -> str:
+    r"""Return a name that every format can hold, with a blank for each unsafe stretch.
+
+    Examples
+    --------
+    >>> clean_name("Corn\x00\x1b[31m"), clean_name("Corn, no till")
+    ('Corn [31m', 'Corn, no till')
+    """
+    if _IN_NAME.search(name):
+        name = _IN_NAME.sub(" ", name).strip()
+    return name if len(name) <= longest else name[: longest - 3] + "..."
+
+
+def printable_line(text: str) -> str:
+    r"""Return ``text`` as one line, unsafe characters as Python writes them.
+
+    Examples
+    --------
+    >>> print(printable_line("scene\x1b[2J\n.tif"))
+    scene\x1b[2J\n.tif
+    """
+    return _IN_LINE.sub(_escaped, text)
+
+
+def printable_sentence(text: str) -> str:
+    """Return the text of an error as one line, or as one and an indented list."""
+    return _IN_SENTENCE.sub(_escaped, text)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` of several lines, unsafe characters as Python writes them."""
+    return _IN_TEXT.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
