@@ -22,7 +22,7 @@ import polyad
 from polyad.errors import PolyadError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.known import known_scene
-from polyad.scene.paths import make_folder
+from polyad.scene.paths import check_kind, make_folder
 from polyad.terminal import brief, fail, on_terminal, put, say, warn
 
 app = typer.Typer(
@@ -54,6 +54,9 @@ Labels = Annotated[
 Preset = Annotated[
     str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
+]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 
 
@@ -63,11 +66,15 @@ def demo(
     preset: Preset = "fast",
     goal: Goal = "this-scene",
     seed: Seed = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map Indian Pines from ten labels per class: fit, map, score, figure, report."""
     check_arguments(preset=(preset, goal))
     make_folder(out)
+    outputs = {"model": out / "model.polyad", "map": out / "map.tif", "report": out / "report.html"}
+    check_arguments(outputs=outputs | {"file of scores": out / "scores.json"}, force=force)
+    check_arguments(outputs={"map": out / "map.png"}, force=force)
     from polyad.scene.demo import run_demo
 
     result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=on_terminal())
@@ -106,10 +113,12 @@ def train(
     ] = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labelled pixels of a scene."""
-    check_arguments(preset=(preset, goal), outputs={"model": out}, scene=scene, labels=[labels])
+    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    check_arguments(preset=(preset, goal), force=force, **files)
     from polyad.scene.labels import open_labels
     from polyad.scene.readers import open_scene
 
@@ -177,6 +186,7 @@ def map_command(
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
     max_bytes: MaxBytes = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
@@ -184,7 +194,7 @@ def map_command(
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(model=model, scene=scene[0], outputs=outputs)
+        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
     from polyad.scene.mapping import map_file
     from polyad.scene.model import SceneModel
     from polyad.scene.readers import open_scene
@@ -205,6 +215,7 @@ def map_command(
             tile=tile,
             max_bytes=max_bytes,
             progress=on_terminal(),
+            force=force,
         )
         done = "{pixels:,} pixels mapped in {map_seconds:.2f} s; maps: ".format(**result)
         say(result, as_json, done + ", ".join(result["maps"]))
@@ -241,11 +252,12 @@ def evaluate(
         Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
     ] = None,
     max_bytes: MaxBytes = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labelled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
-    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels])
+    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels], force=force)
     from polyad.scene.evaluation import examine
     from polyad.scene.labels import open_labels
     from polyad.scene.model import SceneModel
@@ -381,9 +393,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiments again: records, tables, figures, report."""
+    if not force:
+        check_kind(out / "report.html", "report")
     from polyad import experiments
 
     names = ("scenes", "models", "samples_per_class", "noises", "samplings")

@@ -61,6 +61,7 @@ def render_report(document: Document, results: Results, maps: MapStore, command:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
+        '<meta name="generator" content="polyad">\n'
         f"<title>{escape(TITLE)}</title>\n<style>{STYLE}{_MORE_STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.paths import check_apart, check_labels_path, check_output, check_scene
+from polyad.scene.paths import (
+    check_apart,
+    check_kind,
+    check_labels_path,
+    check_output,
+    check_scene,
+)
 from polyad.scene.steps.recipe import check_preset
 
 _NONE: Mapping[str, None] = MappingProxyType({})
@@ -20,11 +26,12 @@ def check_arguments(
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
     labels: Sequence[str | None] = (),
+    force: bool = False,
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
 
-    What is None is not checked. Only what needs no file to be read is: names, endings, whether
-    files are there and whether folders can be written to.
+    What is None is not checked. Only what needs next to no reading is: names, endings, whether
+    files are there, what lies where an output goes, and whether folders can be written to.
 
     Parameters
     ----------
@@ -35,6 +42,8 @@ def check_arguments(
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.
     labels : sequence of str
+    force : bool, default=False
+        Whether outputs may replace files that are something else; inputs never are.
 
     Examples
     --------
@@ -50,6 +59,8 @@ def check_arguments(
         if path is not None:
             check_output(path, what)
             check_apart(path, sources)
+            if not force:
+                check_kind(path, what)
     if model is not None:
         check_model_file(model)
     if scene is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
+from polyad.scene.kinds import is_ours
 from polyad.scene.known import KNOWN_SCENES, nearest_known
 
 ENDINGS: dict[str, tuple[str, ...]] = {
@@ -108,6 +109,30 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
                 f"cannot write {os.fspath(output)}: it is the input {path}, which would be lost; "
                 "choose another name"
             )
+
+
+def check_kind(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `OutputError` if something else than an earlier output of polyad would be lost.
+
+    An empty file, or an empty folder, is nothing that could be lost. Links are followed.
+
+    Parameters
+    ----------
+    path, what
+        See `check_output`; ``path`` may also be the folder of a Zarr store.
+    """
+    for there in sorted(_written_with(Path(path))):
+        # Data of ENVI have no mark of their own: the header speaks for both
+        marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
+        if _holds_something(there) and not is_ours(marked, what):
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "
+                "and would be lost; choose another name, or replace it with --force"
+            )
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 def _written_with(path: Path) -> set[Path]:

@@ -1,0 +1,113 @@
+"""Whether a file that is there is an earlier output of polyad, told by the marks that those carry.
+
+A class map may be replaced by the next one without a word; a scene, labels or anybody's notes under
+the same name may not. The content decides, not the ending, and only a few kilobytes are read. What
+cannot be read as one of ours is not ours.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+_HEAD = 2**16  # bytes
+_TAGS = 1000  # of a TIFF's first picture; ours has 16
+_GDAL_METADATA = 42112
+# Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
+_TIFF = {
+    b"II*\0": ("<", 4, "I", "H", "HHI4s"),
+    b"MM\0*": (">", 4, "I", "H", "HHI4s"),
+    b"II+\0": ("<", 8, "Q", "Q", "HHQ8s"),
+    b"MM\0+": (">", 8, "Q", "Q", "HHQ8s"),
+}
+
+
+def is_ours(path: Path, what: str) -> bool:
+    """Whether the file (or Zarr store) at ``path`` is an earlier output of the same kind.
+
+    Parameters
+    ----------
+    path : Path
+        What is there.
+    what : {"map", "file of probabilities", "file of scores", "model", "report"}
+        What is to be written.
+    """
+    if path.is_dir():
+        return path.suffix.lower() == ".zarr" and (path / "class_map").is_dir()
+    tell = _MARKS.get((what, path.suffix.lower())) or _MARKS[what, ""]
+    try:
+        with path.open("rb") as file:
+            return tell(file)
+    except (OSError, struct.error, OverflowError, ValueError):
+        return False
+
+
+def _has(beginning: bytes, mark: bytes) -> Callable[[BinaryIO], bool]:
+    def tell(file: BinaryIO) -> bool:
+        head = file.read(_HEAD)
+        return head.startswith(beginning) and mark in head
+
+    return tell
+
+
+def _is_model(file: BinaryIO) -> bool:
+    head = file.read(_HEAD)
+    return head[8:].startswith(b'{"__metadata__":') and b'"polyad":' in head
+
+
+def _is_ids(file: BinaryIO) -> bool:
+    """Whether the file is a NumPy array such as a map is: two dimensions, small whole numbers."""
+    head = file.read(_HEAD)
+    kind = re.search(rb"'descr': '[|<](u1|u2)'.*'shape': \(\d+, \d+\)", head[:200])
+    return head.startswith(b"\x93NUMPY") and kind is not None
+
+
+def _tiff_with(mark: bytes) -> Callable[[BinaryIO], bool]:
+    return lambda file: mark in _gdal_metadata(file)
+
+
+def _gdal_metadata(file: BinaryIO) -> bytes:
+    """Return the text in which GDAL keeps the tags of a TIFF's first picture, "" if it has none."""
+    order, width, offset, count, entry = _TIFF.get(file.read(4), ("<", 0, "", "", ""))
+    if not width:
+        return b""
+    if width == 8:
+        file.seek(8)  # a BigTIFF says first how wide its offsets are
+    _seek(file, order + offset)
+    number = min(_next(file, order + count), _TAGS)
+    size = struct.calcsize(order + entry)
+    for tag, _, length, value in struct.iter_unpack(order + entry, file.read(number * size)):
+        if tag == _GDAL_METADATA:
+            file.seek(struct.unpack(order + offset, value)[0])
+            return file.read(min(length, _HEAD))
+    return b""
+
+
+def _seek(file: BinaryIO, form: str) -> None:
+    file.seek(_next(file, form))
+
+
+def _next(file: BinaryIO, form: str) -> int:
+    return int(struct.unpack(form, file.read(struct.calcsize(form)))[0])
+
+
+_CLASS_TIFF = _tiff_with(b"class_values")
+_ENVI = _has(b"ENVI", b"class map written by polyad")
+# By what is written and the ending; "" stands for any other.
+_MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
+    ("map", ".tif"): _CLASS_TIFF,
+    ("map", ".tiff"): _CLASS_TIFF,
+    ("map", ".hdr"): _ENVI,
+    ("map", ".png"): _has(b"\x89PNG\r\n", b"Software\0polyad"),
+    ("map", ".nc"): _has(b"\x89HDF\r\n", b"written by polyad"),
+    ("map", ".npy"): _is_ids,
+    ("map", ""): lambda _: False,
+    ("file of probabilities", ""): _tiff_with(b"class probability"),
+    ("file of scores", ".json"): _has(b"{", b'"overall_accuracy"'),
+    ("file of scores", ""): _has(b"measure,class,value", b""),
+    ("model", ""): _is_model,
+    ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),
+}
