@@ -238,7 +238,7 @@ def test_what_a_living_writer_has_in_hand_is_never_swept(tmp_path: Path) -> None
 
 def test_left_overs_of_another_machine_are_kept_for_a_day(tmp_path: Path) -> None:
     (tmp_path / ".map.tif.part-1-aaaaaa").touch()
-    (tmp_path / ".map.tif.part-1-aaaaaa.lock").write_text("another machine")
+    (tmp_path / ".map.tif.part-1-aaaaaa.0badcafe.lock").touch()
     with replacing(tmp_path / "map.tif"):
         pass
     assert ".map.tif.part-1-aaaaaa" in names(tmp_path)

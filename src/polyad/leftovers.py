@@ -1,9 +1,10 @@
 """What killed writers leave behind, told from what living ones are still writing.
 
 A writer keeps its half-written files under hidden names, ``.<name>.part-<token>``, and beside them
-one lock, ``.<name>.part-<token>.lock``, for as long as it lives. The system drops the lock with
-the process, so that a lock which can be had means that nobody will come back for the files. A lock
-of another machine, which this one may not see, or no lock at all says nothing: then age decides.
+one lock, ``.<name>.part-<token>.<machine>.lock``, for as long as it lives. The system drops the
+lock with the process, so that a lock which can be had means that nobody will come back for the
+files. A lock of another machine, which this one may not see, or no lock at all says nothing: then
+age decides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import platform
 import re
 import shutil
 import time
+import zlib
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 try:
@@ -37,15 +40,13 @@ def lock(target: Path, token: str) -> tuple[Path, int] | None:
     """
     if fcntl is None:  # pragma: no cover - Windows
         return None
-    path = target.with_name(f".{target.name}.part-{token}.lock")
+    path = target.with_name(f".{target.name}.part-{token}{_lock_ending()}")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Only now: a lock without these words was not yet taken
-        os.write(descriptor, _machine())
     except OSError:
         unlock(path, descriptor)
         return None
@@ -65,7 +66,7 @@ def sweep(target: Path) -> None:
         if not path.name.startswith(f".{target.name}.part-"):
             continue
         family = [p for p in hidden if _token(p) == _token(path)]
-        locks = [p for p in family if p.suffix == ".lock"]
+        locks = [p for p in family if p.name.endswith(_lock_ending())]
         if any(map(_is_abandoned, locks)):
             for one in sorted(family, key=lambda p: p in locks):  # the locks last
                 remove(one)
@@ -90,11 +91,14 @@ def _token(path: Path) -> str | None:
     return found[-1] if found else None
 
 
-def _machine() -> bytes:
-    """Return what tells this running system from others, also from those of the same name."""
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
-    return platform.node().encode()  # pragma: no cover - other systems than Linux
+@cache
+def _lock_ending() -> str:
+    """Return how locks end that this running system has made, and no other of the same name."""
+    try:
+        system = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:  # pragma: no cover - other systems than Linux
+        system = platform.node().encode()
+    return f".{zlib.crc32(system):08x}.lock"
 
 
 def _is_abandoned(lock: Path) -> bool:
@@ -106,8 +110,6 @@ def _is_abandoned(lock: Path) -> bool:
     except OSError:
         return False
     try:
-        if os.read(descriptor, 256) != _machine():
-            return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False

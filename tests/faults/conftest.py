@@ -1,0 +1,203 @@
+"""Fail or kill a write at every one of its steps, as SQLite's tests do.
+
+A step is a call by which Python changes a disk: opening for writing, writing (half of it is done),
+syncing, renaming, linking, removing, truncating, changing permissions. GDAL and HDF5 write by
+themselves: they are met by a full disk instead, see `test_full_disk.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CALLS = (
+    "open", "write", "pwrite", "fsync", "rename", "replace", "link", "unlink", "rmdir", "mkdir",
+    "truncate", "ftruncate", "chmod",
+)  # fmt: skip
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+KILLED = 137
+
+Strike = Callable[[str], None]
+
+
+class Steps:
+    """Count the steps of a write; at step ``at`` call ``strike``, which raises or ends the process."""
+
+    def __init__(self, at: int | None = None, strike: Strike | None = None) -> None:
+        self.at, self.strike = at, strike
+        self.names: list[str] = []
+
+    def take(self, name: str, half: Callable[[], Any] | None = None) -> None:
+        """Note a step; where it is to fail, do half of it first."""
+        self.names.append(name)
+        if len(self.names) - 1 == self.at and self.strike is not None:
+            if half is not None:
+                half()
+            self.strike(name)
+
+
+@contextmanager
+def watched(steps: Steps) -> Iterator[None]:
+    """Let every call that changes the disk be a step of ``steps``."""
+    real = {name: getattr(os, name) for name in CALLS}
+    real_open = io.open
+
+    class File(io.FileIO):
+        def write(self, data: Any) -> int:
+            view = memoryview(data).cast("B")
+            steps.take("write", lambda: super(File, self).write(view[: len(view) // 2]))
+            return super().write(view)
+
+        def truncate(self, size: int | None = None) -> int:
+            steps.take("truncate")
+            return super().truncate(size)
+
+    def call(name: str) -> Callable[..., Any]:
+        def done(*args: Any, **options: Any) -> Any:
+            half = None
+            if name == "open" and not args[1] & WRITING:
+                return real[name](*args, **options)
+            if name in ("write", "pwrite"):
+                data = memoryview(args[1]).cast("B")
+                half = lambda: real[name](args[0], data[: len(data) // 2], *args[2:])  # noqa: E731
+            steps.take(name, half)
+            return real[name](*args, **options)
+
+        return done
+
+    def open_file(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any):  # noqa: ANN202
+        if not set(mode) & set("wax+"):
+            return real_open(file, mode, buffering, *args, **options)
+        if not isinstance(file, int):
+            steps.take("open")
+        raw = File(file, mode.replace("b", "").replace("t", ""))
+        if buffering == 0:
+            return raw
+        binary = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+        return binary if "b" in mode else io.TextIOWrapper(binary, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(os, name, call(name))
+        patch.setattr(os, "remove", call("unlink"))
+        patch.setattr(io, "open", open_file)
+        patch.setattr(builtins, "open", open_file)
+        yield
+
+
+def count(write: Callable[[], None]) -> list[str]:
+    """Return the names of the steps that ``write`` takes."""
+    steps = Steps()
+    with watched(steps):
+        write()
+    return steps.names
+
+
+def fail(write: Callable[[], None], at: int, number: int) -> bool:
+    """Do ``write`` with an error at one of its steps; return whether it said so."""
+
+    def strike(name: str) -> None:
+        raise OSError(number, os.strerror(number))
+
+    try:
+        with watched(Steps(at, strike)):
+            write()
+    except Exception:
+        return True
+    return False
+
+
+def kill(write: Callable[[], None], at: int) -> None:
+    """Do ``write`` in a process that ends at one of its steps, as by a kill."""
+    with warnings.catch_warnings():  # other threads of this process do not matter to the child
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            with watched(Steps(at, lambda _: os._exit(KILLED))):
+                write()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == KILLED
+
+
+class Bench:
+    """A folder in which ``new`` is written over what ``old`` wrote, again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number = folder, 0
+
+    def place(self, like: Path | None = None) -> Path:
+        """Return a fresh folder, empty or a copy of another."""
+        self.number += 1
+        fresh = self.folder / str(self.number)
+        if like is None:
+            fresh.mkdir()
+        else:
+            shutil.copytree(like, fresh)
+        return fresh
+
+    def check(
+        self,
+        old: Callable[[Path], None],
+        new: Callable[[Path], None],
+        read: Callable[[Path], Any],
+        also: tuple[Any, ...] = (),
+    ) -> int:
+        """Fail and kill ``new`` at every step; return how many there are.
+
+        Parameters
+        ----------
+        old, new : callable
+            Write one state, or the next one, into a folder.
+        read : callable
+            Returns the state of a folder, or raises if it is not whole.
+        also : tuple
+            States that a kill, but no error, may leave beside the old and the new one.
+        """
+        start = self.place()
+        old(start)
+        before = read(start)
+        done = self.place(start)
+        names = count(lambda: new(done))
+        after = read(done)
+        assert before != after
+        for at, name in enumerate(names):
+            error = (errno.ENOSPC, errno.EIO)[at % 2]
+            here, where = self.place(start), f"at step {at} of {len(names)}, {name}"
+            told = fail(partial(new, here), at, error)
+            found = read(here)
+            assert found in (before, after), f"failed {where}"
+            assert not (told and found == after), f"failed {where}: done, but called a failure"
+            if name not in ("unlink", "rmdir"):  # what cannot be removed stays
+                assert left_overs(here) == [], f"failed {where}"
+            here = self.place(start)
+            kill(partial(new, here), at)
+            assert read(here) in (before, after, *also), f"killed {where}"
+            new(here)
+            assert (read(here), left_overs(here)) == (after, []), f"killed {where}, then done again"
+        return len(names)
+
+
+def left_overs(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if ".part-" in path.name]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # still a step, without waiting for the disk
+    if not hasattr(os, "fork"):
+        pytest.skip("this system knows no fork, by which a process is made that can be killed")
+    return Bench(tmp_path)

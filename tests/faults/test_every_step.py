@@ -1,0 +1,291 @@
+"""Every durable write, failed and killed at each of its steps: the old state or the new, whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from polyad import RankRClassifier
+from polyad.app.journal import Journal
+from polyad.atomic import replacing_together
+from polyad.distributed.ledger import Ledger, TileStore
+from polyad.experiments.maps import MapStore
+from polyad.experiments.protocol import Protocol
+from polyad.experiments.records import Record, RecordStore
+from polyad.scene import scene_report
+from polyad.scene.classes import ClassInfo, class_table, with_classes
+from polyad.scene.geotiff_map import MapWriter, open_quietly
+from polyad.scene.labels import open_labels
+from polyad.scene.model import SceneModel
+from polyad.scene.tiles import Tile
+from polyad.scene.writers import add_map, add_probabilities, write_map, write_scores
+
+SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
+ABOUT = {"shape": [6, 5], "scene": "0123"}
+
+
+def class_map(version: int, side: int = 5) -> xr.DataArray:
+    """Return a map; the versions differ in ids, number of classes, names and colours."""
+    ids = (np.arange(6 * side, dtype=np.uint8).reshape(6, side) * (version + 1)) % (version + 3)
+    table = [ClassInfo(k, f"v{version} no {k}", f"#00{k}{version}FF") for k in range(1, 6)]
+    return with_classes(xr.DataArray(ids, dims=("y", "x")), table[: version + 2])
+
+
+def shares(version: int) -> xr.DataArray:
+    values = np.full((6, 5, version + 2), 0.1 * (version + 1), np.float32)
+    return xr.DataArray(values, dims=("y", "x", "class"))
+
+
+def read_map(path: Path) -> Any:
+    found = open_labels(str(path), SCENE)
+    return found.values.tolist(), class_table(found)
+
+
+# --- maps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".tif", ".hdr", ".npy", ".nc"])
+def test_class_map(bench, ending: str) -> None:
+    name = f"map{ending}"
+    steps = bench.check(
+        lambda folder: write_map(folder / name, class_map(0)),
+        lambda folder: write_map(folder / name, class_map(1)),
+        lambda folder: read_map(folder / name),
+    )
+    assert steps > 5
+
+
+def test_envi_map_of_another_size_and_type(bench) -> None:
+    def larger(folder: Path) -> None:
+        given = class_map(1).astype(np.uint16)
+        table = [*class_table(given), ClassInfo(999, "far", "#123456")]
+        write_map(folder / "map.img", with_classes(given, table))
+
+    def read(folder: Path) -> Any:
+        with open_quietly(folder / "map.img", "r") as found:  # other programs must be able to
+            ids = found.read(1).tolist()
+        return ids, read_map(folder / "map.hdr")
+
+    small = lambda folder: write_map(folder / "map.hdr", class_map(0))  # noqa: E731
+    bench.check(small, larger, read)
+    bench.check(larger, small, read)
+
+
+def test_envi_map_with_the_same_header_is_replaced_by_one_rename(bench) -> None:
+    given = class_map(0)
+    bench.check(
+        lambda folder: write_map(folder / "map.hdr", given),
+        lambda folder: write_map(folder / "map.hdr", given.copy(data=given.values[::-1])),
+        lambda folder: read_map(folder / "map.hdr"),
+    )
+
+
+def test_png_map(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyad.scene.figures.map_figure", lambda given: given.attrs["class_names"])
+    monkeypatch.setattr("polyad.scene.figures.to_png", lambda names: json.dumps(names).encode())
+    bench.check(
+        lambda folder: write_map(folder / "map.png", class_map(0)),
+        lambda folder: write_map(folder / "map.png", class_map(1)),
+        lambda folder: json.loads((folder / "map.png").read_bytes()),
+    )
+
+
+def read_both(folder: Path, name: str = "map.tif") -> Any:
+    path, proba = folder / name, None
+    if (folder / "p.tif").exists():
+        with open_quietly(folder / "p.tif", "r") as found:
+            proba = found.read().tolist()
+    return read_map(path), proba
+
+
+def without_probabilities(state: Any) -> Any:
+    return state[0], None
+
+
+@pytest.mark.parametrize("ending", [".tif", ".hdr", ".npy"])
+def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
+    def write(folder: Path, version: int) -> None:
+        with replacing_together() as outputs:
+            add_map(outputs, folder / f"map{ending}", class_map(version))
+            add_probabilities(outputs, folder / "p.tif", shares(version))
+
+    states = []
+    for version in (0, 1):
+        place = bench.place()
+        write(place, version)
+        states.append(read_both(place, f"map{ending}"))
+    bench.check(
+        lambda folder: write(folder, 0),
+        lambda folder: write(folder, 1),
+        lambda folder: read_both(folder, f"map{ending}"),
+        also=tuple(map(without_probabilities, states)),
+    )
+
+
+def test_map_writer_puts_map_and_probabilities_in_place_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    rename = Path.replace
+
+    def watch(self: Path, target: Path) -> Path:
+        seen.append(Path(target).name)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", watch)
+    given = class_map(0)
+    writer = MapWriter(tmp_path / "m.tif", (6, 5), class_table(given), probabilities=tmp_path / "p")
+    with writer as out:
+        out.write((slice(None), slice(None)), given.values, shares(0).values)
+        assert seen == []
+    assert seen == ["m.tif", "m.tif.aux.xml", "p"]
+
+
+def test_folder_of_a_zarr_map(bench) -> None:
+    def write(folder: Path, text: str) -> None:
+        with replacing_together() as outputs:
+            part = outputs.part(folder / "map.zarr", folder=True)
+            (part / "class_map").mkdir(parents=True)
+            (part / "class_map" / "zarr.json").write_text(text)
+
+    bench.check(
+        lambda folder: write(folder, "old"),
+        lambda folder: write(folder, "new"),
+        lambda folder: (folder / "map.zarr" / "class_map" / "zarr.json").read_text(),
+    )
+
+
+# --- models, scores, reports ---------------------------------------------------------------------
+
+
+def test_model(bench) -> None:
+    def fitted(seed: int) -> SceneModel:
+        patches = np.random.default_rng(seed).normal(size=(12, 1, 1, 3))
+        network = RankRClassifier(hidden=2, epochs=1, random_state=seed)
+        network.fit(patches, np.arange(12) % 2 + 1)
+        return SceneModel(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 3)
+
+    one, other = fitted(0), fitted(1)
+    bench.check(
+        lambda folder: one.save(folder / "model.polyad"),
+        lambda folder: other.save(folder / "model.polyad"),
+        lambda folder: SceneModel.load(folder / "model.polyad").estimator.history_,
+    )
+
+
+@pytest.mark.parametrize("ending", [".json", ".csv"])
+def test_scores(bench, ending: str) -> None:
+    name = f"scores{ending}"
+    bench.check(
+        lambda folder: write_scores(folder / name, {"overall_accuracy": 0.5}),
+        lambda folder: write_scores(folder / name, {"overall_accuracy": 0.75, "kappa": 0.1}),
+        lambda folder: (folder / name).read_text(),
+    )
+
+
+def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    examination = type("Found", (), {"to_dict": dict})()
+    monkeypatch.setattr(scene_report, "examine", lambda *_, **__: examination)
+    monkeypatch.setattr(scene_report, "blank_map", lambda *_: class_map(0))
+    monkeypatch.setattr(scene_report, "report_page", lambda *_, title, **__: title * 9999)
+
+    def write(folder: Path, title: str) -> None:
+        path, model = folder / "report.html", None
+        scene_report.write_report(path, model, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
+
+    bench.check(
+        lambda folder: write(folder, "old"),
+        lambda folder: write(folder, "new"),
+        lambda folder: (folder / "report.html").read_text(),
+    )
+
+
+# --- experiments ---------------------------------------------------------------------------------
+
+
+def record(seed: int) -> Record:
+    protocol = replace(Protocol("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
+    scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
+    counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
+    return Record(
+        protocol, protocol.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
+        seconds={}, versions={}, settings=protocol.settings(),
+    )  # fmt: skip
+
+
+def test_records(bench) -> None:
+    bench.check(
+        lambda folder: RecordStore(folder).append(record(0)),
+        lambda folder: RecordStore(folder).append(record(1)),
+        lambda folder: RecordStore(folder).keys(),
+    )
+
+
+def test_maps_of_experiments(bench) -> None:
+    def read(folder: Path) -> Any:
+        found = MapStore(folder).load("cell")
+        return None if found is None else found.tolist()
+
+    bench.check(
+        lambda folder: MapStore(folder).save("cell", class_map(0).values),
+        lambda folder: MapStore(folder).save("cell", class_map(1).values),
+        read,
+    )
+
+
+# --- journals ------------------------------------------------------------------------------------
+
+
+def test_journal_of_the_page(bench) -> None:
+    """An answered command is there after a restart; one that was not is there whole, or not."""
+
+    def commands(folder: Path) -> list[dict[str, Any]]:
+        journal = Journal(folder / "labels.jsonl", ABOUT)
+        journal.close()
+        return journal.commands
+
+    def write(folder: Path, *wanted: str) -> None:
+        journal = Journal(folder / "labels.jsonl", ABOUT)
+        try:
+            for do in wanted:
+                if {"do": do} not in journal.commands:
+                    journal.append({"do": do})
+        finally:
+            journal.close()
+
+    bench.check(
+        lambda folder: write(folder, "old"), lambda folder: write(folder, "old", "new"), commands
+    )
+
+
+def test_ledger_of_a_cluster(bench) -> None:
+    """A tile that the ledger calls finished has its bytes."""
+    tiles = [Tile(slice(0, 2), slice(0, 3)), Tile(slice(2, 4), slice(0, 3))]
+
+    def put(folder: Path, numbers: list[int]) -> None:
+        with Ledger(folder / "map.tiles") as ledger:
+            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            try:
+                for number in numbers:
+                    if number not in [entry["tile"] for entry in ledger.entries]:
+                        crc = store.put(number, np.full((2, 3), number + 1, np.uint8))
+                        ledger.append({"tile": number, "crc": crc})
+            finally:
+                store.close()
+
+    def finished(folder: Path) -> list[int]:
+        with Ledger(folder / "map.tiles") as ledger:
+            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            try:
+                assert all(store.checksum(e["tile"]) == e["crc"] for e in ledger.entries)
+            finally:
+                store.close()
+            return [entry["tile"] for entry in ledger.entries]
+
+    bench.check(lambda folder: put(folder, [0]), lambda folder: put(folder, [0, 1]), finished)
