@@ -17,19 +17,23 @@ ROOT = Path(__file__).parent.parent
 
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
-LOW = {"errors", "lazy", "text", "leftovers", "atomic", "threads", "core", "fitting", "estimators"}
+LOW = {
+    "errors", "regular", "lazy", "text", "leftovers", "atomic", "threads", "core", "fitting",
+    "estimators",
+}  # fmt: skip
 LAYERS = {
     "errors": set(),
     "lazy": set(),
     "text": set(),
+    "regular": {"errors"},
     "leftovers": set(),
     "atomic": {"errors", "leftovers"},
     "threads": {"errors"},
     "core": {"errors", "lazy"},
     "fitting": {"errors", "core"},
-    "estimators": {"errors", "lazy", "atomic", "threads", "core", "fitting"},
+    "estimators": {"errors", "regular", "lazy", "atomic", "threads", "core", "fitting"},
     "baselines": LOW,
-    "scene": {"errors", "text", "atomic", "threads", "core", "estimators"},
+    "scene": {"errors", "regular", "text", "atomic", "threads", "core", "estimators"},
     "polyad": LOW | {"baselines", "scene"},
     "experiments": LOW | {"baselines", "scene", "polyad"},
     "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},

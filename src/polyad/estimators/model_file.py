@@ -6,20 +6,17 @@ import os
 from pathlib import Path
 
 from polyad.errors import ModelFileError
+from polyad.regular import open_regular
 
 HEADER_BYTES = 2**25  # enough for three million training pixels
 MODEL_BYTES = 2**28  # of the network: 67 million weights in single precision
 
 
 def check_model_file(path: str | os.PathLike[str]) -> None:
-    """Raise `ModelFileError` if the file is missing, empty, a pickle, an archive or no file."""
+    """Raise `ModelFileError` if the file is missing, no file, empty, a pickle or an archive."""
     path = Path(path)
-    if path.exists() and not (
-        path.is_file() or path.is_dir()
-    ):  # opening a pipe would wait for good
-        raise ModelFileError(f"{path} is a pipe or a device; a model is an ordinary file")
     try:
-        with path.open("rb") as file:
+        with open_regular(path, ModelFileError) as file:
             start = file.read(9)
             length = os.fstat(file.fileno()).st_size
     except OSError as error:

@@ -15,13 +15,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_color, default_name, is_color
+from polyad.scene.formats.sidecars import read_pam
 
 Names = dict[int, str]
 Colors = dict[int, str]
 
-_PAM_BYTES = 4 * 2**20  # a table of 65535 classes needs less
 # GDAL's numbers for what a column of an attribute table means.
 _NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
 
@@ -88,18 +87,8 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
 
 def from_pam(path: Path) -> tuple[Names, Colors]:
     """Read the category names and attribute table of ``<path>.aux.xml``, if it is there."""
-    side = path.with_name(path.name + ".aux.xml")
-    if not side.is_file():
-        return {}, {}
-    if side.stat().st_size > _PAM_BYTES:
-        raise SceneError(f"{side}: wanted at most {_PAM_BYTES} bytes of class names; remove it")
-    text = side.read_text(encoding="utf-8", errors="replace")
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:  # GDAL writes neither; entities can explode
-        raise SceneError(f"{side}: wanted GDAL's plain XML, got a DOCTYPE; remove the file")
-    try:
-        band = ET.fromstring(text).find("PAMRasterBand")
-    except ET.ParseError as error:
-        raise SceneError(f"{side}: not well-formed XML ({error}); remove the file") from error
+    root = read_pam(path)
+    band = None if root is None else root.find("PAMRasterBand")
     if band is None:
         return {}, {}
     names, colors = _attribute_table(band)

@@ -26,9 +26,11 @@ from polyad.scene import class_tables
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import cf, guards, hdf
 from polyad.scene.formats.envi import find_envi, read_header
-from polyad.scene.formats.geotiff import georeference, open_raster
+from polyad.scene.formats.geotiff import check_blocks, open_tiff
 from polyad.scene.formats.lazy import READ_ERRORS
 from polyad.scene.formats.mat5 import list_variables
+from polyad.scene.formats.png import open_png
+from polyad.scene.formats.sidecars import georeference
 from polyad.scene.grid import grid_of
 from polyad.scene.readers import open_scene
 
@@ -145,20 +147,21 @@ def _admit(
 
 
 def _read_tiff(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
-    with open_raster(path, "GTiff") as dataset:
+    with open_tiff(path, budget) as dataset:
+        check_blocks(path, dataset, budget)
         values = _single_band(path, dataset, shape, budget)
         names, colors = class_tables.from_attributes(dataset.tags())
         side_names, side_colors = class_tables.from_pam(path)
         colors = _colormap(dataset) | side_colors | colors
-        return LabelRaster(values, side_names | names, colors, **georeference(dataset))
+        return LabelRaster(values, side_names | names, colors, **georeference(path, dataset))
 
 
 def _read_png(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
-    with open_raster(path, "PNG") as dataset:
+    with open_png(path, budget) as dataset:
         values = _single_band(path, dataset, shape, budget)
         names, side_colors = class_tables.from_pam(path)
         colors = _colormap(dataset) | side_colors
-        return LabelRaster(values, names, colors, **georeference(dataset))
+        return LabelRaster(values, names, colors, **georeference(path, dataset))
 
 
 def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> NDArray[np.uint16]:

@@ -21,6 +21,7 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import PolyadError, SceneError
+from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.arrays import open_npy
 from polyad.scene.formats.emit import is_emit, open_emit
@@ -156,9 +157,9 @@ def _open_known(name: str) -> xr.DataArray:
 
 def _opener(path: Path) -> Opener:
     head = b""
-    if path.is_file():
+    if not path.is_dir():
         guards.existing_file(path)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(1024)
     for sniff, opener in _KINDS:
         if sniff(path, head):

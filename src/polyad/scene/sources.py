@@ -20,6 +20,7 @@ import xarray as xr
 
 from polyad.atomic import replacing
 from polyad.errors import SceneError
+from polyad.regular import open_regular
 from polyad.scene.catalogue import data_folder, list_known
 from polyad.scene.classes import ClassInfo, palette, with_classes
 from polyad.scene.known import (
@@ -168,7 +169,7 @@ def _download(name: str, file: RemoteFile, progress: bool) -> Path:
 def _take(name: str, row: KnownScene, path: Path) -> Path:
     """Copy one hand-fetched file into the data folder after checking its sum."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise SceneError(f"cannot read {path}: {error.strerror or error}") from error

@@ -85,6 +85,15 @@ def parse_crs(path: Path, stated: Any) -> CRS | None:
         ) from error
 
 
+def refuse_grids(path: Path, text: str) -> None:
+    """Refuse well-known text that names a file, wherever it came from."""
+    if _GRIDS.search(text):
+        raise SceneError(
+            f"{path}: the reference system {_short(text)!r} names a file; write a code such as "
+            "'EPSG:32632' into the file"
+        )
+
+
 def _kind(text: str) -> str | None:
     """Return "code", "wkt" or "projjson"; None for anything else."""
     if len(text) > MAX_CHARACTERS or "\x00" in text:

@@ -19,14 +19,17 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
-from polyad.scene.formats.geotiff import TiffSource, georeference, open_raster, tiff_source
+from polyad.scene.formats.geotiff import TiffSource, open_tiff, tiff_source
 from polyad.scene.formats.lazy import Array, lazy_scene
+from polyad.scene.formats.markup import read_xml
+from polyad.scene.formats.opening import check_beside
+from polyad.scene.formats.sidecars import georeference
 from polyad.scene.formats.spectral import to_nm
 
 _METADATA = re.compile(r"METADATA\.XML$", re.I)
 _IMAGE = re.compile(r"SPECTRAL_IMAGE(_COG)?\.TIFF?$", re.I)
 _NODATA = -32768.0
-_XML_BYTES = 64 * 2**20  # real ones have about one megabyte
+_XML_BYTES = 16 * 2**20  # real ones have about one megabyte
 
 
 def find_enmap(path: Path) -> tuple[Path, Path] | None:
@@ -35,13 +38,11 @@ def find_enmap(path: Path) -> tuple[Path, Path] | None:
     if not (path.is_dir() or _METADATA.search(path.name) or _IMAGE.search(path.name)):
         return None
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    described = {_METADATA.sub("", name): name for name in filter(_METADATA.search, names)}
     for image in filter(_IMAGE.search, names):
-        prefix = _IMAGE.sub("", image)
-        for metadata in filter(_METADATA.search, names):
-            if _METADATA.sub("", metadata) == prefix and path.name in (
-                image, metadata, folder.name
-            ):  # fmt: skip
-                return folder / metadata, folder / image
+        metadata = described.get(_IMAGE.sub("", image))
+        if metadata is not None and path.name in (image, metadata, folder.name):
+            return folder / metadata, folder / image
     return None
 
 
@@ -89,10 +90,10 @@ def open_enmap(path: Path, key: str | None, budget: int) -> xr.DataArray:
         )
     if key is not None:
         raise SceneError(f"{path}: an EnMAP scene takes no key, got ':{key}'; leave it out")
-    metadata, image = pair
-    root = _parse(metadata)
+    metadata, image = (check_beside(path, one) for one in pair)
+    root = read_xml(metadata, "EnMAP metadata", _XML_BYTES)
     guards.existing_file(image)
-    with open_raster(image, "GTiff") as dataset:
+    with open_tiff(image, budget) as dataset:
         tiff = tiff_source(image, dataset, budget)
         table = _band_table(metadata, root, tiff.shape[2])
         nodata = _NODATA if dataset.nodata is None else float(dataset.nodata)
@@ -105,26 +106,8 @@ def open_enmap(path: Path, key: str | None, budget: int) -> xr.DataArray:
             wavelength=to_nm(centre, "nm"),
             fwhm=to_nm(width, "nm"),
             nodata=np.nan,
-            **georeference(dataset),
+            **georeference(image, dataset),
         )
-
-
-def _parse(path: Path) -> ET.Element:
-    size = guards.existing_file(path)
-    if size > _XML_BYTES:
-        raise SceneError(
-            f"{path}: EnMAP metadata has about a megabyte, got {guards.human_bytes(size)}; this is "
-            "another file"
-        )
-    text = path.read_bytes()
-    if b"<!ENTITY" in text or b"<!DOCTYPE" in text:  # entities can grow without bound
-        raise SceneError(f"{path}: EnMAP metadata declares no entities, this does; refused")
-    try:
-        return ET.fromstring(text)
-    except ET.ParseError as error:
-        raise SceneError(
-            f"{path}: wanted EnMAP metadata, it is not well-formed XML ({error}); download it again"
-        ) from error
 
 
 def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]:

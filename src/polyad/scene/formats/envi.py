@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
-from polyad.scene.formats.geotiff import georeference, open_raster
+from polyad.scene.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.formats.opening import check_beside, open_content
 from polyad.scene.formats.raw import read_box
+from polyad.scene.formats.sidecars import georeference
 from polyad.scene.formats.spectral import to_nm
 
 _DTYPES = {
@@ -29,6 +31,7 @@ _INTERLEAVES = {
 }
 _DATA_SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")
 _HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
+_PLACES = ("map info", "projection info", "coordinate system string")
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
     pair = find_envi(path)
     if pair is None:
         raise SceneError(f"{path}: no ENVI header (.hdr) beside it; put the header there")
-    header_path, data_path = pair
+    header_path, data_path = (check_beside(path, one) for one in pair)
     fields = read_header(header_path)
     source = _source(header_path, data_path, fields)
     keep = np.asarray(source.keep)
@@ -128,7 +131,7 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
         wavelength=None if wavelength is None else wavelength[keep],
         fwhm=None if fwhm is None else fwhm[keep],
         nodata=_number(fields.get("data ignore value")),
-        **_georeference(data_path, fields),
+        **_georeference(header_path, data_path, fields),
     )
 
 
@@ -215,9 +218,24 @@ def _good_bands(fields: Mapping[str, str], count: int) -> tuple[int, ...]:
     return tuple(int(b) for b in good)
 
 
-def _georeference(data: Path, fields: Mapping[str, str]) -> dict[str, Any]:
-    # GDAL knows ENVI's projection names and puts the tie point at the pixel's outer corner.
-    if "map info" not in fields and "coordinate system string" not in fields:
+def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return ``crs`` and ``transform`` of the header.
+
+    GDAL knows ENVI's projection names and puts the tie point at the pixel's outer corner. It gets
+    a header in memory with these fields alone: on disk it might take another one, or read more.
+    """
+    told = {k: " ".join(fields[k].split()) for k in _PLACES if k in fields}
+    if not told.keys() - {"projection info"}:
         return {}
-    with open_raster(data, "ENVI") as dataset:
-        return georeference(dataset)
+    for text in told.values():
+        if len(text) > MAX_CHARACTERS:
+            raise SceneError(
+                f"{header}: wanted a reference system below {MAX_CHARACTERS} characters, got "
+                f"{len(text)}; correct the header"
+            )
+        refuse_grids(header, text)
+    lines = ["ENVI", "samples = 9", "lines = 1", "bands = 1", "data type = 1", "interleave = bsq"]
+    lines += [f"{name} = {text}" for name, text in told.items()]
+    files = {"scene.img": bytes(9), "scene.hdr": "\n".join(lines).encode("latin-1")}
+    with open_content(header, "ENVI", files) as dataset:
+        return georeference(data, dataset)

@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rasterio
 import xarray as xr
-from affine import Affine
 from numpy.typing import NDArray
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.windows import Window
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
 from polyad.scene.formats.lazy import Array, lazy_scene
+from polyad.scene.formats.opening import open_raster
+from polyad.scene.formats.sidecars import band_metadata, georeference, read_pam
 from polyad.scene.formats.spectral import to_nm
+from polyad.scene.formats.tiff_tags import check_tags
 
 # "0.4 Micrometers", "band 3 (550.2 nm)": how other programs name bands.
 _NAMED = re.compile(r"([\d.]+)\s*\(?(nanomet(?:er|re)s?|micromet(?:er|re)s?|nm|[uµμ]m)\b", re.I)
-
-
-@contextmanager
-def open_raster(path: Path, driver: str) -> Iterator[Any]:
-    """Open ``path`` with one GDAL driver and no other; a scene without georeference is no alarm."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        try:
-            dataset = rasterio.open(path, driver=driver)
-        except RasterioError as error:
-            raise SceneError(
-                f"{path}: wanted a {driver} raster, GDAL cannot read it as one ({error}); it is "
-                "truncated, damaged or of another kind"
-            ) from error
-        with dataset:
-            yield dataset
 
 
 @dataclass(frozen=True)
@@ -64,14 +47,20 @@ def open_geotiff(path: Path, key: str | None, budget: int) -> xr.DataArray:
     guards.existing_file(path)
     if key is not None:
         raise SceneError(f"{path}: a GeoTIFF has one image and no key, got ':{key}'; leave it out")
-    with open_raster(path, "GTiff") as dataset:
+    with open_tiff(path, budget) as dataset:
         source = tiff_source(path, dataset, budget)
         return lazy_scene(
             source,
-            wavelength=_wavelength(dataset),
+            wavelength=_wavelength(path, dataset),
             nodata=dataset.nodata,
-            **georeference(dataset),
+            **georeference(path, dataset),
         )
+
+
+def open_tiff(path: Path, budget: int) -> AbstractContextManager[Any]:
+    """Open a TIFF whose tags are looked through first."""
+    check_tags(path, budget)
+    return open_raster(path, "GTiff")
 
 
 def tiff_source(path: Path, dataset: Any, budget: int) -> TiffSource:
@@ -92,10 +81,18 @@ def tiff_source(path: Path, dataset: Any, budget: int) -> TiffSource:
         guards.check_stored(path, declared, stored)
     guards.check_inflation(path, declared, stored)
     _check_last_block(path, dataset, stored)
-    block = guards.declared_bytes(max(dataset.block_shapes), dtype)
-    pixelwise = "PIXEL" in str(dataset.interleaving).upper()
-    guards.check_budget(path, block * (shape[2] if pixelwise else 1), budget, "a block of the TIFF")
+    check_blocks(path, dataset, budget)
     return TiffSource(path, shape, dtype)
+
+
+def check_blocks(path: Path, dataset: Any, budget: int) -> None:
+    """Refuse a TIFF whose strips or tiles, which are unpacked whole, are too large."""
+    dtype = np.dtype(dataset.dtypes[0])
+    declared = guards.declared_bytes((dataset.height, dataset.width, dataset.count), dtype)
+    pixelwise = "PIXEL" in str(dataset.interleaving).upper()
+    together = dataset.count if pixelwise else 1
+    block = guards.declared_bytes((*max(dataset.block_shapes), together), dtype)
+    guards.check_piece(path, block, declared, budget, "a block of the TIFF")
 
 
 def _check_last_block(path: Path, dataset: Any, stored: int) -> None:
@@ -111,26 +108,27 @@ def _check_last_block(path: Path, dataset: Any, stored: int) -> None:
         guards.check_stored(path, int(offset) + int(size), stored)
 
 
-def georeference(dataset: Any) -> dict[str, Any]:
-    """Return ``crs`` and ``transform`` of an open raster, None each where it has none."""
-    # GDAL gives the identity for "no georeference"; its origin and size are never a real map.
-    known = dataset.crs is not None or dataset.transform != Affine.identity()
-    return {"crs": dataset.crs, "transform": dataset.transform if known else None}
-
-
-def _wavelength(dataset: Any) -> NDArray[np.float64] | None:
+def _wavelength(path: Path, dataset: Any) -> NDArray[np.float64] | None:
     """Return the band centres in nanometres, shape ``(bands,)``, or None if one is unknown."""
-    centres = [_band_wavelength(dataset, band) for band in dataset.indexes]
-    if any(c is None for c in centres):
-        return None
+    beside = band_metadata(read_pam(path))
+    centres: list[float] = []
+    for band, description in zip(dataset.indexes, dataset.descriptions, strict=True):
+        centre = _band_wavelength(dataset, band, description, beside.get(band, {}))
+        if centre is None:
+            return None
+        centres.append(centre)
     return np.array(centres, dtype=np.float64)
 
 
-def _band_wavelength(dataset: Any, band: int) -> float | None:
+def _band_wavelength(
+    dataset: Any, band: int, description: str | None, beside: Mapping[str, dict[str, str]]
+) -> float | None:
     # GDAL >= 3.10 keeps micrometres in the IMAGERY domain; ENVI turned into TIFF has plain tags.
-    imagery = dataset.tags(band, ns="IMAGERY").get("CENTRAL_WAVELENGTH_UM")
-    tags = {k.lower(): v for k, v in dataset.tags(band).items()}
-    named = _NAMED.search(dataset.descriptions[band - 1] or "")
+    imagery = (dataset.tags(band, ns="IMAGERY") | beside.get("IMAGERY", {})).get(
+        "CENTRAL_WAVELENGTH_UM"
+    )
+    tags = {k.lower(): v for k, v in (dataset.tags(band) | beside.get("", {})).items()}
+    named = _NAMED.search(description or "")
     units = tags.get("wavelength_units") or tags.get("wavelength_unit")
     found = [
         (tags.get("wavelength"), units),

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from polyad.errors import BudgetExceeded, SceneError
+from polyad.regular import check_regular
 from polyad.scene.paths import no_file
 
 # Deflate cannot exceed 1032:1, which only constant data reaches. Scenes with wide nodata margins
@@ -93,9 +94,10 @@ def declared_bytes(shape: Sequence[int], dtype: np.dtype) -> int:
 
 def existing_file(path: Path) -> int:
     """Return the size in bytes of the file at ``path``; refuse a missing or empty one."""
-    if not path.is_file():
-        raise no_file(path)
-    size = path.stat().st_size
+    try:
+        size = check_regular(path)
+    except OSError as error:
+        raise no_file(path) from error
     if size == 0:
         raise SceneError(f"{path}: the file is empty (0 bytes); copy or download it again")
     return size
@@ -137,6 +139,20 @@ def check_inflation(path: Path, declared: int, stored: int) -> None:
             f"{path}: the header declares {human_bytes(declared)}, the file stores "
             f"{human_bytes(stored)} of it, more than {MAX_INFLATION}:1; it is truncated, sparse or "
             "a decompression bomb, write it again with its real pixels"
+        )
+
+
+def check_piece(path: Path, piece: int, whole: int, budget: int, what: str) -> None:
+    """Refuse a piece (chunk, tile, strip) that is unpacked at once and too large.
+
+    Too large for the budget, or far larger than the ``whole`` array that it is a piece of: such a
+    piece is padding, made to be unpacked.
+    """
+    check_budget(path, piece, budget, what)
+    if piece > max(HARMLESS_BYTES, 4 * whole):
+        raise SceneError(
+            f"{path}: {what} takes {human_bytes(piece)}, the whole array {human_bytes(whole)}; "
+            "write the file again with smaller pieces"
         )
 
 

@@ -1,0 +1,47 @@
+"""XML from files: without entities, in one encoding, and bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from polyad.errors import SceneError
+from polyad.regular import open_regular
+from polyad.scene.formats.guards import human_bytes
+
+MAX_PARTS = 1_000_000  # elements and attributes, each of which takes about 100 bytes
+
+
+def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
+    """Return the root element of a small XML file.
+
+    The text is decoded here, as UTF-8 whatever it declares, so that what is searched for a DOCTYPE
+    is what the parser gets: without one there are no entities, which can grow without bound.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What it should be, for messages.
+    max_bytes : int
+        Of the file.
+    """
+    with open_regular(path) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise SceneError(
+            f"{path}: wanted {what} of at most {human_bytes(max_bytes)}, got more; this is another "
+            "file"
+        )
+    text = content.decode("utf-8-sig", errors="replace")
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise SceneError(f"{path}: wanted {what} in plain XML, got a DOCTYPE; remove it")
+    if (parts := text.count("<") + text.count("=")) > MAX_PARTS:
+        raise SceneError(f"{path}: wanted {what}, got {parts:,} elements; this is another file")
+    try:
+        return ET.fromstring(text)
+    except (ET.ParseError, ValueError) as error:
+        raise SceneError(
+            f"{path}: wanted {what}, it is not well-formed XML ({error}); remove it or copy it "
+            "again"
+        ) from error

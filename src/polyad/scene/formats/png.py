@@ -1,0 +1,43 @@
+"""PNG, pixels and palette alone: whatever else is packed into one is never unpacked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from polyad.errors import SceneError
+from polyad.regular import open_regular
+from polyad.scene.formats import guards
+from polyad.scene.formats.opening import open_content
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# Compressed texts and profiles, of which an image may have a thousand, are left out.
+_KEPT = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
+
+
+def open_png(path: Path, budget: int) -> AbstractContextManager[Any]:
+    """Open a PNG file with GDAL, from a copy in memory of what makes its pixels."""
+    guards.check_budget(path, 2 * guards.existing_file(path), budget, "a PNG file")
+    with open_regular(path) as file:
+        content = file.read()
+    if not content.startswith(_SIGNATURE):
+        raise SceneError(f"{path}: wanted a PNG image, got another kind of file; convert it")
+    image = b"".join([_SIGNATURE, *_chunks(content)])
+    del content
+    return open_content(path, "PNG", {"image.png": image})
+
+
+def _chunks(content: bytes) -> Iterator[bytes]:
+    """Yield the chunks that are kept, each with its length and checksum."""
+    start = len(_SIGNATURE)
+    while start + 12 <= len(content):
+        length, kind = struct.unpack_from(">I4s", content, start)
+        stop = start + 12 + length
+        if kind in _KEPT:
+            yield content[start:stop]
+        if kind == b"IEND":
+            return
+        start = stop
