@@ -293,3 +293,48 @@ def test_a_file_cut_after_opening_is_reported_with_its_rows(tmp_path):
     (tmp_path / "s.img").write_bytes(CUBE.tobytes()[:20])
     with pytest.raises(SceneError, match=r"rows 3 to 4 cannot be read \(the file ends .* changed"):
         scene.isel(y=slice(3, 5)).load()
+
+
+# What lies beside a raster
+
+
+def bare_tiff(path):
+    with pytest.warns(rasterio.errors.NotGeoreferencedWarning):
+        return write_tiff(path, CUBE, crs=None, transform=None)
+
+
+def test_a_world_file_places_a_tiff_as_gdal_would(tmp_path):
+    path = bare_tiff(tmp_path / "s.tif")
+    (tmp_path / "s.tfw").write_text("10\n1.5\n-2\n-10\n500005\n3999995\n")
+    with rasterio.open(path) as reference:
+        expected = reference.transform
+    assert open_scene(path).rio.transform().almost_equals(expected)
+
+
+def test_an_aux_xml_places_a_tiff_and_names_its_bands(tmp_path):
+    path = bare_tiff(tmp_path / "s.tif")
+    bands = "".join(
+        f"<PAMRasterBand band='{k}'><Metadata><MDI key='wavelength'>{nm}</MDI></Metadata>"
+        "</PAMRasterBand>"
+        for k, nm in enumerate((450, 550, 650), start=1)
+    )
+    srs = rasterio.CRS.from_epsg(32633).to_wkt()
+    place = "<GeoTransform>5e5, 10, 0, 4e6, 0, -10</GeoTransform>"
+    (tmp_path / "s.tif.aux.xml").write_text(
+        f"<PAMDataset><SRS>{srs}</SRS>{place}{bands}</PAMDataset>"
+    )
+    scene = open_scene(path)
+    assert scene.rio.crs.to_epsg() == 32633
+    assert scene.rio.transform() == UTM
+    assert_array_equal(scene["wavelength"].values, [450, 550, 650])
+
+
+def test_a_scene_and_its_companion_may_be_links_into_one_folder(tmp_path):
+    real, work = tmp_path / "real", tmp_path / "work"
+    real.mkdir()
+    work.mkdir()
+    write_envi(real, CUBE)
+    for name in ("s.hdr", "s.img"):
+        (work / name).symlink_to(real / name)
+    assert_array_equal(open_scene(work / "s.hdr").values, CUBE)
+    assert_array_equal(open_scene(work / "s.img").values, CUBE)

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
+from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
@@ -64,7 +65,7 @@ class EnviSource:
 def find_envi(path: Path) -> tuple[Path, Path] | None:
     """Return (header, data) for either of the two files, or None if this is no ENVI pair."""
     if path.suffix.lower() == ".hdr":
-        if not _is_header(path):
+        if not _is_header(path, path):
             return None
         # "scene.hdr" beside "scene.img", or "scene.img.hdr" beside "scene.img".
         for suffix in _DATA_SUFFIXES:
@@ -78,15 +79,15 @@ def find_envi(path: Path) -> tuple[Path, Path] | None:
         )
     for header in (path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")):
         for candidate in (header, header.with_suffix(".HDR")):
-            if candidate != path and _is_header(candidate):
+            if candidate != path and _is_header(path, candidate):
                 return candidate, path
     return None
 
 
-def _is_header(path: Path) -> bool:
+def _is_header(named: Path, path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_regular(check_beside(named, path)) as file:
         return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:4] == b"ENVI"
 
 
