@@ -1,11 +1,10 @@
-"""Zarr stores in a local folder (versions 2 and 3)."""
+"""Zarr stores in a local folder (versions 2 and 3), read without the package zarr."""
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,15 @@ from polyad.errors import SceneError
 from polyad.scene.formats import guards, hdf
 from polyad.scene.formats.cf import CubeSource, Node, open_cube
 from polyad.scene.formats.lazy import Array
+from polyad.scene.formats.zarr_chunks import check_readable, read_box
+from polyad.scene.formats.zarr_metadata import ZarrArray, describe_array, load_json
 
-# Only codecs that turn bytes into bytes or numbers. Others exist that unpickle, which runs code.
-_CODECS = {
-    "zlib", "gzip", "bz2", "lzma", "blosc", "zstd", "lz4", "shuffle", "delta", "bitround",
-    "fixedscaleoffset", "quantize", "packbits", "crc32", "crc32c", "adler32", "fletcher32",
-    "bytes", "endian", "transpose", "sharding_indexed",
-}  # fmt: skip
 _MARKS = ("zarr.json", ".zarray", ".zgroup")
+_OLD = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
+MAX_FILES = 2_000_000
+MAX_ARRAYS = 1000
+MAX_DEPTH = 40  # of folders
+_FEW_CHUNKS = 10_000
 
 
 def is_zarr(path: Path) -> bool:
@@ -35,140 +35,136 @@ def is_zarr(path: Path) -> bool:
 class ZarrReader:
     """Reads a box of a Zarr array."""
 
-    path: Path
-    name: str
+    array: ZarrArray
 
     def __call__(self, box: tuple[slice, slice, slice]) -> Array:
         """Return the values of ``box``, axes as in the store."""
-        return np.asarray(_array(self.path, self.name)[box])
+        return read_box(self.array, box)
+
+
+@dataclass
+class _Contents:
+    """What lies in a store: the arrays by name, the bytes and files of each."""
+
+    arrays: dict[str, Path] = field(default_factory=dict)
+    stored: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
 
 
 def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     """Open the 3-D array ``key`` of a Zarr store, or its only one."""
-    described = {name: _describe(path, name) for name in _names(path)}
-    cubes = {n: d["shape"] for n, d in described.items() if len(d["shape"]) == 3}
+    if importlib.util.find_spec("numcodecs") is None:
+        raise SceneError(
+            f"{path}: reading Zarr needs the package numcodecs, it is not installed; run "
+            "pip install 'polyad[zarr]'"
+        )
+    contents = _walk(path)
+    described = {name: describe_array(path, at) for name, at in contents.arrays.items()}
+    cubes = {n: d.shape for n, d in described.items() if len(d.shape) == 3}
     name = hdf.choose_key(path, cubes) if key is None else key.strip("/")
     if name not in described:
         raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
-    guards.check_shape(path, described[name]["shape"])
-    _check_codecs(path, described[name]["codecs"])
-    array = _array(path, name)
+    array = described[name]
+    guards.check_shape(path, array.shape)
+    check_readable(path, array, budget)
     dtype = np.dtype(array.dtype)
-    guards.check_numeric(path, dtype)
     declared = guards.declared_bytes(array.shape, dtype)
-    guards.check_inflation(path, declared, _stored(path, path / name))
-    guards.check_budget(path, guards.declared_bytes(array.chunks, dtype), budget, "a Zarr chunk")
-    attrs = {"_FillValue": described[name]["fill"], **dict(array.attrs)}
-    node = Node(path, name, tuple(array.shape), dtype, attrs, described[name]["dims"])
+    guards.check_inflation(path, declared, contents.stored[name])
+    _check_count(path, array, contents.files[name])
+    attrs = {"_FillValue": array.nodata, **array.attrs}
+    node = Node(path, name, array.shape, dtype, attrs, array.dims)
 
     def look(other: str) -> tuple[Array, dict[str, Any]] | None:
         full = "/".join([*name.split("/")[:-1], other]) if "/" in name else other
-        if full not in described or len(described[full]["shape"]) > 1:
+        beside = described.get(full)
+        if beside is None or len(beside.shape) > 1:
             return None
-        _check_codecs(path, described[full]["codecs"])
-        found = _array(path, full)
-        guards.check_budget(
-            path,
-            guards.declared_bytes(found.shape, np.dtype(found.dtype)),
-            guards.HARMLESS_BYTES,
-            f"'{full}'",
+        if beside.dtype is None:  # a text; its attributes may still say something
+            return np.empty(0), dict(beside.attrs)
+        check_readable(path, beside, min(budget, guards.HARMLESS_BYTES))
+        held = guards.declared_bytes(beside.shape, beside.dtype)
+        guards.check_budget(path, held, guards.HARMLESS_BYTES, f"'{full}'")
+        _check_count(path, beside, contents.files[full])
+        everything = tuple(slice(0, n) for n in beside.shape)
+        return read_box(beside, everything), dict(beside.attrs)
+
+    def make(
+        node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
+    ) -> CubeSource:
+        reader = ZarrReader(array)
+        return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
+
+    return open_cube(node, look, make)
+
+
+def _check_count(path: Path, array: ZarrArray, files: int) -> None:
+    """Refuse far more chunks than files: each one that is missing is looked for all the same."""
+    per_file = 1 if array.shard is None else np.prod(array.shard) / np.prod(array.chunks)
+    if array.chunk_count > max(_FEW_CHUNKS, guards.MAX_INFLATION * files * per_file):
+        raise SceneError(
+            f"{path}: '{array.folder.name}' declares {array.chunk_count:,} chunks, the store has "
+            f"{files:,} files of it; it is damaged or a decompression bomb, write it again"
         )
-        return np.asarray(found[...]), dict(found.attrs)
-
-    return open_cube(node, look, _zarr_source)
 
 
-def _zarr_source(
-    node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
-) -> CubeSource:
-    reader = ZarrReader(node.path, node.name)
-    return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
-
-
-def _array(path: Path, name: str) -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise SceneError(
-            f"{path}: reading Zarr needs the package zarr, it is not installed; run "
-            "pip install 'polyad[zarr]'"
-        ) from error
-    return zarr.open(str(path / name), mode="r")
-
-
-def _names(path: Path) -> Iterator[str]:
-    """Yield the name of every array in the store; '' for a store that is one array."""
-    for folder, below, files in os.walk(path):  # does not follow links to folders
-        if ".zarray" in files or "zarr.json" in files:
-            here = Path(folder)
-            if ".zarray" in files or _load(here / "zarr.json").get("node_type") == "array":
-                below.clear()  # only chunks lie below an array
-                yield here.relative_to(path).as_posix().removeprefix(".")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes()) if path.is_file() else {}
-    except ValueError as error:
-        raise SceneError(
-            f"{path}: wanted the JSON of a Zarr store, it cannot be parsed ({error}); the store is "
-            "damaged"
-        ) from error
-    return content if isinstance(content, dict) else {}
-
-
-def _describe(path: Path, name: str) -> dict[str, Any]:
-    """Return shape, codec names, dimension names and nodata of an array, either Zarr version."""
-    folder = path / name
-    new, old = _load(folder / "zarr.json"), _load(folder / ".zarray")
-    if new:
-        return {
-            "shape": tuple(new.get("shape", ())),
-            "codecs": _codec_names(new.get("codecs", [])),
-            "dims": tuple(str(d or "") for d in new.get("dimension_names") or ()),
-            "fill": None,  # Zarr 3 always has a fill value; only the attribute means nodata
-        }
-    attrs = _load(folder / ".zattrs")
-    codecs = [old.get("compressor"), *(old.get("filters") or [])]
-    return {
-        "shape": tuple(old.get("shape", ())),
-        "codecs": _codec_names(codecs),
-        "dims": tuple(attrs.get("_ARRAY_DIMENSIONS", ())),
-        # xarray writes nodata as the fill value of version 2; 0 is merely the default of zarr.
-        "fill": old.get("fill_value") or None,
-    }
-
-
-def _codec_names(codecs: list[Any]) -> list[str]:
-    found: list[str] = []
-    for codec in filter(None, codecs):
-        name = codec.get("name", codec.get("id", "")) if isinstance(codec, dict) else str(codec)
-        found.append(str(name).removeprefix("numcodecs."))
-        inside = codec.get("configuration") if isinstance(codec, dict) else None
-        if isinstance(inside, dict):  # a sharding codec has codecs of its own
-            found += _codec_names([*inside.get("codecs", []), *inside.get("index_codecs", [])])
+def _walk(path: Path) -> _Contents:
+    """Look at every file of the store once; refuse links, pipes and two versions in one store."""
+    found, new, old = _Contents(), False, False
+    folders: list[tuple[Path, str | None, int]] = [(path, None, 0)]
+    count = 0
+    while folders:
+        here, inside, depth = folders.pop()
+        entries = _entries(path, here, MAX_FILES - count)
+        count += len(entries)
+        names = {entry.name for entry in entries}
+        new, old = new or "zarr.json" in names, old or bool(names & _OLD)
+        if new and old:
+            raise SceneError(
+                f"{path}: has metadata of Zarr version 2 and of version 3, wanted one of them; "
+                "remove the other, or write the store again"
+            )
+        if inside is None and _is_array(here, names):
+            inside = here.relative_to(path).as_posix().removeprefix(".")
+            found.arrays[inside] = here
+            found.stored[inside] = found.files[inside] = 0
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((here / entry.name, inside, depth + 1))
+            elif inside is not None:
+                found.stored[inside] += entry.stat(follow_symlinks=False).st_size
+                found.files[inside] += 1
+        if depth > MAX_DEPTH or len(found.arrays) > MAX_ARRAYS:
+            raise SceneError(
+                f"{path}: wanted a store of at most {MAX_ARRAYS} arrays, {MAX_DEPTH} folders deep; "
+                "open the group with the scene alone"
+            )
     return found
 
 
-def _check_codecs(path: Path, names: list[str]) -> None:
-    unknown = sorted(set(names) - _CODECS)
-    if unknown:
-        raise SceneError(
-            f"{path}: is packed with {', '.join(unknown)}, wanted one of the plain codecs "
-            f"{', '.join(sorted(_CODECS))}; refused, write the store again"
-        )
-
-
-def _stored(path: Path, folder: Path) -> int:
-    """Return the bytes below ``folder``; refuse symbolic links, which can lead anywhere."""
-    total = 0
-    for here, below, files in os.walk(folder):
-        for name in (*below, *files):
-            item = Path(here, name)
-            if item.is_symlink():
+def _entries(path: Path, folder: Path, most: int) -> list[os.DirEntry[str]]:
+    entries: list[os.DirEntry[str]] = []
+    with os.scandir(folder) as listing:
+        for entry in listing:
+            if entry.is_symlink():
                 raise SceneError(
-                    f"{path}: {item.name} is a symbolic link, wanted all chunks inside the store; "
+                    f"{path}: {entry.name} is a symbolic link, wanted all chunks inside the store; "
                     "refused, copy the files into it"
                 )
-        total += sum(Path(here, name).stat().st_size for name in files)
-    return total
+            if not (entry.is_file() or entry.is_dir()):
+                raise SceneError(
+                    f"{path}: {entry.name} is neither a file nor a folder; refused, write the "
+                    "store again"
+                )
+            entries.append(entry)
+            if len(entries) > most:
+                raise SceneError(
+                    f"{path}: wanted a store of at most {MAX_FILES:,} files, got more; write it "
+                    "with larger chunks"
+                )
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _is_array(folder: Path, names: set[str]) -> bool:
+    if ".zarray" in names:
+        return True
+    return "zarr.json" in names and load_json(folder / "zarr.json").get("node_type") == "array"
