@@ -21,6 +21,9 @@ from polyad.scene.formats.sidecars import read_pam
 Names = dict[int, str]
 Colors = dict[int, str]
 
+# All that `from_attributes` looks at.
+ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
+
 # GDAL's numbers for what a column of an attribute table means.
 _NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
 

@@ -7,9 +7,7 @@ inflates is no sign of a hostile file here.
 
 from __future__ import annotations
 
-import struct
 import tokenize
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-import scipy.io
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
@@ -28,7 +25,7 @@ from polyad.scene.formats import cf, guards, hdf
 from polyad.scene.formats.envi import find_envi, read_header
 from polyad.scene.formats.geotiff import check_blocks, open_tiff
 from polyad.scene.formats.lazy import READ_ERRORS
-from polyad.scene.formats.mat5 import list_variables
+from polyad.scene.formats.mat5 import list_variables, read_variable
 from polyad.scene.formats.png import open_png
 from polyad.scene.formats.sidecars import georeference
 from polyad.scene.grid import grid_of
@@ -36,11 +33,6 @@ from polyad.scene.readers import open_scene
 
 Shape = tuple[int, int]
 
-# What scipy raises on a damaged MAT file.
-_MAT_ERRORS = (
-    OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError,
-    OverflowError, MemoryError, EOFError, struct.error, zlib.error, scipy.io.matlab.MatReadError,
-)  # fmt: skip
 # What numpy raises on a damaged header, which is Python text.
 _NPY_ERRORS = (
     OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
@@ -223,22 +215,12 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
 def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
     if h5py.is_hdf5(path):  # MATLAB 7.3
         return _read_hdf(path, key, shape, budget, columns_first=True)
-    # Listed strictly before scipy reads: on an unknown type number it would crash the process.
     arrays = {v.name: v for v in list_variables(path) if v.dtype is not None}
     name = _choose(path, key, {n: v.shape for n, v in arrays.items()}, shape)
     stored = arrays[name].dtype
     if stored is not None:
         _admit(path, arrays[name].shape, stored, shape, budget)
-    try:
-        values = scipy.io.loadmat(path, variable_names=[name])[name]
-    except _MAT_ERRORS as error:
-        raise SceneError(
-            f"{path}: wanted a MATLAB file, '{name}' cannot be read ({_first_line(error)}); it is "
-            f"truncated or damaged, copy it again"
-        ) from error
-    if values.shape != arrays[name].shape or values.dtype.kind not in "biuf":
-        raise SceneError(f"{path}: '{name}' is not the array it was declared as; copy it again")
-    return LabelRaster(as_ids(path, values))
+    return LabelRaster(as_ids(path, read_variable(path, arrays[name])))
 
 
 def _read_hdf(
@@ -246,19 +228,22 @@ def _read_hdf(
 ) -> LabelRaster:
     """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
     try:
-        with hdf.open_checked(path) as file:
-            shapes = _numeric_arrays(file)
+        with hdf.open_checked(path, budget) as opened:
+            shapes = opened.tree.arrays
             way = -1 if columns_first else 1
-            key = key or _flagged(file, shapes)
+            key = key or _flagged(opened)
             name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
-            found = hdf.dataset(path, file, name)
-            node, look = hdf.node_of(path, file, found)
+            found = hdf.find(opened, name)
+            node, look = hdf.node_of(opened, found)
             way = -1 if columns_first or _lies_x_first(node.dims) else 1
             _admit(path, found.shape[::way], found.dtype, shape, budget)
-            values = found[()].T if way < 0 else found[()]
-            nodata = node.attrs.get("_FillValue")
-            fill = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+            reader = hdf.HdfReader(path, name, hdf.check_decoding(path, found, budget))
+            fill = cf.number(node.attrs, "_FillValue")
             place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
+            classes = class_tables.from_attributes(
+                hdf.attributes(opened, found, class_tables.ATTRIBUTES)
+            )
+        values = reader(tuple(slice(0, n) for n in node.shape))
     except PolyadError:
         raise
     except READ_ERRORS as error:
@@ -266,33 +251,23 @@ def _read_hdf(
             f"{path}: wanted an HDF5 file, its labels cannot be read ({_first_line(error)}); it is "
             f"truncated or damaged, copy it again"
         ) from error
-    return LabelRaster(
-        as_ids(path, values, fill), *class_tables.from_attributes(node.attrs), **place
-    )
+    return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
 
 
-def _flagged(file: h5py.File, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+def _flagged(opened: hdf.Hdf5File) -> str | None:
     """Return the only 2-D array that names its classes: beside it may lie positions of a swath."""
-    named = [n for n, s in shapes.items()
-             if len(s) == 2 and {"flag_values", "class_values"} & set(file[n].attrs)]  # fmt: skip
+    flat = [name for name, shape in opened.tree.arrays.items() if len(shape) == 2]
+    named = [
+        name
+        for name in flat
+        if any(flag in opened.file[name].attrs for flag in ("flag_values", "class_values"))
+    ]
     return named[0] if len(named) == 1 else None
 
 
 def _lies_x_first(dims: tuple[str, ...]) -> bool:
     names = [d.lower() for d in dims]
     return len(names) == 2 and names[0] in cf.AXES["x"] and names[1] in cf.AXES["y"]
-
-
-def _numeric_arrays(file: h5py.File) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape; "#refs#" and "#subsystem#" hold the insides of MATLAB's cells."""
-    arrays: dict[str, tuple[int, ...]] = {}
-
-    def look(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and name[:1] != "#":
-            arrays[name] = item.shape
-
-    file.visititems(look)
-    return arrays
 
 
 def _choose(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,9 @@ from polyad.scene.formats.enmap import find_enmap, open_enmap
 from polyad.scene.formats.envi import find_envi, open_envi
 from polyad.scene.formats.geotiff import open_geotiff
 from polyad.scene.formats.guards import memory_budget
-from polyad.scene.formats.hdf import open_checked, open_hdf
+from polyad.scene.formats.hdf import Hdf5File, open_checked, open_hdf
 from polyad.scene.formats.lazy import READ_ERRORS, describe
-from polyad.scene.formats.matlab import open_matlab5, open_matlab73
+from polyad.scene.formats.matlab import is_matlab73, open_matlab5, open_matlab73
 from polyad.scene.formats.prisma import is_prisma, open_prisma
 from polyad.scene.formats.store import is_zarr, open_zarr
 from polyad.scene.order import as_scene
@@ -64,18 +63,26 @@ def _refuse(wanted: str) -> Opener:
     return opener
 
 
-def _is_hdf5(path: Path, head: bytes, *, layout: Callable[[Any], bool] | None = None) -> bool:
+def _is_hdf5(_: Path, head: bytes) -> bool:
     # The signature stands at byte 0, or at 512 after the text header of MATLAB 7.3.
-    if b"\x89HDF\r\n\x1a\n" not in (head[:8], head[512:520]):
-        return False
-    if layout is None:
-        return True
-    with open_checked(path) as file:
-        return layout(file)
+    return b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520])
 
 
-def _is_matlab73(path: Path, head: bytes) -> bool:
-    return _is_hdf5(path, head) and (head.startswith(b"MATLAB") or path.suffix.lower() == ".mat")
+# Layouts of HDF5 files, the most particular first; they are told apart in the open file.
+_HDF5_LAYOUTS: tuple[
+    tuple[Callable[[Hdf5File], bool], Callable[[Hdf5File, str | None], xr.DataArray]], ...
+] = (
+    (is_prisma, open_prisma),
+    (is_emit, open_emit),
+    (is_matlab73, open_matlab73),
+    (lambda _: True, open_hdf),
+)
+
+
+def _open_hdf5(path: Path, key: str | None, budget: int) -> xr.DataArray:
+    with open_checked(path, budget) as opened:
+        opener = next(opener for fits, opener in _HDF5_LAYOUTS if fits(opened))
+        return opener(opened, key)
 
 
 # The content decides, from the most particular kind to the most general; a wrong suffix does not.
@@ -84,10 +91,7 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda path, _: find_enmap(path) is not None, open_enmap),
     (_begins(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), open_geotiff),
     (_begins(b"\x93NUMPY"), open_npy),
-    (partial(_is_hdf5, layout=is_prisma), open_prisma),
-    (partial(_is_hdf5, layout=is_emit), open_emit),
-    (_is_matlab73, open_matlab73),
-    (_is_hdf5, open_hdf),
+    (_is_hdf5, _open_hdf5),
     (
         lambda _, head: b"<VRTDataset" in head,
         _refuse("a VRT points to other files and is refused; convert it to GeoTIFF first"),

@@ -6,7 +6,7 @@ pixel centres, ``_FillValue``, ``scale_factor`` and ``add_offset``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
+from polyad.errors import SceneError
 from polyad.scene.formats.crs import parse_crs
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.spectral import to_nm
@@ -28,6 +29,11 @@ AXES = {
     "band": {"band", "bands", "wavelength", "wavelengths", "wl", "lambda", "channel", "channels",
              "spectral", "number_of_bands"},
 }  # fmt: skip
+# All that is read of the attributes of an array and of the variables beside it.
+ATTRIBUTES = (
+    "_FillValue", "missing_value", "scale_factor", "add_offset", "grid_mapping", "units", "crs_wkt",
+    "spatial_ref", "GeoTransform",
+)  # fmt: skip
 WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
 _GRID_MAPPINGS = ("spatial_ref", "crs", "transverse_mercator")
 DEGREES = {"lat", "latitude", "lon", "longitude"}
@@ -115,13 +121,13 @@ MakeSource = Callable[[Node, tuple[int, int, int], float, float, float | None], 
 def open_cube(node: Node, look: Neighbours, make: MakeSource) -> xr.DataArray:
     """Return the scene of ``node``; ``look`` finds variables beside it, ``make`` its source."""
     axes = find_axes(node, look)
-    fill = _number(node.attrs, "_FillValue", "missing_value")
-    scale = _number(node.attrs, "scale_factor")
+    fill = number(node.attrs, "_FillValue", "missing_value")
+    scale = number(node.attrs, "scale_factor")
     source = make(
         node,
         axes,
         1.0 if scale is None else scale,
-        _number(node.attrs, "add_offset") or 0.0,
+        number(node.attrs, "add_offset") or 0.0,
         fill,
     )
     wavelength, units = _wavelength(node, axes[2], look)
@@ -158,7 +164,8 @@ def text(value: Any) -> str:
     return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
 
 
-def _number(attrs: Mapping[str, Any], *names: str) -> float | None:
+def number(attrs: Mapping[str, Any], *names: str) -> float | None:
+    """Return the first number of the first attribute that has any."""
     for name in names:
         value = np.ravel(attrs[name]) if name in attrs else np.empty(0)
         if value.size and value.dtype.kind in "biuf":
@@ -174,10 +181,19 @@ def _wavelength(
     for name in names:
         found = look(name)
         # A NetCDF dimension without values still has a variable of its name, full of zeros.
-        if found is not None and found[0].shape == (node.shape[band],) and np.all(found[0] > 0):
+        if (
+            found is not None
+            and found[0].shape == (node.shape[band],)
+            and are_wavelengths(found[0])
+        ):
             units = found[1].get("units")
             return found[0].astype(np.float64), None if units is None else text(units)
     return None, None
+
+
+def are_wavelengths(values: Array) -> bool:
+    """Tell whether all values are finite numbers above zero, as wavelengths are."""
+    return values.dtype.kind in "iuf" and bool(np.all((values > 0) & (values < np.inf)))
 
 
 def georeference(node: Node, axes: tuple[int, ...], look: Neighbours) -> dict[str, Any]:
@@ -190,15 +206,27 @@ def georeference(node: Node, axes: tuple[int, ...], look: Neighbours) -> dict[st
     if rows is not None and cols is not None:
         (y0, dy), (x0, dx) = rows, cols
         # Coordinates are pixel centres; the transform starts at the outer corner.
-        transform = Affine(dx, 0.0, x0 - dx / 2, 0.0, dy, y0 - dy / 2)
+        transform = placed(node.path, (x0 - dx / 2, dx, 0.0, y0 - dy / 2, 0.0, dy))
         if crs is None and {n.lower() for n in names} <= DEGREES:
             crs = parse_crs(node.path, "EPSG:4326")
         return {"crs": crs, "transform": transform}
     if "GeoTransform" in mapping:
         numbers = [float(v) for v in text(mapping["GeoTransform"]).replace(",", " ").split()]
         if len(numbers) == 6:
-            return {"crs": crs, "transform": Affine.from_gdal(*numbers)}
+            return {"crs": crs, "transform": placed(node.path, numbers)}
     return {"crs": crs}
+
+
+def placed(path: Path, numbers: Iterable[float]) -> Affine:
+    """Return the transform of six numbers in GDAL's order; refuse one that places no pixel."""
+    transform = Affine.from_gdal(*(float(v) for v in numbers))
+    area = transform.a * transform.e - transform.b * transform.d
+    if not (np.isfinite(transform[:6]).all() and np.isfinite(area) and area != 0):
+        raise SceneError(
+            f"{path}: wanted a place on the map in finite numbers and pixels of some size, got the "
+            f"transform {tuple(transform[:6])}; the file is damaged, copy it again"
+        )
+    return transform
 
 
 def _grid_mapping(node: Node, look: Neighbours) -> Mapping[str, Any]:
@@ -220,7 +248,8 @@ def _coordinate(name: str, length: int, look: Neighbours) -> tuple[float, float]
         or found[0].dtype.kind not in "iuf"
     ):
         return None
-    values = found[0].astype(np.float64)
-    step = (values[-1] - values[0]) / (length - 1)
-    even = np.abs(np.diff(values) - step).max() <= _EVEN * abs(step)
+    with np.errstate(all="ignore"):  # infinite ones are not even
+        values = found[0].astype(np.float64)
+        step = (values[-1] - values[0]) / (length - 1)
+        even = np.abs(np.diff(values) - step).max() <= _EVEN * abs(step)
     return (float(values[0]), float(step)) if step and even else None

@@ -8,18 +8,19 @@ attributes ``geotransform`` and ``spatial_ref`` place the map.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import xarray as xr
-from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards, hdf
-from polyad.scene.formats.cf import text
+from polyad.scene.formats.cf import number, placed, text
 from polyad.scene.formats.crs import parse_crs
 from polyad.scene.formats.lazy import Array, hull, lazy_scene
 from polyad.scene.formats.spectral import to_nm
@@ -30,8 +31,16 @@ _BANDS = "sensor_band_parameters"
 _FILL = -9999.0
 
 
-def is_emit(file: h5py.File) -> bool:
+# How many times the pixels of a window may be read of the swath, unless they fit in the budget: on
+# a turned grid, a row of the map crosses many lines, of which whole blocks are read.
+_SCATTER = 64
+_PART_BYTES = 64 * 2**20  # of the swath, held at a time
+_PART_SIDE = 64  # lines and samples of a part, at least; whole chunks where these are larger
+
+
+def is_emit(opened: hdf.Hdf5File) -> bool:
     """Tell whether an open HDF5 file has the layout of EMIT."""
+    file = opened.file
     return all(isinstance(file.get(n), h5py.Dataset) for n in _GLT) and any(
         n in file for n in _CUBES
     )
@@ -39,7 +48,24 @@ def is_emit(file: h5py.File) -> bool:
 
 @dataclass(frozen=True)
 class EmitSource:
-    """Map pixels of EMIT: lookup table first, then the part of the swath it points to."""
+    """Map pixels of EMIT: lookup table first, then the parts of the swath it points to.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Of the cube.
+    map_shape : (rows, columns)
+    dtype : dtype
+    keep : tuple of int
+        The good bands.
+    fill : float
+        Put where no pixel was seen.
+    budget : int
+        Bytes of the swath that may be held at once.
+    wary : frozenset of str
+        The arrays whose chunks are tried before they are decoded, see `hdf.check_dataset`.
+    """
 
     path: Path
     name: str
@@ -47,6 +73,8 @@ class EmitSource:
     dtype: np.dtype
     keep: tuple[int, ...]
     fill: float
+    budget: int
+    wary: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -58,20 +86,40 @@ class EmitSource:
         chosen = np.asarray(self.keep)[bands]
         with hdf.open_hdf5(self.path) as file:
             # A negative entry marks a pixel filled from its neighbour; its size is the place.
-            line, sample = (
-                np.abs(hdf.dataset(self.path, file, n)[rows, cols].astype(np.intp)) for n in _GLT
-            )
+            line, sample = (np.abs(self._box(file, n, (rows, cols)).astype(np.intp)) for n in _GLT)
             seen = (line > 0) & (sample > 0)  # (rows, cols)
             out = np.full((*seen.shape, len(chosen)), self.fill, self.dtype)
             if seen.any():
                 cube = hdf.dataset(self.path, file, self.name)
                 self._check_inside(cube, line, sample)
-                down, at_line = hull(line[seen] - 1)
-                across, at_sample = hull(sample[seen] - 1)
-                span, at_band = hull(chosen)
-                swath = cube[down, across, span]  # (lines, samples, bands)
-                out[seen] = swath[at_line, at_sample][:, at_band]
+                out[seen] = self._spectra(file, cube, line[seen] - 1, sample[seen] - 1, chosen)
         return out
+
+    def _spectra(
+        self,
+        file: h5py.File,
+        cube: h5py.Dataset,
+        line: NDArray[np.intp],
+        sample: NDArray[np.intp],
+        chosen: NDArray[np.intp],
+    ) -> Array:
+        """Return the spectra at places of the swath, ``(n, bands)``, read part by part."""
+        span, at_band = hull(chosen)
+        spectrum = (span.stop - span.start) * self.dtype.itemsize  # bytes
+        parts = list(_parts(line, sample, _sides(cube, spectrum, min(self.budget, _PART_BYTES))))
+        pixels = sum((d.stop - d.start) * (a.stop - a.start) for _, d, a in parts)
+        if pixels > _SCATTER * len(line):
+            what = "a window whose lookup table points all over the swath"
+            guards.check_budget(self.path, pixels * spectrum, self.budget, what)
+        out = np.empty((len(line), len(chosen)), self.dtype)
+        for places, down, across in parts:
+            swath = self._box(file, self.name, (down, across, span))  # (lines, samples, bands)
+            found = swath[line[places] - down.start, sample[places] - across.start]
+            out[places] = found[:, at_band]
+        return out
+
+    def _box(self, file: h5py.File, name: str, box: tuple[slice, ...]) -> Array:
+        return hdf.read_box(self.path, file, name, box, wary=name in self.wary)
 
     def _check_inside(self, cube: h5py.Dataset, line: Array, sample: Array) -> None:
         if line.max() > cube.shape[0] or sample.max() > cube.shape[1]:
@@ -82,62 +130,86 @@ class EmitSource:
             )
 
 
-def open_emit(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def _sides(cube: h5py.Dataset, spectrum: int, most: int) -> tuple[int, int]:
+    """Return lines and samples of a part: whole chunks if they fit in ``most`` bytes."""
+    chunks = (1, 1) if cube.chunks is None else cube.chunks[:2]
+    down, across = (-(-_PART_SIDE // n) * n for n in chunks)
+    while down * across * spectrum > most and max(down, across) > 1:
+        down, across = (-(-down // 2), across) if down >= across else (down, -(-across // 2))
+    return down, across
+
+
+def _parts(
+    line: NDArray[np.intp], sample: NDArray[np.intp], sides: tuple[int, int]
+) -> Iterator[tuple[NDArray[np.intp], slice, slice]]:
+    """Yield, for each part of the swath, which places lie in it and the box that holds them."""
+    part = np.stack([line // sides[0], sample // sides[1]])
+    order = np.lexsort(part)
+    breaks = np.flatnonzero(np.diff(part[:, order], axis=1).any(axis=0)) + 1
+    for places in np.split(order, breaks):
+        yield places, hull(line[places])[0], hull(sample[places])[0]
+
+
+def open_emit(opened: hdf.Hdf5File, key: str | None) -> xr.DataArray:
     """Open an EMIT scene on its map grid, bad bands left out, fill value kept as nodata."""
-    guards.existing_file(path)
-    with hdf.open_checked(path) as file:
-        name = key or next(n for n in _CUBES if n in file)
-        cube = hdf.dataset(path, file, name)
-        guards.check_shape(path, cube.shape)
-        tables = [hdf.dataset(path, file, n) for n in _GLT]
-        for found in (cube, *tables):
-            hdf.check_dataset(path, found, budget)
-        if tables[0].shape != tables[1].shape or tables[0].ndim != 2:
-            raise SceneError(
-                f"{path}: wanted glt_x and glt_y of one 2-D shape, got {tables[1].shape} and "
-                f"{tables[0].shape}; the file is damaged, download it again"
-            )
-        count = cube.shape[2]
-        centres, widths, flags = (
-            _per_band(path, file, n, count) for n in ("wavelengths", "fwhm", "good_wavelengths")
+    path, file = opened.path, opened.file
+    name = key or next(n for n in _CUBES if n in file)
+    cube = hdf.find(opened, name)
+    guards.check_shape(path, cube.shape)
+    tables = [hdf.find(opened, n) for n in _GLT]
+    if tables[0].shape != tables[1].shape or any(
+        t.ndim != 2 or t.dtype.kind not in "iu" for t in tables
+    ):
+        raise SceneError(
+            f"{path}: wanted glt_x and glt_y of one 2-D shape in whole numbers, got "
+            f"{tables[1].shape} of {tables[1].dtype} and {tables[0].shape} of {tables[0].dtype}; "
+            "the file is damaged, download it again"
         )
-        # 65535 or NaN flags have been seen for "unknown": only 1 is good.
-        good = np.arange(count) if flags is None else np.flatnonzero(flags == 1)
-        if not good.size:
-            raise SceneError(f"{path}: no band is flagged as good; name another file or variable")
-        fill = float(np.ravel(cube.attrs.get("_FillValue", _FILL))[0])
-        source = EmitSource(
-            path, name, tables[0].shape, cube.dtype, tuple(int(b) for b in good), fill
-        )
-        return lazy_scene(
-            source,
-            wavelength=None if centres is None else to_nm(centres[good], "nm"),
-            fwhm=None if widths is None else to_nm(widths[good], "nm"),
-            nodata=fill,
-            crs=parse_crs(path, text(file.attrs.get("spatial_ref", ""))),
-            transform=_transform(path, file),
-        )
+    arrays = zip((name, *_GLT), (cube, *tables), strict=True)
+    wary = frozenset(n for n, found in arrays if hdf.check_dataset(opened, found))
+    count = cube.shape[2]
+    centres, widths, flags = (
+        _per_band(opened, n, count) for n in ("wavelengths", "fwhm", "good_wavelengths")
+    )
+    # 65535 or NaN flags have been seen for "unknown": only 1 is good.
+    good = np.arange(count) if flags is None else np.flatnonzero(flags == 1)
+    if not good.size:
+        raise SceneError(f"{path}: no band is flagged as good; name another file or variable")
+    fill = number(hdf.attributes(opened, cube, ["_FillValue"]), "_FillValue")
+    fill = _FILL if fill is None else fill
+    kept = tuple(int(b) for b in good)
+    source = EmitSource(path, name, tables[0].shape, cube.dtype, kept, fill, opened.budget, wary)
+    return lazy_scene(
+        source,
+        wavelength=None if centres is None else to_nm(centres[good], "nm"),
+        fwhm=None if widths is None else to_nm(widths[good], "nm"),
+        nodata=fill,
+        **_place(opened),
+    )
 
 
-def _per_band(path: Path, file: h5py.File, name: str, count: int) -> NDArray[np.float64] | None:
-    values = hdf.small(path, file, f"{_BANDS}/{name}")
+def _per_band(opened: hdf.Hdf5File, name: str, count: int) -> NDArray[np.float64] | None:
+    values = hdf.small(opened, f"{_BANDS}/{name}")
     if values is None:
         return None
     if values.shape != (count,):
         raise SceneError(
-            f"{path}: wanted {count} values of '{name}', one per band, got shape {values.shape}; "
-            "the file is damaged, download it again"
+            f"{opened.path}: wanted {count} values of '{name}', one per band, got shape "
+            f"{values.shape}; the file is damaged, download it again"
         )
     return values.astype(np.float64)
 
 
-def _transform(path: Path, file: h5py.File) -> Affine | None:
-    if "geotransform" not in file.attrs:
-        return None
-    numbers = np.ravel(file.attrs["geotransform"]).astype(float)
-    if numbers.size != 6:
+def _place(opened: hdf.Hdf5File) -> dict[str, Any]:
+    root = hdf.attributes(opened, opened.file, ["spatial_ref", "geotransform"])
+    place = {"crs": parse_crs(opened.path, text(root.get("spatial_ref", "")))}
+    if "geotransform" not in root:
+        return place
+    numbers = np.ravel(root["geotransform"])
+    if numbers.size != 6 or numbers.dtype.kind not in "iuf":
         raise SceneError(
-            f"{path}: wanted 6 numbers in 'geotransform', got {numbers.size}; the file is damaged"
+            f"{opened.path}: wanted 6 numbers in 'geotransform', got {numbers.size} of "
+            f"{numbers.dtype}; the file is damaged, download it again"
         )
     # GDAL's order: it starts at the outer corner of the first pixel, no half pixel to add.
-    return Affine.from_gdal(*numbers)
+    return place | {"transform": placed(opened.path, numbers)}

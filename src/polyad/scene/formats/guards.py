@@ -1,10 +1,11 @@
 """Checks made before anything large is read: a file must hold what its header declares.
 
-A header is a claim. Three questions are put to it, each with integers only:
+A header is a claim. Four questions are put to it, each with integers only:
 
 * is the file there and not empty (`existing_file`),
 * can the stored bytes hold the declared ones (`check_stored`, `check_inflation`),
-* does the piece that must be read at once fit in the memory budget (`check_budget`)?
+* does the piece that must be read at once fit in the memory budget (`check_budget`),
+* are the parts of the file few enough to be looked at one by one (`check_count`)?
 """
 
 from __future__ import annotations
@@ -163,4 +164,13 @@ def check_budget(path: Path, at_once: int, budget: int, what: str) -> None:
             f"{path}: {what} must be read at once and takes {human_bytes(at_once)}, the budget is "
             f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes) or convert the file "
             "to GeoTIFF or ENVI"
+        )
+
+
+def check_count(path: Path, count: int, most: int, what: str) -> None:
+    """Refuse a file with more than ``most`` parts of one sort, each of which costs time."""
+    if count > most:
+        raise SceneError(
+            f"{path}: wanted at most {most:,} {what}, got more; it is damaged or made to keep the "
+            "reader busy, write the scene alone into a new file"
         )

@@ -1,9 +1,8 @@
-"""HDF5 and NetCDF-4: guarded opening, and the generic reader for ``file.nc:variable``."""
+"""NetCDF-4 and HDF5: the generic reader for ``file.nc:variable``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,125 +10,78 @@ from typing import Any
 import h5py
 import numpy as np
 import xarray as xr
+from h5py import h5o, h5r
 
 from polyad.errors import SceneError
-from polyad.scene.formats import guards
-from polyad.scene.formats.cf import CubeSource, Neighbours, Node, open_cube
-from polyad.scene.formats.lazy import Array
+from polyad.scene.formats import cf, guards
+from polyad.scene.formats.cf import CubeSource, Neighbours, Node
+from polyad.scene.formats.hdf_file import Hdf5File, open_checked, open_hdf5
+from polyad.scene.formats.hdf_values import (
+    attribute,
+    attributes,
+    check_decoding,
+    dataset,
+    read_box,
+    small,
+)  # fmt: skip
+from polyad.scene.formats.lazy import READ_ERRORS, Array
+
+__all__ = [
+    "Hdf5File", "HdfReader", "attribute", "attributes", "check_dataset", "check_decoding",
+    "choose_key", "dataset", "find", "node_of", "open_checked", "open_hdf", "open_hdf5",
+    "plain_cube", "read_box", "small",
+]  # fmt: skip
+
+_SCALES_BYTES = 2**20  # an axis has a scale or two; a reference takes 8 bytes, and 100 in Python
 
 
-@contextmanager
-def open_hdf5(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading; a damaged one gets one clear sentence."""
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise SceneError(
-            f"{path}: wanted an HDF5 file, HDF5 cannot open it ({error}); it is truncated, damaged "
-            "or of another kind, copy it again"
-        ) from error
-    with file:
-        yield file
+def find(opened: Hdf5File, name: str) -> h5py.Dataset:
+    """Return the dataset ``name``; if there is none, say which arrays there are."""
+    if not isinstance(opened.file.get(name), h5py.Dataset):
+        names = ", ".join(opened.tree.cubes)
+        listing = f"its 3-D arrays are {names}" if names else "it has no 3-D array"
+        raise SceneError(f"{opened.path}: no array '{name}' in the file; {listing}")
+    return dataset(opened.path, opened.file, name)
 
 
-@contextmanager
-def open_checked(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file that is not trusted yet: no name in it may lead to another file."""
-    with open_hdf5(path) as file:
-        refuse_links_outside(path, file)
-        yield file
+def check_dataset(opened: Hdf5File, found: h5py.Dataset) -> bool:
+    """Check an array's claims: numbers, stored bytes, and one chunk within the budget.
 
-
-def refuse_links_outside(path: Path, file: h5py.File) -> None:
-    """Refuse a file with any link that leads out of it (they can read the user's other files)."""
-    outside: list[str] = []
-
-    def look(name: str, link: object) -> bool | None:
-        if not isinstance(link, (h5py.HardLink, h5py.SoftLink)):
-            outside.append(name)
-        return True if outside else None  # anything but None ends the walk
-
-    try:
-        file.visititems_links(look)
-    except (TypeError, SystemError) as error:  # a user-defined kind of link, or damage
-        raise SceneError(
-            f"{path}: holds a link of unknown kind, wanted links inside the file only; it is "
-            "damaged or leads elsewhere, write the data into one plain file"
-        ) from error
-    if outside:
-        raise SceneError(
-            f"{path}: '{outside[0]}' is an external link to another file, wanted all data inside "
-            "the file; refused, write the data into one file"
-        )
-
-
-def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
-    """Return the dataset ``name`` if its values really lie in this file."""
-    found = file.get(name)
-    if not isinstance(found, h5py.Dataset):
-        raise SceneError(f"{path}: no array '{name}' in the file; {_listing(file)}")
-    if found.is_virtual or found.external:
-        kind = "virtual" if found.is_virtual else "external"
-        raise SceneError(
-            f"{path}: '{name}' has {kind} storage, its values lie in other files, wanted all data "
-            "inside the file; refused, write the data into one file"
-        )
-    return found
-
-
-def check_dataset(path: Path, found: h5py.Dataset, budget: int) -> None:
-    """Check an array's claims: numbers, stored bytes, and one chunk within the budget."""
+    Returns whether its chunks must be tried before they are decoded, see `check_decoding`.
+    """
+    path = opened.path
     guards.check_numeric(path, found.dtype)
     declared = guards.declared_bytes(found.shape, found.dtype)
     # The storage size comes from the file's own index; it cannot exceed the file.
     stored = min(found.id.get_storage_size(), path.stat().st_size)
-    if found.chunks is None:
-        guards.check_stored(path, declared, stored)
-        return
-    guards.check_inflation(path, declared, stored)
-    chunk = guards.declared_bytes(found.chunks, found.dtype)
-    guards.check_budget(path, chunk, budget, f"a chunk of '{found.name}'")
+    check = guards.check_stored if found.chunks is None else guards.check_inflation
+    check(path, declared, stored)
+    return check_decoding(path, found, opened.budget)
 
 
-def small(path: Path, file: h5py.File, name: str) -> Array | None:
-    """Return a whole array that belongs to a header (wavelengths, flags), or None if not there."""
-    if not isinstance(file.get(name), h5py.Dataset):
-        return None
-    found = dataset(path, file, name)
-    guards.check_budget(
-        path, guards.declared_bytes(found.shape, found.dtype), guards.HARMLESS_BYTES, f"'{name}'"
-    )
-    values: Array = np.asarray(found[()])
-    return values
-
-
-def open_hdf(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_hdf(opened: Hdf5File, key: str | None) -> xr.DataArray:
     """Open the cube of a NetCDF-4 or HDF5 file: the variable ``key``, or the only 3-D one."""
-    guards.existing_file(path)
-    with open_checked(path) as file:
-        name = key if key is not None else choose_key(path, cubes(file))
-        found = dataset(path, file, name)
-        guards.check_shape(path, found.shape)
-        check_dataset(path, found, budget)
-        return open_cube(*node_of(path, file, found), _hdf_source)
+    name = key if key is not None else choose_key(opened.path, opened.tree.cubes)
+    found = find(opened, name)
+    guards.check_shape(opened.path, found.shape)
+    wary = check_dataset(opened, found)
+    node, look = node_of(opened, found)
+
+    def source(
+        node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
+    ) -> CubeSource:
+        reader = HdfReader(node.path, node.name, wary)
+        return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
+
+    return cf.open_cube(node, look, source)
 
 
-def node_of(path: Path, file: h5py.File, found: h5py.Dataset) -> tuple[Node, Neighbours]:
+def node_of(opened: Hdf5File, found: h5py.Dataset) -> tuple[Node, Neighbours]:
     """Return an array as it is before its axes are known, and the lookup of what is beside it."""
-    node = Node(path, found.name, found.shape, found.dtype, dict(found.attrs), _dims(found))
-    return node, _neighbours(path, file, found)
-
-
-def cubes(file: h5py.File) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of every numeric 3-D array in the file, by hard links only."""
-    found: dict[str, tuple[int, ...]] = {}
-
-    def look(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype.kind in "biuf":
-            found[name] = item.shape
-
-    file.visititems(look)
-    return found
+    attrs = attributes(opened, found, cf.ATTRIBUTES)
+    dims = _dims(opened, found)
+    node = Node(opened.path, found.name, found.shape, found.dtype, attrs, dims)
+    return node, _neighbours(opened, found)
 
 
 def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
@@ -149,18 +101,34 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
     )
 
 
-def _listing(file: h5py.File) -> str:
-    names = list(cubes(file))
-    return f"its 3-D arrays are {', '.join(names)}" if names else "it has no 3-D array"
-
-
-def _dims(found: h5py.Dataset) -> tuple[str, ...]:
+def _dims(opened: Hdf5File, found: h5py.Dataset) -> tuple[str, ...]:
     """Return the dimension names: attached scales (NetCDF), else labels, else empty."""
-    return tuple(dim[0].name.rsplit("/", 1)[-1] if len(dim) else dim.label for dim in found.dims)
+    scales = attribute(opened, found, "DIMENSION_LIST", _SCALES_BYTES)
+    labels = attribute(opened, found, "DIMENSION_LABELS")
+    attached = [_scale(opened, refs) for refs in _per_axis(scales, found.ndim)]
+    stated = ["" if label is None else cf.text(label) for label in _per_axis(labels, found.ndim)]
+    return tuple(scale or label for scale, label in zip(attached, stated, strict=True))
+
+
+def _per_axis(value: Any, axes: int) -> list[Any]:
+    return list(value) if np.shape(value)[:1] == (axes,) else [None] * axes
+
+
+def _scale(opened: Hdf5File, references: Any) -> str:
+    """Return the name of the first scale that is attached to an axis, else an empty text."""
+    if not np.size(references) or references is None:
+        return ""
+    try:
+        scale = h5r.dereference(np.ravel(references)[0], opened.file.id)
+        # From our own walk: HDF5 would look through the whole file for the name of an address.
+        name = opened.tree.names.get(h5o.get_info(scale).addr, "")
+    except READ_ERRORS:  # a reference that leads nowhere
+        return ""
+    return name.rsplit("/", 1)[-1]
 
 
 def _neighbours(
-    path: Path, file: h5py.File, found: h5py.Dataset
+    opened: Hdf5File, found: h5py.Dataset
 ) -> Callable[[str], tuple[Array, dict[str, Any]] | None]:
     """Return a lookup of small variables: in the cube's group, then in each group above it."""
     group = found.parent.name
@@ -169,10 +137,11 @@ def _neighbours(
         steps = group.strip("/").split("/") if group != "/" else []
         for depth in range(len(steps), -1, -1):
             full = "/".join([*steps[:depth], name])
-            item = file.get(full)
+            item = opened.file.get(full)
             if isinstance(item, h5py.Dataset) and item.ndim <= 1:
-                values = small(path, file, full)
-                return (np.empty(0) if values is None else values), dict(item.attrs)
+                values = small(opened, full)
+                attrs = attributes(opened, item, cf.ATTRIBUTES)
+                return (np.empty(0) if values is None else values), attrs
         return None
 
     return look
@@ -180,33 +149,28 @@ def _neighbours(
 
 @dataclass(frozen=True)
 class HdfReader:
-    """Reads a box of an HDF5 array, whatever its axes mean."""
+    """Reads a box of an HDF5 array, whatever its axes mean.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Of the array.
+    wary : bool
+        Whether chunks are tried before they are decoded, see `check_dataset`.
+    """
 
     path: Path
     name: str
+    wary: bool
 
-    def __call__(self, box: tuple[slice, slice, slice]) -> Array:
+    def __call__(self, box: tuple[slice, ...]) -> Array:
         """Return the values of ``box``, axes as in the file."""
         with open_hdf5(self.path) as file:
-            values: Array = dataset(self.path, file, self.name)[box]
-        return values
+            return read_box(self.path, file, self.name, box, wary=self.wary)
 
 
-def _hdf_source(
-    node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
-) -> CubeSource:
-    return CubeSource(
-        node.path,
-        HdfReader(node.path, node.name),
-        node.shape,
-        node.dtype,
-        axes,
-        scale,
-        offset,
-        fill,
-    )
-
-
-def plain_cube(path: Path, found: h5py.Dataset, axes: tuple[int, int, int]) -> CubeSource:
+def plain_cube(opened: Hdf5File, found: h5py.Dataset, axes: tuple[int, int, int]) -> CubeSource:
     """Return the source of an array whose axes are known and whose values need no unpacking."""
-    return CubeSource(path, HdfReader(path, found.name), found.shape, found.dtype, axes)
+    reader = HdfReader(opened.path, found.name, check_dataset(opened, found))
+    return CubeSource(opened.path, reader, found.shape, found.dtype, axes)

@@ -1,10 +1,11 @@
-"""What a MATLAB 5 file holds, without inflating it.
-
-``scipy.io.whosmat`` inflates 128 KiB of a file at a time, which a bomb turns into 130 MB. Here at
-most `_PEEK` bytes of each variable are inflated: its class, shape and name stand in front.
+"""What a MATLAB 5 file holds, listed without inflating it, and its plain arrays.
 
 The format: a header of 128 bytes, then elements of (type, size, data). A variable is an element of
 type 14 whose data are elements again: flags, dimensions, name, values. Type 15 is a deflated one.
+
+At most `_PEEK` bytes of each variable are inflated to list it: its class, shape and name stand in
+front. An array is then inflated into room of the size it declares, and no further. The reader of
+SciPy does neither: it inflates names and dimensions of any length.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
+from polyad.scene.formats.lazy import Array
 
 _MATRIX, _COMPRESSED = 14, 15
 _INT8, _INT32, _UINT32, _UTF8 = 1, 5, 6, 16
@@ -31,19 +33,36 @@ _STORED = {
     1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
 }  # fmt: skip
 _COMPLEX = 0x0800
+_PIECE = 2**20  # bytes read or inflated at a time
+
+
+MOST_ELEMENTS = 10_000  # in a file; each costs a seek, and some time wherever it is listed
 
 
 @dataclass(frozen=True)
 class MatVariable:
-    """One variable: what it declares, and the bytes it takes in the file.
+    """One variable: what it declares, and where it lies in the file.
 
-    ``dtype`` is None for what is no plain real array (cells, structs, text, complex, sparse).
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : dtype or None
+        None for what is no plain real array (cells, structs, text, complex, sparse).
+    start, stored : int
+        First byte in the file and how many there are.
+    deflated : bool
+    skip : int
+        Bytes before the values, after inflating.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype | None
+    start: int
     stored: int
+    deflated: bool
+    skip: int
 
 
 def list_variables(path: Path) -> tuple[MatVariable, ...]:
@@ -71,21 +90,76 @@ def list_variables(path: Path) -> tuple[MatVariable, ...]:
     return found
 
 
+def read_variable(path: Path, variable: MatVariable) -> Array:
+    """Return the values of a plain array, in this machine's byte order."""
+    if variable.dtype is None:
+        raise SceneError(f"{path}: '{variable.name}' is no plain array of real numbers")
+    declared = guards.declared_bytes(variable.shape, variable.dtype)
+    values = np.empty(declared, np.uint8)
+    with path.open("rb") as file:
+        file.seek(variable.start)
+        try:
+            made = _fill(values.data, file, variable)
+        except zlib.error as error:
+            raise SceneError(
+                f"{path}: '{variable.name}' cannot be inflated ({error}); the file is truncated or "
+                "damaged, copy it again"
+            ) from error
+    guards.check_stored(path, declared, made)
+    native = variable.dtype.newbyteorder("=")
+    numbers = values.view(native)
+    if variable.dtype != native:
+        numbers.byteswap(inplace=True)
+    return numbers.reshape(variable.shape, order="F")
+
+
+def _fill(room: memoryview, file: BinaryIO, variable: MatVariable) -> int:
+    """Put the values of a variable into ``room`` and return how many bytes there were."""
+    skip, made = variable.skip, 0
+    for piece in _pieces(file, variable):
+        values = piece[skip:][: len(room) - made]
+        skip -= min(skip, len(piece))
+        room[made : made + len(values)] = values
+        made += len(values)
+        if made == len(room):
+            break
+    return made
+
+
+def _pieces(file: BinaryIO, variable: MatVariable) -> Iterator[bytes]:
+    """Yield the bytes of a variable, inflated, a bounded number at a time."""
+    left = variable.stored
+    stream = zlib.decompressobj()
+    while left and not stream.eof and (stored := file.read(min(left, _PIECE))):
+        left -= len(stored)
+        if not variable.deflated:
+            yield stored
+            continue
+        while stored:
+            yield stream.decompress(stored, _PIECE)
+            stored = stream.unconsumed_tail
+
+
 def _variables(path: Path, file: BinaryIO, size: int, order: str) -> Iterator[MatVariable]:
-    while file.tell() < size:
+    start, count = file.tell(), 0
+    while start < size:
+        count += 1
+        guards.check_count(path, count, MOST_ELEMENTS, "MATLAB variables")
         kind, length = struct.unpack(order + "II", file.read(8))
-        start = file.tell()
+        start += 8
         guards.check_stored(path, start + length, size)
         content = file.read(min(length, _PEEK))
-        if kind == _COMPRESSED:
+        deflated = kind == _COMPRESSED
+        if deflated:
             content = zlib.decompressobj().decompress(content, _PEEK)
             kind, content = struct.unpack_from(order + "I", content)[0], content[8:]
         if kind == _MATRIX and content:
-            yield _variable(content, order, length)
-        file.seek(start + length)
+            yield _variable(content, order, start, length, deflated)
+        start += length
+        file.seek(start)
 
 
-def _variable(content: bytes, order: str, stored: int) -> MatVariable:
+def _variable(content: bytes, order: str, start: int, stored: int, deflated: bool) -> MatVariable:
     flags, rest = _element(content, order, _UINT32)
     dimensions, rest = _element(rest, order, _INT32)
     name, rest = _element(rest, order, _INT8, _UTF8)
@@ -94,16 +168,20 @@ def _variable(content: bytes, order: str, stored: int) -> MatVariable:
     if min(shape, default=0) < 0:
         raise ValueError(f"negative dimensions {shape}")
     plain = (word & 0xFF) in _NUMERIC and not word & _COMPLEX and math.prod(shape) > 0
-    dtype = _stored_type(rest, order, shape) if plain else None
-    return MatVariable(name.decode("utf-8", "replace"), shape, dtype, stored)
+    dtype, skip = None, 0
+    if plain:
+        dtype, data = _stored_type(rest, order, shape)
+        skip = 8 * deflated + len(content) - len(rest) + data  # 8: the tag that was deflated too
+    return MatVariable(name.decode("utf-8", "replace"), shape, dtype, start, stored, deflated, skip)
 
 
-def _stored_type(content: bytes, order: str, shape: tuple[int, ...]) -> np.dtype:
-    kind, length, _ = _tag(content, order)
-    dtype = np.dtype(_STORED[kind])
+def _stored_type(content: bytes, order: str, shape: tuple[int, ...]) -> tuple[np.dtype, int]:
+    """Return element type and start of the values."""
+    kind, length, start = _tag(content, order)
+    dtype = np.dtype(order + _STORED[kind])
     if guards.declared_bytes(shape, dtype) != length:
         raise ValueError(f"{length} bytes for {dtype} {shape}")
-    return dtype
+    return dtype, start
 
 
 def _tag(content: bytes, order: str) -> tuple[int, int, int]:

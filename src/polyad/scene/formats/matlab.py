@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.formats import guards, hdf
-from polyad.scene.formats.lazy import Array, lazy_scene
-from polyad.scene.formats.mat5 import list_variables
+from polyad.scene.formats import cf, guards, hdf
+from polyad.scene.formats.lazy import Array, lazy_scene, pick
+from polyad.scene.formats.mat5 import MatVariable, list_variables, read_variable
 from polyad.scene.formats.spectral import to_nm
-
-_DAMAGED = (
-    OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, MemoryError,
-    OverflowError, struct.error, zlib.error, IndexError,
-    scipy.io.matlab.MatReadError,
-)  # fmt: skip
-
-
-def _damaged(path: Path, error: BaseException) -> SceneError:
-    return SceneError(
-        f"{path}: wanted a MATLAB file, it cannot be read as one ({error!r}); it is "
-        "truncated, damaged or of another kind, copy it again"
-    )
 
 
 @dataclass
@@ -38,7 +22,7 @@ class MatSource:
     """One array of a version 5 file; the format is one stream, so it is read whole, once."""
 
     path: Path
-    key: str
+    variable: MatVariable
     shape: tuple[int, int, int]
     dtype: np.dtype
     _pixels: Array | None = field(default=None, repr=False, compare=False)
@@ -46,18 +30,9 @@ class MatSource:
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         if self._pixels is None:
-            try:
-                loaded = scipy.io.loadmat(self.path, variable_names=[self.key])[self.key]
-            except _DAMAGED as error:
-                raise _damaged(self.path, error) from error
-            if loaded.shape != self.shape or loaded.dtype.kind not in "biuf":
-                raise SceneError(
-                    f"{self.path}: '{self.key}' was declared as {self.dtype} {self.shape}, got "
-                    f"{loaded.dtype} {loaded.shape}; the file is damaged, copy it again"
-                )
-            self._pixels = loaded.astype(self.dtype, copy=False)
+            self._pixels = read_variable(self.path, self.variable)
         # A copy, so that nobody can write into the cached pixels.
-        return np.array(self._pixels[rows, cols][..., bands])
+        return np.array(pick(self._pixels[rows, cols], bands))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the pixels behind: a worker reads the file itself."""
@@ -80,22 +55,25 @@ def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
         )
     declared = guards.declared_bytes(shape, dtype)
     guards.check_budget(path, declared, budget, f"the MATLAB array '{name}'")
-    return lazy_scene(MatSource(path, name, (shape[0], shape[1], shape[2]), dtype))
+    return lazy_scene(MatSource(path, variables[name], (shape[0], shape[1], shape[2]), dtype))
 
 
-def open_matlab73(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def is_matlab73(opened: hdf.Hdf5File) -> bool:
+    """Tell whether an open HDF5 file comes from MATLAB: it says so in front, or is called so."""
+    opened.bytes.seek(0)
+    head = bytearray(6)
+    opened.bytes.readinto(memoryview(head))
+    return head == b"MATLAB" or opened.path.suffix.lower() == ".mat"
+
+
+def open_matlab73(opened: hdf.Hdf5File, key: str | None) -> xr.DataArray:
     """Open one array of a MATLAB 7.3 file, whose HDF5 axes run the other way round."""
-    guards.existing_file(path)
-    with hdf.open_checked(path) as file:
-        # "#refs#" and "#subsystem#" hold the insides of cells and objects.
-        arrays = {n: s[::-1] for n, s in hdf.cubes(file).items() if not n.startswith("#")}
-        name = hdf.choose_key(path, arrays) if key is None else key
-        found = hdf.dataset(path, file, name)
-        guards.check_shape(path, found.shape)
-        hdf.check_dataset(path, found, budget)
-        # MATLAB stores columns first: (rows, columns, bands) lies as (bands, columns, rows).
-        source = hdf.plain_cube(path, found, (2, 1, 0))
-        centres = hdf.small(path, file, "wavelength")
-        if centres is None or centres.size != source.shape[2]:
-            return lazy_scene(source)
-        return lazy_scene(source, wavelength=to_nm(np.ravel(centres), None))
+    arrays = {n: s[::-1] for n, s in opened.tree.cubes.items()}
+    found = hdf.find(opened, hdf.choose_key(opened.path, arrays) if key is None else key)
+    guards.check_shape(opened.path, found.shape)
+    # MATLAB stores columns first: (rows, columns, bands) lies as (bands, columns, rows).
+    source = hdf.plain_cube(opened, found, (2, 1, 0))
+    centres = hdf.small(opened, "wavelength")
+    if centres is None or centres.size != source.shape[2] or not cf.are_wavelengths(centres):
+        return lazy_scene(source)
+    return lazy_scene(source, wavelength=to_nm(np.ravel(centres), None))

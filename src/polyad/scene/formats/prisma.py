@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards, hdf
+from polyad.scene.formats.cf import placed
+from polyad.scene.formats.crs import parse_crs
 from polyad.scene.formats.lazy import Array, hull, lazy_scene
 from polyad.scene.formats.spectral import to_nm
 
@@ -27,9 +29,16 @@ _FULL_SCALE = 65535
 _PIXEL = 30.0  # metres, the grid of every hyperspectral L2D product
 
 
-def is_prisma(file: h5py.File) -> bool:
+_STRIP_BYTES = 64 * 2**20  # of all bands, held at a time to see where the acquired strip lies
+
+
+def is_prisma(opened: hdf.Hdf5File) -> bool:
     """Tell whether an open HDF5 file has the layout of PRISMA L2D."""
-    return all(f"{_FIELDS}/{d.upper()}_Cube" in file for d in _DETECTORS)
+    return all(_cube(d) in opened.file for d in _DETECTORS)
+
+
+def _cube(detector: str) -> str:
+    return f"{_FIELDS}/{detector.upper()}_Cube"
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class PrismaSource:
     path: Path
     grid: tuple[int, int]
     bands: tuple[Band, ...]
+    wary: frozenset[str] = frozenset()  # cubes whose chunks are tried before they are decoded
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -70,12 +80,23 @@ class PrismaSource:
             outside = ~stored.any(axis=2)  # (rows, cols)
             # A dark pixel may be 0 in the bands asked for; outside the strip all bands are 0.
             if outside.any() and len(bands) < len(self.bands):
-                outside = ~self._stored(file, rows, cols, list(self.bands)).any(axis=2)
-        low = np.array([b.low for b in chosen], np.float32)
-        step = np.array([(b.high - b.low) / _FULL_SCALE for b in chosen], np.float32)
-        values = low + stored * step
+                outside = ~self._acquired(file, rows, cols)
+        with np.errstate(over="ignore", invalid="ignore"):  # a scale beyond float32 is no data
+            low = np.array([b.low for b in chosen], np.float32)
+            step = np.array([(b.high - b.low) / _FULL_SCALE for b in chosen], np.float32)
+            values = low + stored * step
         values[outside] = np.nan
         return values
+
+    def _acquired(self, file: h5py.File, rows: slice, cols: slice) -> NDArray[np.bool_]:
+        """Return which pixels of a window are not 0 in every band, shape ``(rows, cols)``."""
+        row_bytes = 2 * (cols.stop - cols.start) * len(self.bands)
+        step = max(1, _STRIP_BYTES // row_bytes)
+        tops = range(rows.start, rows.stop, step)
+        strips = (slice(top, min(top + step, rows.stop)) for top in tops)
+        return np.concatenate(
+            [self._stored(file, s, cols, list(self.bands)).any(axis=2) for s in strips]
+        )
 
     def _stored(self, file: h5py.File, rows: slice, cols: slice, chosen: list[Band]) -> Array:
         out = np.empty((rows.stop - rows.start, cols.stop - cols.start, len(chosen)), np.uint16)
@@ -83,72 +104,86 @@ class PrismaSource:
             places = [i for i, b in enumerate(chosen) if b.detector == detector]
             if places:
                 span, inside = hull(np.array([chosen[i].slot for i in places]))
-                cube = hdf.dataset(self.path, file, f"{_FIELDS}/{detector.upper()}_Cube")
-                block = cube[rows, span, cols]  # (rows, bands, cols)
+                name, box = _cube(detector), (rows, span, cols)
+                # (rows, bands, cols)
+                block = hdf.read_box(self.path, file, name, box, wary=name in self.wary)
                 out[..., places] = block.transpose(0, 2, 1)[..., inside]
         return out
 
 
-def open_prisma(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_prisma(opened: hdf.Hdf5File, key: str | None) -> xr.DataArray:
     """Open a PRISMA L2D scene as reflectance."""
-    guards.existing_file(path)
+    path = opened.path
     if key is not None:
         raise SceneError(
             f"{path}: a PRISMA scene joins its two cubes and takes no key, got ':{key}'; drop it"
         )
-    with hdf.open_checked(path) as file:
-        grids = set()
-        bands: list[Band] = []
-        for detector in _DETECTORS:
-            cube = hdf.dataset(path, file, f"{_FIELDS}/{detector.upper()}_Cube")
-            guards.check_shape(path, cube.shape)
-            if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
-                raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
-            hdf.check_dataset(path, cube, budget)
-            grids.add((cube.shape[0], cube.shape[2]))
-            bands += _detector_bands(path, file, detector, cube.shape[1])
-        if len(grids) > 1 or not bands:
-            raise SceneError(
-                f"{path}: wanted two cubes of one size with named bands, got {sorted(grids)} and "
-                f"{len(bands)} bands; the file is damaged, download it again"
-            )
-        bands.sort(key=lambda b: b.wavelength)
-        source = PrismaSource(path, grids.pop(), tuple(bands))
-        return lazy_scene(
-            source,
-            wavelength=to_nm([b.wavelength for b in bands], "nm"),
-            fwhm=to_nm([b.fwhm for b in bands], "nm"),
-            nodata=np.nan,
-            crs=f"EPSG:{int(_attr(path, file, 'Epsg_Code')[0])}",
-            transform=_transform(path, file, source.grid),
+    grids, wary = set(), set()
+    bands: list[Band] = []
+    for detector in _DETECTORS:
+        cube = hdf.find(opened, _cube(detector))
+        guards.check_shape(path, cube.shape)
+        if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
+            raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
+        if hdf.check_dataset(opened, cube):
+            wary.add(_cube(detector))
+        grids.add((cube.shape[0], cube.shape[2]))
+        bands += _detector_bands(opened, detector, cube.shape[1])
+    if len(grids) > 1 or not bands:
+        raise SceneError(
+            f"{path}: wanted two cubes of one size with named bands, got {sorted(grids)} and "
+            f"{len(bands)} bands; the file is damaged, download it again"
         )
+    bands.sort(key=lambda b: b.wavelength)
+    source = PrismaSource(path, grids.pop(), tuple(bands), frozenset(wary))
+    return lazy_scene(
+        source,
+        wavelength=to_nm([b.wavelength for b in bands], "nm"),
+        fwhm=to_nm([b.fwhm for b in bands], "nm"),
+        nodata=np.nan,
+        crs=parse_crs(path, f"EPSG:{_number(opened, 'Epsg_Code'):.0f}"),
+        transform=_transform(opened, source.grid),
+    )
 
 
-def _attr(path: Path, file: h5py.File, name: str) -> NDArray[np.float64]:
-    if name not in file.attrs:
-        raise SceneError(f"{path}: wanted the attribute '{name}' of PRISMA L2D, it is missing")
-    with np.errstate(invalid="ignore"):  # a signalling NaN in a damaged file
-        return np.ravel(file.attrs[name]).astype(np.float64)
+def _numbers(opened: hdf.Hdf5File, name: str) -> NDArray[np.float64]:
+    """Return an attribute of finite numbers, at least one."""
+    if name not in opened.file.attrs:
+        raise SceneError(
+            f"{opened.path}: wanted the attribute '{name}' of PRISMA L2D, it is missing"
+        )
+    value = np.ravel(hdf.attributes(opened, opened.file, [name]).get(name, ()))
+    if value.dtype.kind not in "iuf" or not value.size or not np.isfinite(value).all():
+        got = "none" if not value.size else f"{value.size} of {value.dtype}"
+        raise SceneError(
+            f"{opened.path}: wanted finite numbers in the attribute '{name}' of PRISMA L2D, got "
+            f"{got}; the file is damaged or of another kind, download it again"
+        )
+    return value.astype(np.float64)
 
 
-def _detector_bands(path: Path, file: h5py.File, detector: str, count: int) -> list[Band]:
-    centres = _attr(path, file, f"List_Cw_{detector}")
-    has_widths = f"List_Fwhm_{detector}" in file.attrs
-    widths = _attr(path, file, f"List_Fwhm_{detector}") if has_widths else np.full(count, np.nan)
+def _number(opened: hdf.Hdf5File, name: str) -> float:
+    return float(_numbers(opened, name)[0])
+
+
+def _detector_bands(opened: hdf.Hdf5File, detector: str, count: int) -> list[Band]:
+    centres = _numbers(opened, f"List_Cw_{detector}")
+    has_widths = f"List_Fwhm_{detector}" in opened.file.attrs
+    widths = _numbers(opened, f"List_Fwhm_{detector}") if has_widths else np.full(count, np.nan)
     if centres.size != count or widths.size != count:
         raise SceneError(
-            f"{path}: wanted {count} {detector} wavelengths, one per band, got {centres.size}; the "
-            "file is damaged, download it again"
+            f"{opened.path}: wanted {count} {detector} wavelengths and widths, one per band, got "
+            f"{centres.size} and {widths.size}; the file is damaged, download it again"
         )
-    low, high = (_attr(path, file, f"L2Scale{detector}{end}")[0] for end in ("Min", "Max"))
+    low, high = (_number(opened, f"L2Scale{detector}{end}") for end in ("Min", "Max"))
     return [
-        Band(float(centres[i]), float(widths[i]), detector, i, float(low), float(high))
+        Band(float(centres[i]), float(widths[i]), detector, i, low, high)
         for i in range(count)
         if centres[i] > 0
     ]
 
 
-def _transform(path: Path, file: h5py.File, grid: tuple[int, int]) -> Affine:
+def _transform(opened: hdf.Hdf5File, grid: tuple[int, int]) -> Affine:
     """Return the map transform from the corner coordinates.
 
     The product calls them corners, yet they are the centres of the corner pixels: n pixels span
@@ -156,12 +191,12 @@ def _transform(path: Path, file: h5py.File, grid: tuple[int, int]) -> Affine:
     Should a file span n intervals after all, its corners are outer ones: the pixel size nearer to
     30 m decides.
     """
-    west, east = (_attr(path, file, f"Product_{c}corner_easting")[0] for c in ("UL", "LR"))
-    north, south = (_attr(path, file, f"Product_{c}corner_northing")[0] for c in ("UL", "LR"))
+    west, east = (_number(opened, f"Product_{c}corner_easting") for c in ("UL", "LR"))
+    north, south = (_number(opened, f"Product_{c}corner_northing") for c in ("UL", "LR"))
     (dx, left), (dy, top) = (
         _edge(span, count) for span, count in ((east - west, grid[1]), (north - south, grid[0]))
     )
-    return Affine(dx, 0.0, west - left, 0.0, -dy, north + top)
+    return placed(opened.path, (west - left, dx, 0.0, north + top, 0.0, -dy))
 
 
 def _edge(span: float, count: int) -> tuple[float, float]:

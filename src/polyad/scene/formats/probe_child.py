@@ -6,6 +6,7 @@ Run as a script of its own, with h5py and nothing of polyad imported, so that it
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 MEMORY = 512 * 2**20  # bytes; headers of products take a few megabytes
 SECONDS = 10  # of the processor
@@ -50,10 +51,9 @@ def read_header(path: str) -> None:
 
 
 def _attribute(item: object, name: str) -> None:
-    try:
+    # A kind that h5py has no form for is no fault here: whoever needs it will say so
+    with suppress(TypeError, OSError, KeyError, ValueError):
         item.attrs[name]  # type: ignore[attr-defined]
-    except (TypeError, OSError, KeyError, ValueError):
-        pass  # a kind that h5py has no form for: whoever needs it will say so
 
 
 if __name__ == "__main__":

@@ -1,0 +1,225 @@
+"""What of an HDF5 file is decoded: whole chunks, and attributes, each within its bounds.
+
+HDF5 decodes a chunk at a time, whatever is asked of it, and its gzip filter makes room for all that
+a stream inflates to, not for what the chunk declares. An attribute is always read whole, and each
+of its texts may refer to the same long one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5a, h5t, h5z
+
+from polyad.errors import SceneError
+from polyad.scene.formats import guards
+from polyad.scene.formats.hdf_file import NUMBERS, Hdf5File
+from polyad.scene.formats.lazy import Array
+
+# How many times its input a filter can give back at most. Others may allocate what a file asks for
+# (szip, nbit, scale-offset) or are code that HDF5 would load from elsewhere.
+_GROWTH = {
+    h5z.FILTER_DEFLATE: 1032, h5z.FILTER_LZF: 100, h5z.FILTER_SHUFFLE: 1, h5z.FILTER_FLETCHER32: 1,
+}  # fmt: skip
+_SLACK = 2**16  # bytes by which a chunk that cannot be compressed may exceed what it holds
+_PIECE = 2**20  # bytes inflated at a time to see how far a chunk goes
+_COPIES = 4  # of a text: in HDF5's heap, as HDF5 gives it, as h5py does, and decoded
+
+
+def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
+    """Return the dataset ``name`` if its values really lie in this file."""
+    found = file.get(name)
+    if not isinstance(found, h5py.Dataset):
+        raise SceneError(f"{path}: no array '{name}' in the file; check the name after the colon")
+    if found.is_virtual or found.external:
+        kind = "virtual" if found.is_virtual else "external"
+        raise SceneError(
+            f"{path}: '{name}' has {kind} storage, its values lie in other files, wanted all data "
+            "inside the file; refused, write the data into one file"
+        )
+    return found
+
+
+def check_decoding(path: Path, found: h5py.Dataset, budget: int) -> bool:
+    """Check that each chunk of an array can be decoded within ``budget`` bytes.
+
+    Returns
+    -------
+    bool
+        Whether a chunk could inflate beyond the budget all the same, if it is not what it says: it
+        must be tried before HDF5 decodes it, see `read_box`.
+    """
+    guards.check_numeric(path, found.dtype)
+    if found.chunks is None:
+        return False
+    chunk = guards.declared_bytes(found.chunks, found.dtype)
+    what = f"a chunk of '{found.name}'"
+    whole = guards.declared_bytes(found.shape, found.dtype)
+    guards.check_piece(path, chunk, whole, budget, what)
+    growth = _growth(path, found)
+    if growth == 1 or found.id.get_storage_size() * growth <= budget:
+        return False
+    largest = _largest_stored(found)
+    if largest > chunk + chunk // 8 + _SLACK:
+        raise SceneError(
+            f"{path}: {what} holds {guards.human_bytes(chunk)}, its compressed form takes "
+            f"{guards.human_bytes(largest)}; the file is damaged, copy it again"
+        )
+    if largest * growth <= budget:
+        return False
+    if growth < _GROWTH[h5z.FILTER_DEFLATE]:
+        guards.check_budget(path, largest * growth, budget, what)
+    return True
+
+
+def _growth(path: Path, found: h5py.Dataset) -> int:
+    """Return how many times its stored bytes a chunk may give; refuse unknown filters."""
+    pipeline = found.id.get_create_plist()
+    filters = [pipeline.get_filter(k) for k in range(pipeline.get_nfilters())]
+    factors = [_GROWTH.get(code) for code, *_ in filters]
+    if None in factors or sum(f != 1 for f in factors) > 1:
+        names = ", ".join(
+            name.decode("ascii", "replace") or str(code) for code, *_, name in filters
+        )
+        raise SceneError(
+            f"{path}: '{found.name}' is packed with {names}, wanted gzip or lzf alone, with or "
+            "without shuffle and fletcher32; pack it again, as with h5repack -f GZIP=4"
+        )
+    return math.prod(f for f in factors if f is not None)
+
+
+def _largest_stored(found: h5py.Dataset) -> int:
+    largest = 0
+
+    def look(chunk: Any) -> None:
+        nonlocal largest
+        largest = max(largest, chunk.size)
+
+    found.id.chunk_iter(look)
+    return largest
+
+
+def read_box(
+    path: Path, file: h5py.File, name: str, box: tuple[slice, ...], *, wary: bool
+) -> Array:
+    """Return the values of ``box``; if ``wary``, no chunk is decoded that is more than it says."""
+    found = dataset(path, file, name)
+    if wary and found.chunks is not None:
+        declared = guards.declared_bytes(found.chunks, found.dtype)
+        for corner in _chunks(box, found.chunks):
+            if _inflates_beyond(_stored(found, corner), declared + 4):  # 4: a checksum inside
+                raise SceneError(
+                    f"{path}: the chunk of '{name}' at {corner} declares "
+                    f"{guards.human_bytes(declared)} and inflates to more; the file is damaged or "
+                    "a decompression bomb, copy it again"
+                )
+    values: Array = found[box]
+    return values
+
+
+def _chunks(box: tuple[slice, ...], chunks: Sequence[int]) -> Iterable[tuple[int, ...]]:
+    """Return the first corner of each chunk that a box touches."""
+    return itertools.product(
+        *(range(s.start // n * n, s.stop, n) for s, n in zip(box, chunks, strict=True))
+    )
+
+
+def _stored(found: h5py.Dataset, corner: tuple[int, ...]) -> bytes:
+    try:
+        _, stored = found.id.read_direct_chunk(corner)
+    except (RuntimeError, OSError):  # a chunk that was never written: HDF5 fills it in
+        return b""
+    return bytes(stored)
+
+
+def _inflates_beyond(stored: bytes, most: int) -> bool:
+    """Tell whether a zlib stream gives more than ``most`` bytes; never hold more than a piece."""
+    stream, made = zlib.decompressobj(), 0
+    try:
+        while made <= most and (piece := stream.decompress(stored, _PIECE)):
+            made += len(piece)
+            stored = stream.unconsumed_tail
+    except zlib.error:  # not deflated, or damaged: HDF5 says so
+        pass
+    return made > most
+
+
+def small(opened: Hdf5File, name: str) -> Array | None:
+    """Return a whole numeric array that belongs to a header, or None if there is no such thing."""
+    found = opened.file.get(name)
+    if not isinstance(found, h5py.Dataset) or found.id.get_type().get_class() not in NUMBERS:
+        return None
+    found = dataset(opened.path, opened.file, name)
+    if found.shape is None:  # a null dataspace
+        return None
+    at_once = guards.declared_bytes(found.shape, found.dtype)
+    guards.check_budget(opened.path, at_once, guards.HARMLESS_BYTES, f"'{name}'")
+    wary = check_decoding(opened.path, found, guards.HARMLESS_BYTES)
+    whole = tuple(slice(0, n) for n in found.shape)
+    return np.asarray(read_box(opened.path, opened.file, name, whole, wary=wary))
+
+
+def attributes(
+    opened: Hdf5File, item: h5py.Group | h5py.Dataset, names: Iterable[str]
+) -> dict[str, Any]:
+    """Return those of the named attributes that are there and are numbers or text."""
+    found = {name: attribute(opened, item, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def attribute(
+    opened: Hdf5File, item: h5py.Group | h5py.Dataset, name: str, most: int | None = None
+) -> Any:
+    """Return an attribute of numbers, text or references; None if there is none of these kinds.
+
+    Parameters
+    ----------
+    opened : Hdf5File
+    item : Group or Dataset
+    name : str
+    most : int, optional
+        Bytes that it may take; a quarter of the budget, and a few megabytes in any case.
+    """
+    if not h5a.exists(item.id, name.encode()):
+        return None
+    most = max(guards.HARMLESS_BYTES, opened.budget // 4) if most is None else most
+    stored = h5a.open(item.id, name.encode())
+    kind, count, what = stored.get_type(), math.prod(stored.shape), f"the attribute '{name}'"
+    guards.check_budget(opened.path, count * kind.get_size(), most, what)
+    if _refers(kind):
+        # Texts of any length lie in heaps, each text in one, and HDF5 reads a heap in one piece:
+        # no text is longer than the largest piece, but all of them may be the same one.
+        at_once = _COPIES * count * opened.bytes.largest
+        guards.check_budget(opened.path, at_once, most, what)
+        with opened.bytes.at_most(most // max(1, _COPIES * count)):
+            value = item.attrs[name]
+    elif kind.get_class() in (*NUMBERS, h5t.STRING):
+        value = item.attrs[name]
+    else:
+        return None
+    return None if isinstance(value, h5py.Empty) or not count else _clean(value)
+
+
+def _refers(kind: h5t.TypeID) -> bool:
+    """Tell whether a type is text of any length, or a list of references of any length."""
+    if kind.get_class() == h5t.STRING:
+        return bool(kind.is_variable_str())
+    return kind.get_class() == h5t.VLEN and kind.get_super().get_class() == h5t.REFERENCE
+
+
+def _clean(value: Any) -> Any:
+    """Return text without the surrogates by which h5py marks bytes that are not UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return np.array([_clean(v) for v in value.ravel()] + [None], object)[:-1].reshape(
+            value.shape
+        )
+    return value
