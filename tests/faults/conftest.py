@@ -78,7 +78,7 @@ def watched(steps: Steps) -> Iterator[None]:
 
         return done
 
-    def open_file(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any):  # noqa: ANN202
+    def open_file(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any):
         if not set(mode) & set("wax+"):
             return REAL_OPEN(file, mode, buffering, *args, **options)
         if not isinstance(file, int):
