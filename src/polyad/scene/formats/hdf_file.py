@@ -19,6 +19,7 @@ from h5py import h5, h5d, h5g, h5l, h5o, h5t
 
 from polyad.errors import SceneError
 from polyad.scene.formats import guards
+from polyad.scene.formats.probe import check_by_probe
 
 # Products have some dozens of objects; a MATLAB file with large cells keeps them aside, see `walk`.
 MOST_OBJECTS = 10_000
@@ -129,6 +130,7 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
 @contextmanager
 def open_checked(path: Path, budget: int) -> Iterator[Hdf5File]:
     """Open an HDF5 file that was not looked at yet; refuse one that leads to other files."""
+    check_by_probe(path)
     with Metered(path, guards.HARMLESS_BYTES) as stored, _opened(path, stored) as file:
         yield Hdf5File(path, file, stored, walk(path, file), budget)
 
