@@ -1,8 +1,21 @@
 """What polyad raises: one sentence that says what, wanted, got and remedy."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_LONGEST = 1000  # characters; a file can put a name of any length into a sentence
+
 
 class PolyadError(Exception):
     """Base of every error that polyad raises on purpose."""
+
+    def __init__(self, sentence: object = "") -> None:
+        text = str(sentence)
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST - 300]} ... {text[-280:]}"
+        super().__init__(text)
 
 
 class PolyadWarning(UserWarning):
@@ -39,3 +52,31 @@ class BudgetExceeded(SceneError):
 
 class ClusterError(PolyadError):
     """A Dask cluster cannot be reached, was lost, or its workers cannot do the work."""
+
+
+@contextmanager
+def told_as(kind: type[PolyadError], what: str, remedy: str) -> Iterator[None]:
+    """Turn whatever a library raises inside the block into one sentence of ours.
+
+    A library meets a damaged file in more ways than can be listed. Errors of ours pass, and so does
+    a lack of memory.
+
+    Examples
+    --------
+    >>> with told_as(SceneError, "x.npy: the header cannot be read", "copy it again"):
+    ...     raise KeyError("shape")
+    Traceback (most recent call last):
+    polyad.errors.SceneError: x.npy: the header cannot be read ('shape'); copy it again
+    """
+    try:
+        yield
+    except (PolyadError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{what} ({reason(error)}); {remedy}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Return what an error says, in one short line: libraries like to write paragraphs."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return line if len(line) <= 200 else f"{line[:197]}..."

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from polyad.atomic import replacing
 from polyad.core.network import RankRNet
-from polyad.errors import InputError, ModelFileError
+from polyad.errors import InputError, ModelFileError, reason
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.header import FORMAT, check_header, check_size
@@ -81,7 +81,7 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
         header = json.dumps(described, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"about must hold what JSON can: numbers, strings, lists, mappings ({error})"
+            f"about must hold what JSON can: numbers, strings, lists, mappings ({reason(error)})"
         ) from error
     try:
         _parse(header)  # a file that load would refuse is not written
@@ -235,7 +235,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ModelFileError(f"{path} describes no valid model: {fault}; {fault.remedy}") from fault
     except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise ModelFileError(
-            f"{path} is truncated, damaged or no model file ({error}); get the file again"
+            f"{path} is truncated, damaged or no model file ({reason(error)}); get the file again"
         ) from error
     if metadata.get("sha256") != _digest(metadata["polyad"], tensors):
         raise ModelFileError(
@@ -315,7 +315,9 @@ def _classes(classes: dict[str, Any]) -> Any:
         # Strings are as wide as the longest of them, not as wide as the header claims
         values = np.asarray(classes["values"], dtype=str if kind.kind == "U" else kind)
     except (ValueError, TypeError, OverflowError) as error:
-        raise Fault(f"header.classes must be values of {kind}, got others ({error})") from error
+        raise Fault(
+            f"header.classes must be values of {kind}, got others ({reason(error)})"
+        ) from error
     if len(set(values.tolist())) != len(values):
         raise Fault(f"header.classes must be distinct, got {shown(classes['values'])}")
     return values

@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
-from polyad.errors import PolyadError, SceneError, SceneMismatch
+from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene import class_tables
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import cf, guards, hdf
 from polyad.scene.formats.envi import find_envi, read_header
 from polyad.scene.formats.geotiff import check_blocks, open_tiff
-from polyad.scene.formats.lazy import READ_ERRORS
 from polyad.scene.formats.mat5 import list_variables, read_variable
 from polyad.scene.formats.png import open_png
 from polyad.scene.formats.sidecars import georeference
@@ -168,7 +167,8 @@ def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> 
         values = dataset.read(1)
     except RasterioError as error:
         raise SceneError(
-            f"{path}: its pixels cannot be read ({error}); the file is truncated or damaged, "
+            f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
+            "damaged, "
             f"copy it again"
         ) from error
     return as_ids(path, values, dataset.nodata)
@@ -203,7 +203,7 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except _NPY_ERRORS as error:
         raise SceneError(
-            f"{path}: wanted a plain NumPy array, got none ({_first_line(error)}); it is "
+            f"{path}: wanted a plain NumPy array, got none ({reason(error)}); it is "
             f"truncated or holds Python objects, save it again as a plain integer array"
         ) from error
     if not isinstance(values, np.ndarray):
@@ -227,30 +227,22 @@ def _read_hdf(
     path: Path, key: str | None, shape: Shape | None, budget: int, columns_first: bool = False
 ) -> LabelRaster:
     """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
-    try:
-        with hdf.open_checked(path, budget) as opened:
-            shapes = opened.tree.arrays
-            way = -1 if columns_first else 1
-            key = key or _flagged(opened)
-            name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
-            found = hdf.find(opened, name)
-            node, look = hdf.node_of(opened, found)
-            way = -1 if columns_first or _lies_x_first(node.dims) else 1
-            _admit(path, found.shape[::way], found.dtype, shape, budget)
-            reader = hdf.HdfReader(path, name, hdf.check_decoding(path, found, budget))
-            fill = cf.number(node.attrs, "_FillValue")
-            place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
-            classes = class_tables.from_attributes(
-                hdf.attributes(opened, found, class_tables.ATTRIBUTES)
-            )
-        values = reader(tuple(slice(0, n) for n in node.shape))
-    except PolyadError:
-        raise
-    except READ_ERRORS as error:
-        raise SceneError(
-            f"{path}: wanted an HDF5 file, its labels cannot be read ({_first_line(error)}); it is "
-            f"truncated or damaged, copy it again"
-        ) from error
+    with hdf.open_checked(path, budget) as opened:
+        shapes = opened.tree.arrays
+        way = -1 if columns_first else 1
+        key = key or _flagged(opened)
+        name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
+        found = hdf.find(opened, name)
+        node, look = hdf.node_of(opened, found)
+        way = -1 if columns_first or _lies_x_first(node.dims) else 1
+        _admit(path, found.shape[::way], found.dtype, shape, budget)
+        reader = hdf.HdfReader(path, name, hdf.check_decoding(path, found, budget))
+        fill = cf.number(node.attrs, "_FillValue")
+        place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
+        classes = class_tables.from_attributes(
+            hdf.attributes(opened, found, class_tables.ATTRIBUTES)
+        )
+    values = reader(tuple(slice(0, n) for n in node.shape))
     return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
 
 
@@ -301,7 +293,3 @@ def _choose(
 
 def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in arrays.items())
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

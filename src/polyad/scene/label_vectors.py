@@ -21,7 +21,7 @@ from affine import Affine
 from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
-from polyad.errors import SceneError, SceneMismatch
+from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import parse_crs
 from polyad.scene.grid import Grid, move
@@ -58,7 +58,7 @@ def read_csv_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
             )
         points = _csv_points(path, rows, columns, place, kind == "pixel")
     except csv.Error as error:
-        raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({error})") from error
+        raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({reason(error)})") from error
     if kind == "pixel":
         xy = points.xy + 0.5  # indices name pixel centres
     else:
@@ -112,7 +112,7 @@ def read_geojson_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     try:
         document = json.loads(_read_text(path, budget))
     except (ValueError, RecursionError) as error:
-        raise SceneError(f"{path}: not a JSON file ({error}); save it again") from error
+        raise SceneError(f"{path}: not a JSON file ({reason(error)}); save it again") from error
     if not isinstance(document, dict) or document.get("type") not in (
         "FeatureCollection",
         "Feature",
@@ -292,4 +292,6 @@ def _read_text(path: Path, budget: int) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SceneError(f"{path}: wanted text in UTF-8 ({error}); save it as UTF-8") from error
+        raise SceneError(
+            f"{path}: wanted text in UTF-8 ({reason(error)}); save it as UTF-8"
+        ) from error

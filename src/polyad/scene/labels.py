@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from polyad.errors import SceneError, SceneMismatch
+from polyad.errors import SceneError, SceneMismatch, told_as
 from polyad.scene.class_matching import NUMBERED_BY_NAME
 from polyad.scene.class_tables import complete
 from polyad.scene.classes import UNLABELLED, with_classes
@@ -81,11 +81,10 @@ def open_labels(
     grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
         labels = open_known_labels(str(path))
-    elif path.suffix.lower() in _VECTORS:
-        labels = _drawn(path, grid, budget)
     else:
-        shape = None if grid is None else grid.shape
-        labels = _as_array(read_label_raster(path, key, shape, budget))
+        remedy = "the file is truncated or damaged, copy it again"
+        with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
+            labels = _read(path, key, grid, budget)
     if scene is None or grid is None:
         return labels
     check_labels(scene, labels)
@@ -150,6 +149,12 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     values = labels.to_numpy().copy()
     values[rows[lost], cols[lost]] = UNLABELLED
     return labels.copy(data=values)
+
+
+def _read(path: Path, key: str | None, grid: Grid | None, budget: int) -> xr.DataArray:
+    if path.suffix.lower() in _VECTORS:
+        return _drawn(path, grid, budget)
+    return _as_array(read_label_raster(path, key, None if grid is None else grid.shape, budget))
 
 
 def _drawn(path: Path, grid: Grid | None, budget: int) -> xr.DataArray:

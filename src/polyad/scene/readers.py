@@ -19,7 +19,7 @@ import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
-from polyad.errors import PolyadError, SceneError
+from polyad.errors import SceneError, told_as
 from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.arrays import open_npy
@@ -29,7 +29,7 @@ from polyad.scene.formats.envi import find_envi, open_envi
 from polyad.scene.formats.geotiff import open_geotiff
 from polyad.scene.formats.guards import memory_budget
 from polyad.scene.formats.hdf import Hdf5File, open_checked, open_hdf
-from polyad.scene.formats.lazy import READ_ERRORS, describe
+from polyad.scene.formats.lazy import describe
 from polyad.scene.formats.matlab import is_matlab73, open_matlab5, open_matlab73
 from polyad.scene.formats.prisma import is_prisma, open_prisma
 from polyad.scene.formats.store import is_zarr, open_zarr
@@ -140,15 +140,9 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
     path, key = locate(str(source))
     if not path.exists():
         return _open_known(str(source))
-    try:
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the header cannot be read", remedy):
         return _opener(path)(path, key, budget)
-    except PolyadError:
-        raise
-    except READ_ERRORS as error:
-        raise SceneError(
-            f"{path}: the header cannot be read ({error}); the file is truncated or damaged, copy "
-            "it again"
-        ) from error
 
 
 def _open_known(name: str) -> xr.DataArray:

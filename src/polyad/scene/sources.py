@@ -19,7 +19,7 @@ import pooch
 import xarray as xr
 
 from polyad.atomic import replacing
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
 from polyad.scene.catalogue import data_folder, list_known
 from polyad.scene.classes import ClassInfo, palette, with_classes
@@ -160,7 +160,7 @@ def _download(name: str, file: RemoteFile, progress: bool) -> Path:
         )
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a bad sum, ValueError
         raise SceneError(
-            f"cannot download {file.name} of {name} ({_first_line(error)}); fetch it by hand from "
+            f"cannot download {file.name} of {name} ({reason(error)}); fetch it by hand from "
             f"{file.address} ({file.bytes} bytes) and run `polyad fetch {name} --from {file.name}`,"
             f" which checks it and puts it into {folder}"
         ) from error
@@ -227,8 +227,3 @@ def _bundled_cube() -> xr.DataArray:
     )
     attrs = {"units": "nm", "long_name": "wavelength", "comment": about}
     return scene.assign_coords(wavelength=("band", wavelength, attrs))
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the error's first line; requests and pooch like to write paragraphs."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -11,7 +12,7 @@ import xarray as xr
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.scene.formats import guards
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.raw import read_box
@@ -46,13 +47,14 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
     size = guards.existing_file(path)
     if key is not None:
         raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
-    with path.open("rb") as file:
+    with path.open("rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of headers that Python 2 wrote
         try:
             shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
         except (ValueError, KeyError, EOFError, SyntaxError, TokenError) as error:
             raise SceneError(
                 f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read "
-                f"({error}); it is truncated or damaged, save it again with numpy.save"
+                f"({reason(error)}); it is truncated or damaged, save it again with numpy.save"
             ) from error
         offset = file.tell()
     if dtype.hasobject:

@@ -24,7 +24,7 @@ from polyad.scene.formats.hdf_values import (
     read_box,
     small,
 )  # fmt: skip
-from polyad.scene.formats.lazy import READ_ERRORS, Array
+from polyad.scene.formats.lazy import Array
 
 __all__ = [
     "Hdf5File", "HdfReader", "attribute", "attributes", "check_dataset", "check_decoding",
@@ -122,7 +122,13 @@ def _scale(opened: Hdf5File, references: Any) -> str:
         scale = h5r.dereference(np.ravel(references)[0], opened.file.id)
         # From our own walk: HDF5 would look through the whole file for the name of an address.
         name = opened.tree.names.get(h5o.get_info(scale).addr, "")
-    except READ_ERRORS:  # a reference that leads nowhere
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # a reference that leads nowhere
         return ""
     return name.rsplit("/", 1)[-1]
 

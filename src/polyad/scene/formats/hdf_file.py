@@ -17,7 +17,7 @@ from pathlib import Path
 import h5py
 from h5py import h5, h5d, h5g, h5l, h5o, h5t
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.scene.formats import guards
 from polyad.scene.formats.probe import check_by_probe
 
@@ -141,7 +141,8 @@ def _opened(path: Path, stored: Metered) -> Iterator[h5py.File]:
         file = h5py.File(stored, "r")
     except (OSError, RuntimeError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted an HDF5 file, HDF5 cannot open it ({error}); it is truncated, damaged "
+            f"{path}: wanted an HDF5 file, HDF5 cannot open it ({reason(error)}); it is truncated, "
+            "damaged "
             "or of another kind, copy it again"
         ) from error
     with file:

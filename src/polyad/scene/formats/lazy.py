@@ -8,6 +8,7 @@ read from several threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +21,9 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from polyad.errors import PolyadError, SceneError
+from polyad.errors import SceneError, told_as
 
 Array = NDArray[Any]
-# What h5py, rasterio, zarr and numpy raise on damaged or vanished data.
-READ_ERRORS = (OSError, RuntimeError, ValueError, EOFError, KeyError, TypeError, SystemError)
 
 
 class Source(Protocol):
@@ -94,19 +93,12 @@ class WindowedArray(BackendArray):
         return out
 
     def _read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
-        try:
+        with told_as(
+            SceneError,
+            f"{self.source.path}: rows {rows.start} to {rows.stop - 1} cannot be read",
+            "the file is damaged or has changed since it was opened",
+        ):
             return self.source.read(rows, cols, bands)
-        except PolyadError:
-            raise
-        except READ_ERRORS as error:
-            raise SceneError(
-                f"{self.source.path}: rows {rows.start} to {rows.stop - 1} cannot be read "
-                f"({_first_line(error)}); the file is damaged or has changed since it was opened"
-            ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def consecutive(positions: NDArray[np.intp]) -> bool:
@@ -192,6 +184,11 @@ def describe(
 
 
 def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
+    if not all(map(math.isfinite, transform)) or not transform.determinant:
+        raise SceneError(
+            "a georeference needs finite numbers that put each pixel elsewhere, got "
+            f"{tuple(transform)[:6]}; write the scene again with its place, or without one"
+        )
     # A rotated grid has no coordinates per row and column: it is described by its transform alone.
     if transform.b == 0 and transform.d == 0:
         rows, cols = (np.arange(scene.sizes[d]) + 0.5 for d in ("y", "x"))  # pixel centres

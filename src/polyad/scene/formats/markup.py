@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
 from polyad.scene.formats.guards import human_bytes
 
@@ -42,6 +42,7 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
         return ET.fromstring(text)
     except (ET.ParseError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted {what}, it is not well-formed XML ({error}); remove it or copy it "
+            f"{path}: wanted {what}, it is not well-formed XML ({reason(error)}); remove it or "
+            "copy it "
             "again"
         ) from error

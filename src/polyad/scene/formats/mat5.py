@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.scene.formats import guards
 from polyad.scene.formats.lazy import Array
 
@@ -80,7 +80,8 @@ def list_variables(path: Path) -> tuple[MatVariable, ...]:
             found = tuple(_variables(path, file, size, order))
         except (struct.error, zlib.error, ValueError, KeyError) as error:
             raise SceneError(
-                f"{path}: the MATLAB variables cannot be listed ({error}); the file is truncated "
+                f"{path}: the MATLAB variables cannot be listed ({reason(error)}); the file is "
+                "truncated "
                 "or damaged, copy it again"
             ) from error
     for variable in found:
@@ -102,7 +103,8 @@ def read_variable(path: Path, variable: MatVariable) -> Array:
             made = _fill(values.data, file, variable)
         except zlib.error as error:
             raise SceneError(
-                f"{path}: '{variable.name}' cannot be inflated ({error}); the file is truncated or "
+                f"{path}: '{variable.name}' cannot be inflated ({reason(error)}); the file is "
+                "truncated or "
                 "damaged, copy it again"
             ) from error
     guards.check_stored(path, declared, made)

@@ -22,7 +22,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import MemoryFile
 from rasterio.session import DummySession
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.regular import check_regular
 
 # GDAL's own switches; the first hides neighbours, the second keeps .aux.xml files unread.
@@ -88,8 +88,8 @@ def _opened(path: Path, driver: str, opener: Callable[[], Any]) -> Iterator[Any]
         dataset = opener()
     except (RasterioError, UnicodeError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted a {driver} raster, GDAL cannot read it as one ({error}); it is "
-            "truncated, damaged or of another kind"
+            f"{path}: wanted a {driver} raster, GDAL cannot read it as one ({reason(error)}); it "
+            "is truncated, damaged or of another kind"
         ) from error
     with dataset:
         yield dataset

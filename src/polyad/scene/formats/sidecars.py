@@ -16,7 +16,7 @@ from affine import Affine
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
 from polyad.scene.formats.crs import parse_crs, refuse_grids
 from polyad.scene.formats.markup import read_xml
@@ -76,7 +76,7 @@ def _own_crs(path: Path, dataset: Any) -> CRS | None:
             refuse_grids(path, crs.to_wkt())
     except (CRSError, UnicodeError) as error:
         raise SceneError(
-            f"{path}: its reference system cannot be read ({error}); write a code such as "
+            f"{path}: its reference system cannot be read ({reason(error)}); write a code such as "
             "'EPSG:32632' into the file"
         ) from error
     return crs

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
 from polyad.scene.formats.guards import human_bytes
 
@@ -109,7 +109,8 @@ def load_json(path: Path) -> dict[str, Any]:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SceneError(
-            f"{path}: wanted the JSON of a Zarr store, it cannot be parsed ({error}); the store is "
+            f"{path}: wanted the JSON of a Zarr store, it cannot be parsed ({reason(error)}); the "
+            "store is "
             "damaged"
         ) from error
     return content if isinstance(content, dict) else {}
