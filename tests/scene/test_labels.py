@@ -343,6 +343,7 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
         ("row,col,class\n1e300,1,1", "line 2: label '1' lies outside"),
         ("row,col,class\nnan,inf,1", "line 2: row and col are whole numbers"),
         ("x,y,class\nnan,inf,1", "line 2: label '1' lies outside"),
+        ("x,y,class\n1e308,-1e308,1", "line 2: label '1' lies outside"),
         ("row,col,class\n0", "line 2: wanted numbers for row and col, got '0' and ''"),
         ("row,col,class\n0,0," + "x" * 200_000, "line 2: not a CSV"),
         ("row,col,class\n0,1,2.5\n0,0,corn", "unknown class '2.5'"),
@@ -359,6 +360,8 @@ def test_bad_csv_gets_one_clear_sentence(tmp_path, content, message):
 LINE = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
 FAR = {"type": "Point", "coordinates": [-100.0, 20.0]}
 EMPTY = {"type": "Polygon", "coordinates": []}
+KEYED = {"type": "Point", "coordinates": {"x": 1}}
+HUGE = {"type": "Point", "coordinates": [1e308, -1e308]}
 BROKEN = {"type": "Polygon", "coordinates": [[["a", 0], [1, 1]]]}
 
 
@@ -434,6 +437,8 @@ def test_a_point_without_a_place_in_the_scenes_projection_is_found_among_many(tm
         (json.dumps(feature(None, label=1)), "wanted points or polygons, got no geometry"),
         (json.dumps(feature(BROKEN, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(EMPTY, label=1)), "damaged coordinates of its Polygon"),
+        (json.dumps(feature(KEYED, label=1)), "damaged coordinates of its Point"),
+        (json.dumps(feature(HUGE, label=1)), "feature 1: label '1' lies outside the scene"),
         (json.dumps(feature(FAR, colour=1)), "no class, wanted a value for one of class, label"),
         (
             json.dumps(feature(FAR, label=1) | {"crs": {"properties": {"name": "EPSG:0"}}}),

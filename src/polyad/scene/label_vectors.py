@@ -212,7 +212,7 @@ def _parts(path: Path, where: str, geometry: Any) -> Iterator[dict[str, Any]]:
     depth = {"Point": 0, "MultiPoint": 1, "Polygon": 2, "MultiPolygon": 3}[kind]
     try:
         coordinates = _plain(geometry.get("coordinates"), depth)
-    except (TypeError, ValueError, IndexError, OverflowError) as error:
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise SceneError(f"{path}, {where}: damaged coordinates of its {kind}") from error
     single = kind.removeprefix("Multi")
     for part in coordinates if kind.startswith("Multi") else [coordinates]:
@@ -252,7 +252,7 @@ def _to_pixels(path: Path, points: Array, crs: CRS | None, grid: Grid) -> Array:
                 f"write it into the scene, or give labels as a CSV of row,col,class"
             )
         points = _reproject(points, crs, grid.crs)
-    with np.errstate(invalid="ignore"):  # infinity less infinity: outside the scene too
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN lie outside the scene
         return np.stack(move(inverse, points[:, 0], points[:, 1]), axis=1)
 
 
