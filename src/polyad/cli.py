@@ -41,7 +41,7 @@ MaxBytes = Annotated[
     typer.Option(help="Bytes that may be read at once; by default half of the machine's memory."),
 ]
 Cluster = Annotated[
-    str | None, typer.Option(help="Dask: local, local:N, tcp://host:port, or a scheduler file.")
+    str | None, typer.Option(help="Dask: local[:N] (by TLS), tls:// or tcp://host:port, or a file.")
 ]
 Model = Annotated[str, typer.Argument(help="Model file made by `polyad train`.")]
 Scene = Annotated[

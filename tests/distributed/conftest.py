@@ -97,3 +97,14 @@ def two_workers(client):
     """The client, when both workers are there: an earlier test may have killed one."""
     client.wait_for_workers(2, timeout=60)
     return client
+
+
+@pytest.fixture(scope="session")
+def certificates(client, tmp_path_factory):
+    """Dask's settings for a process that may use the cluster, as environment variables."""
+    folder = tmp_path_factory.mktemp("certificates")
+    files = {"cert": folder / "cert.pem", "key": folder / "key.pem"}
+    files["cert"].write_text(client.security.tls_client_cert)
+    files["key"].write_text(client.security.tls_client_key)
+    tls = {"ca_file": files["cert"], "client__cert": files["cert"], "client__key": files["key"]}
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{k.upper()}": str(v) for k, v in tls.items()}

@@ -51,12 +51,10 @@ def test_a_client_with_a_certificate_of_its_own_is_refused(two_workers):
         distributed.Client(two_workers.scheduler.address, security=other, timeout=1)
 
 
-def test_certificates_of_dasks_settings_open_an_address(two_workers, tmp_path):
+def test_certificates_of_dasks_settings_open_an_address(two_workers, certificates):
     """As for a cluster of the user's own."""
-    own = two_workers.security
-    for name, text in (("cert.pem", own.tls_client_cert), ("key.pem", own.tls_client_key)):
-        (tmp_path / name).write_text(text)
-    pair = {"cert": str(tmp_path / "cert.pem"), "key": str(tmp_path / "key.pem")}
+    where = "DASK_DISTRIBUTED__COMM__TLS__"
+    pair = {k: certificates[f"{where}CLIENT__{k.upper()}"] for k in ("cert", "key")}
     tls = {"distributed.comm.tls.ca-file": pair["cert"], "distributed.comm.tls.client": pair}
     with dask.config.set(tls), open_cluster(two_workers.scheduler.address) as friend:
         assert friend.submit(sum, [1, 2]).result() == 3

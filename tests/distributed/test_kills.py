@@ -72,12 +72,14 @@ def half_done(model, scene_path, out, tile, monkeypatch, before=0):
 
 
 def test_driver_killed_goes_on_where_it_was(
-    two_workers, model, model_path, scene_path, wanted, tile, tmp_path
+    two_workers, certificates, model, model_path, scene_path, wanted, tile, tmp_path
 ):
     out = tmp_path / "map.tif"
     command = [*MAP, model_path, scene_path, "--out", out, "--tile", tile]
     command += ["--cluster", two_workers.scheduler.address]
-    with subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL) as driver:
+    with subprocess.Popen(
+        [str(c) for c in command], stdout=subprocess.DEVNULL, env={**os.environ, **certificates}
+    ) as driver:
         try:
             wait_until(lambda: len(lines(out)) >= 20)
         finally:
