@@ -7,21 +7,23 @@ meanings are the class names spelled with those signs, and the names themselves 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import unicodedata
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import numpy as np
 import rioxarray  # noqa: F401  (registers the .rio accessor)
 import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
+from xarray.backends import H5NetCDFStore
 
-from polyad.atomic import Outputs, check_room
+from polyad.atomic import Outputs
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_table, with_classes
 from polyad.scene.geotiff_map import checked_ids
 from polyad.text import clean_name
@@ -63,9 +65,11 @@ def add_netcdf_map(
     encoding: dict[str, dict[str, Any]] = {str(n): {"_FillValue": None} for n in out.coords}
     ids = out[_NAME]
     encoding[_NAME] = {"_FillValue": ids.dtype.type(UNLABELLED), "zlib": True}
-    # HDF5 brings the whole process down when the disk fills up: look before, not after.
-    check_room(Path(path), out.nbytes + 2**20)
-    out.to_netcdf(outputs.part(path), engine="h5netcdf", encoding=encoding)
+    # In memory: HDF5 brings the whole process down when the disk fills up under it.
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        out.dump_to_store(H5NetCDFStore(file), encoding=encoding)
+    outputs.part(path).write_bytes(buffer.getbuffer())
 
 
 def cf_dataset(
