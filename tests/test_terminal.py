@@ -52,6 +52,31 @@ def test_name_of_an_output_cannot_steer_the_terminal(
     assert RAW.search(printed(capsys)) is None
 
 
+def test_arguments_that_are_not_understood_cannot_steer_the_terminal(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    for arguments in (["info", "a", "evil\x1b[2J"], ["info", "--evil\x1b[2J"], ["evil\x1b[2J"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        found = printed(capsys)
+        assert "evil\\x1b[2J" in found
+        assert RAW.search(found) is None
+
+
+def test_report_of_a_scene_whose_name_is_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scene, labels = "s\udcff\x1b.npy", "labels.npy"
+    np.save(scene, np.random.default_rng(0).normal(size=(6, 6, 4)).astype("f4"))
+    np.save(labels, np.arange(36, dtype="u1").reshape(6, 6) % 3)
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", scene, labels, "--samples-per-class", "4", "--epochs", "1"])
+    with pytest.raises(SystemExit, match="0"):
+        main(["evaluate", "model.polyad", scene, labels, "--report", "r.html", "--out", "s.json"])
+    assert "s\\udcff" in Path("r.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("text", ["a\rb", "a\x9bb", "a\u2028b", "a\ud800b", "a\x7fb"])
 def test_everything_goes_through_one_place(text: str, capsys: pytest.CaptureFixture) -> None:
     put(text)

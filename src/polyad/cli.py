@@ -23,7 +23,7 @@ from polyad.errors import PolyadError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.known import known_scene
 from polyad.scene.paths import check_kind, make_folder
-from polyad.terminal import brief, fail, on_terminal, put, say, warn
+from polyad.terminal import brief, fail, misuse, on_terminal, put, say, warn
 
 app = typer.Typer(
     name="polyad",
@@ -456,7 +456,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = warn
-            app(args=None if arguments is None else list(arguments))
+            given = None if arguments is None else list(arguments)
+            code = app(args=given, standalone_mode=False)
     except PolyadError as error:
         fail(str(error))
     except BrokenPipeError:  # as in `polyad scenes | head -1`
@@ -466,6 +467,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:
         fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
+    except typer.Abort:
+        fail("stopped")
+    except Exception as error:
+        if not hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
+            raise
+        misuse(error)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _accuracy(result: Mapping[str, Any]) -> str:

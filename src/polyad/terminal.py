@@ -5,6 +5,7 @@ What is printed holds names of files and words out of them, which strangers may 
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import warnings
@@ -32,6 +33,14 @@ def fail(sentence: str) -> NoReturn:
     """Print what is wrong and end with exit code 2."""
     put(f"polyad: {printable_sentence(sentence)}", sys.stderr)
     sys.exit(2)
+
+
+def misuse(error: Any) -> NoReturn:
+    """Print what Typer says of wrong arguments, which may be names of files too, and end."""
+    text = io.StringIO()
+    error.show(file=text)
+    put(text.getvalue().rstrip("\n"), sys.stderr)
+    sys.exit(error.exit_code)
 
 
 def warn(

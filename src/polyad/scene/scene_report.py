@@ -63,7 +63,7 @@ def write_report(
         title=title, command=command,
     )  # fmt: skip
     with replacing(path) as part:
-        part.write_text(page, encoding="utf-8")
+        part.write_text(page, encoding="utf-8", errors="backslashreplace")  # odd names of files
     return found
 
 
