@@ -285,6 +285,29 @@ def test_companion_that_would_not_change_is_never_away(
     assert (seen, main.read_text(), companion.read_text()) == ([True], "new", "names")
 
 
+def test_companion_under_a_relative_name_stays_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in ("old", "new"):
+        with replacing_all(["map.tif", "map.tif.aux.xml"], stale=["map.tif.aux.xml"]) as parts:
+            parts[0].write_text(text)
+            parts[1].write_text("names")
+    assert Path("map.tif").read_text() == "new"
+    assert Path("map.tif.aux.xml").read_text() == "names"
+
+
+def test_companion_that_is_a_link_stays_a_link(tmp_path: Path) -> None:
+    main, link, real = tmp_path / "map.tif", tmp_path / "map.tif.aux.xml", tmp_path / "real"
+    real.write_text("old")
+    link.symlink_to(real)
+    with replacing_all([main, link], stale=[link]) as parts:
+        for part in parts:
+            part.write_text("new")
+    assert link.is_symlink()
+    assert (main.read_text(), real.read_text()) == ("new", "new")
+
+
 def test_failure_between_two_renames_brings_everything_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ class Outputs:
         same = {t for part, t in self._steps if t in self._companions and _is_same(part, t)}
         undo: Undo = []
         try:
-            for old in dict.fromkeys(self._withdrawn):
+            for old in dict.fromkeys(map(self._named, self._withdrawn)):
                 if os.path.lexists(old) and old not in same:
                     aside = self._hide(old)
                     undo.append((old, aside))
@@ -194,6 +194,11 @@ class Outputs:
             for name, kept in reversed(undo):
                 _restore(name, kept)
             raise
+
+    def _named(self, withdrawn: Path) -> Path:
+        """Return the name by which ``withdrawn`` is a companion, if it is one."""
+        real = Path(os.path.realpath(withdrawn))
+        return real if real in self._companions else withdrawn
 
     def _replace(self, part: Path, target: Path, undo: Undo) -> None:
         known = any(name == target for name, _ in undo)
@@ -281,7 +286,7 @@ def _create(part: Path, target: Path) -> None:
         part.touch(exist_ok=False)
         mode = _mode(target)
         if mode is not None:
-            part.chmod(mode | stat.S_IRUSR | stat.S_IWUSR)
+            _set_mode(part, mode | stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         if error.errno in _FULL:
             raise disk_full(target) from error
@@ -295,6 +300,11 @@ def _mode(target: Path) -> int | None:
     return stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else None
 
 
+def _set_mode(path: Path, mode: int) -> None:
+    if _mode(path) != mode:  # some file systems know one mode only, and refuse to be told it
+        path.chmod(mode)
+
+
 def _sync(part: Path, target: Path) -> None:
     """Put the bytes on the disk before the name points to them; a full disk may show only here."""
     if not part.exists():
@@ -305,8 +315,8 @@ def _sync(part: Path, target: Path) -> None:
         return
     _sync_file(part)
     mode = _mode(target)
-    if mode is not None and mode != _mode(part):
-        part.chmod(mode)
+    if mode is not None:
+        _set_mode(part, mode)
 
 
 def _sync_file(path: Path) -> None:
