@@ -213,3 +213,29 @@ def test_links_between_pages_lead_somewhere(page):
 def test_citation_names_the_version_of_the_package():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+# Where a disk is written to without `polyad.atomic`: logs that grow, and a folder of its own.
+WRITERS = {
+    "atomic.py",
+    "leftovers.py",
+    "app/journal.py",
+    "app/exchange.py",
+    "distributed/ledger.py",
+}
+
+
+@EACH_FILE
+def test_outputs_are_written_by_way_of_a_temporary_name(path):
+    """Who writes into a file has it from `polyad.atomic`, which calls it a part."""
+    if str(path.relative_to(SRC)) in WRITERS:
+        return
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            words = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            opens = node.func.attr == "open" and any(set("wax+") & set(str(w)) for w in words[:1])
+            writes = node.func.attr in ("write_text", "write_bytes")
+            if (opens or writes) and "part" not in ast.unparse(node.func.value):
+                found.append(ast.unparse(node)[:80])
+    assert found == []

@@ -81,7 +81,7 @@ def add_envi_map(
         data_part, header_part = outputs.part(data), outputs.part(header, companion=True)
     else:
         steps = (data, header, data, header, data)
-        both, shifted, twice, header_part, data_part = map(outputs.part, steps)
+        both, shifted_part, twice, header_part, data_part = map(outputs.part, steps)
     with data_part.open("wb") as out:
         for ids in strips:
             # not numpy's tofile: it tells of a full disk without saying that it is full
@@ -89,7 +89,7 @@ def add_envi_map(
     header_part.write_text(header_from(0), encoding="utf-8")
     if offset is not None:
         _join(data, data_part, offset, both)
-        shifted.write_text(header_from(offset), encoding="utf-8")
+        shifted_part.write_text(header_from(offset), encoding="utf-8")
         _join(data_part, data_part, offset, twice)
 
 
@@ -103,9 +103,9 @@ def _shared_offset(data: Path, header: Path, text: str, size: int) -> int | None
     return offset if offset <= _LARGEST_OFFSET else None
 
 
-def _join(first: Path, second: Path, offset: int, target: Path) -> None:
+def _join(first: Path, second: Path, offset: int, part: Path) -> None:
     """Write ``first``, and ``second`` from ``offset`` on."""
-    with target.open("r+b") as out:
+    with part.open("r+b") as out:
         for source, start in ((first, 0), (second, offset)):
             out.seek(start)
             with source.open("rb") as content:

@@ -263,7 +263,7 @@ class MapWriter:
         # The TIFF stands alone (palette, nodata, names in its tags); the names for QGIS go last.
         outputs.withdraw(*stale_files(self.path))
         part = outputs.part(self.path)
-        names = outputs.part(f"{self.path}.aux.xml", companion=True)
+        names_part = outputs.part(f"{self.path}.aux.xml", companion=True)
         with _closing(_Raster(part, self.path, profile)) as raster:
             colors = {UNLABELLED: (0, 0, 0, 0)}
             colors |= {c.value: (*rgb(c.color), 255) for c in self.classes}
@@ -272,7 +272,7 @@ class MapWriter:
             raster.dataset.update_tags(**class_tags(self.classes))
             raster.flush()
             yield raster
-        names.write_text(pam_xml(self.classes), encoding="utf-8")
+        names_part.write_text(pam_xml(self.classes), encoding="utf-8")
 
 
 @contextmanager
