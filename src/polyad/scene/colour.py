@@ -94,7 +94,8 @@ def false_colour(
     three = scene.isel(band=list(chosen))
     values = three.values  # (y, x, 3)
     seen = valid_pixels(values, scene.rio.nodata) & np.isfinite(values).all(axis=-1)
-    values = values.astype(np.float32)
+    with np.errstate(over="ignore"):  # what is infinite as float32 is not seen
+        values = values.astype(np.float32)
     picture = np.zeros(values.shape, dtype=np.uint8)
     for channel in range(3):
         picture[..., channel] = _stretched(values[..., channel], seen, percentiles)

@@ -430,7 +430,7 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
 
     def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
         block = pixels.whole()
-        if not sure and not np.isfinite(block).all():
+        if not sure and not valid_pixels(block).all():
             return None
         views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
         views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)

@@ -49,6 +49,7 @@ __all__ = [
 Opener = Callable[[Path, str | None, int], xr.DataArray]
 Sniffer = Callable[[Path, bytes], bool]
 
+_LARGEST = float(np.finfo(np.float32).max)
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 
 
@@ -212,7 +213,8 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     values : array of shape (..., bands)
         Pixels of a scene or of a tile of it.
     nodata : float, optional
-        Value that stands for "no measurement"; NaN and infinity always do.
+        Value that stands for "no measurement"; NaN and infinity always do, and so does what is
+        infinite as float32, in which models compute.
 
     Returns
     -------
@@ -226,7 +228,7 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     """
     valid = np.ones(values.shape[:-1], bool)
     if values.dtype.kind == "f" and not _sum_is_finite(values):
-        valid &= np.isfinite(values).all(axis=-1)
+        valid &= (np.abs(values) <= _LARGEST).all(axis=-1)  # not so for NaN
     if nodata is not None and not np.isnan(nodata):
         missing = np.asarray(values == nodata)
         if missing.any():
@@ -235,10 +237,15 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
 
 
 def _sum_is_finite(values: NDArray[Any]) -> bool:
-    """Return whether the sum of all values is finite: then so are they, and it is quickly found."""
-    shared = shared_tensor(values)
+    """Return whether the sum of all values is finite: then so are they, and it is quickly found.
+
+    Doubles are summed as float32, where those beyond its range are infinite.
+    """
+    shared, wide = shared_tensor(values), values.dtype.itemsize > 4
     with np.errstate(all="ignore"):
-        return math.isfinite(float(values.sum() if shared is None else shared.sum()))
+        if shared is None:
+            return math.isfinite(float(values.sum(dtype=np.float32 if wide else None)))
+        return math.isfinite(float((shared.float() if wide else shared).sum()))
 
 
 def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
     """Return ``values`` as a tensor on the same memory, None where torch cannot take them.
 
-    Torch takes no read-only memory, no foreign byte order and no negative steps.
+    Torch takes no read-only memory, no foreign byte order, no negative steps and no long doubles.
 
     Examples
     --------
@@ -23,5 +23,7 @@ def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
     """
     import torch  # here, since half the time of `polyad info` would go into importing it
 
-    known = values.flags.writeable and values.dtype.isnative and values.dtype.kind in "fiu"
-    return torch.from_numpy(values) if known and min(values.strides, default=0) >= 0 else None
+    kind = values.dtype
+    known = kind.isnative and kind.kind in "fiu" and kind.itemsize <= 8
+    forward = values.flags.writeable and min(values.strides, default=0) >= 0
+    return torch.from_numpy(values) if known and forward else None

@@ -203,7 +203,8 @@ class Samples:
         """Return the asked samples as float32, ``(n, window, window, bands)``."""
         found = extract_patches(self.scene, self.rows[which], self.cols[which], self.window)
         valid = valid_pixels(found, self.scene.rio.nodata)
-        patches = found.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
+            patches = found.astype(np.float32, copy=False)
         if self.fill is None:
             self.fill = tuple(patches[valid].mean(axis=0, dtype=np.float64).tolist())
         if not valid.all():

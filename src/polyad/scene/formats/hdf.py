@@ -144,7 +144,7 @@ def _neighbours(
         for depth in range(len(steps), -1, -1):
             full = "/".join([*steps[:depth], name])
             item = opened.file.get(full)
-            if isinstance(item, h5py.Dataset) and item.ndim <= 1:
+            if isinstance(item, h5py.Dataset) and len(item.shape or ()) <= 1:
                 values = small(opened, full)
                 attrs = attributes(opened, item, cf.ATTRIBUTES)
                 return (np.empty(0) if values is None else values), attrs

@@ -173,7 +173,7 @@ def walk(path: Path, file: h5py.File) -> Tree:
                 guards.check_count(path, depth + 1, DEEPEST, "groups inside each other")
                 waiting.append((f"{full}/", depth + 1, item))
             elif isinstance(item, h5d.DatasetID) and item.get_type().get_class() in NUMBERS:
-                arrays[full] = item.shape
+                arrays[full] = item.shape or ()  # None: a null dataspace
     return Tree(dict(sorted(arrays.items())), names)
 
 

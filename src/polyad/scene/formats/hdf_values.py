@@ -191,6 +191,8 @@ def attribute(
         return None
     most = max(guards.HARMLESS_BYTES, opened.budget // 4) if most is None else most
     stored = h5a.open(item.id, name.encode())
+    if stored.shape is None:  # a null dataspace
+        return None
     kind, count, what = stored.get_type(), math.prod(stored.shape), f"the attribute '{name}'"
     guards.check_budget(opened.path, count * kind.get_size(), most, what)
     if _refers(kind):
@@ -204,7 +206,7 @@ def attribute(
         value = item.attrs[name]
     else:
         return None
-    return None if isinstance(value, h5py.Empty) or not count else _clean(value)
+    return _clean(value) if count else None
 
 
 def _refers(kind: h5t.TypeID) -> bool:

@@ -57,8 +57,9 @@ class WindowedArray(BackendArray):
     def __init__(self, source: Source) -> None:
         self.source = source
         self.shape = source.shape
-        # Native byte order: torch refuses the other one.
-        self.dtype = source.dtype.newbyteorder("=")
+        # Native byte order and at most doubles: torch refuses the others.
+        long = source.dtype.kind == "f" and source.dtype.itemsize > 8
+        self.dtype = np.dtype(np.float64) if long else source.dtype.newbyteorder("=")
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Array:
         result: Array = indexing.explicit_indexing_adapter(
@@ -80,7 +81,8 @@ class WindowedArray(BackendArray):
         else:
             block = self._gather(rows, cols, bands)
         dropped = tuple(0 if isinstance(k, (int, np.integer)) else slice(None) for k in key)
-        return block.astype(self.dtype, copy=False)[dropped]
+        with np.errstate(over="ignore"):  # a long double beyond a double is infinite: no data
+            return block.astype(self.dtype, copy=False)[dropped]
 
     def _gather(
         self, rows: NDArray[np.intp], cols: NDArray[np.intp], bands: NDArray[np.intp]
@@ -89,7 +91,8 @@ class WindowedArray(BackendArray):
         span, inside = hull(cols)
         for where, run in _runs(rows):
             window = self._read(run, span, bands)  # (run, span, bands)
-            out[where] = window[np.ix_(rows[where] - run.start, inside)]
+            with np.errstate(over="ignore"):  # as above
+                out[where] = window[np.ix_(rows[where] - run.start, inside)]
         return out
 
     def _read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
@@ -212,7 +215,9 @@ def representable(value: float | None, dtype: np.dtype) -> Any:
     if value is None:
         return None
     if dtype.kind == "f":
-        return dtype.type(value)
+        with np.errstate(over="ignore"):
+            element = dtype.type(value)
+        return None if np.isfinite(value) and not np.isfinite(element) else element
     if dtype.kind not in "iu" or not np.isfinite(value) or value != int(value):
         return None
     limits = np.iinfo(dtype)

@@ -155,4 +155,5 @@ def _checked(cube: Array, valid: Array | None) -> tuple[Array, Array]:
     valid = np.ones(cube.shape[:2], bool) if valid is None else valid
     if valid.sum() < 2:
         raise InputError("whitening needs at least two pixels with data")
-    return cube.astype(np.float32, copy=False), valid
+    with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
+        return cube.astype(np.float32, copy=False), valid

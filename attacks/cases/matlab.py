@@ -1,0 +1,118 @@
+"""MATLAB 5 files: streams that inflate, elements without end, sizes that lie."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from attacks.cases import BUDGET, case
+from attacks.cases.hdf5 import deflated_zeros
+
+_HEAD = b"MATLAB 5.0 MAT-file".ljust(116) + bytes(8) + struct.pack("<H", 0x0100) + b"IM"
+_LIMIT = ["--max-bytes", str(BUDGET)]
+_COMMANDS = {"scene": ["info", "s.mat"], "labels": ["train", "scene.npy", "s.mat"]}
+
+
+def element(kind: int, content: bytes) -> bytes:
+    """Return an element: type, size and content, which is padded to eight bytes."""
+    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+def variable(
+    name: bytes, shape: tuple[int, ...], values: bytes, *, code: int = 9, stored: int = 2
+) -> bytes:
+    """Return the content of a variable of class ``code`` and of values of type ``stored``."""
+    return (
+        element(6, struct.pack("<II", code, 0))
+        + element(5, struct.pack(f"<{len(shape)}i", *shape))
+        + element(1, name)
+        + element(stored, values)
+    )
+
+
+def _write(folder: Path, content: bytes, of: str) -> list[str]:
+    (folder / "s.mat").write_bytes(_HEAD + content)
+    if of == "labels":
+        np.save(folder / "scene.npy", np.random.default_rng(0).random((24, 24, 3)))
+    return [*_COMMANDS[of], *_LIMIT]
+
+
+def _both(says: str) -> Callable[[Callable[[str], bytes]], None]:
+    """Try what a function makes as a scene and as labels; it gets to know which."""
+
+    def add(content: Callable[[str], bytes]) -> None:
+        for of in _COMMANDS:
+
+            def make(folder: Path, of: str = of) -> list[str]:
+                return _write(folder, content(of), of)
+
+            make.__name__ = f"mat_{of}_{content.__name__}"
+            make.__doc__ = content.__doc__
+            case(8 if "elements" in content.__name__ else 5, says=says)(make)
+
+    return add
+
+
+def _shape(of: str) -> tuple[int, ...]:
+    return (24, 24, 8) if of == "scene" else (24, 24)
+
+
+@_both(says="at most 10,000 MATLAB variables")
+def empty_elements(of: str) -> bytes:  # noqa: ARG001
+    """80 MB of elements without content."""
+    return struct.pack("<II", 14, 0) * 10**7
+
+
+@_both(says="at most 10,000 MATLAB variables")
+def deflated_elements(of: str) -> bytes:  # noqa: ARG001
+    """100,000 small deflated variables."""
+    inner = element(14, variable(b"x", (1, 1), b"\x01"))
+    return element(15, zlib.compress(inner).ljust(64, b"\0")) * 100_000
+
+
+@_both(says="cannot be listed")
+def endless_name(of: str) -> bytes:
+    """Before the real one, a variable whose deflated name takes 2 GiB."""
+    size = 2**31 - 2**20
+    inner = struct.pack("<IIII", 6, 8, 9, 0) + struct.pack("<IIii", 5, 8, 1, 1)
+    packer = zlib.compressobj(9)
+    head = packer.compress(struct.pack("<II", 14, size + 40) + inner + struct.pack("<II", 1, size))
+    stream = head + packer.flush(zlib.Z_FULL_FLUSH) + deflated_zeros(size)[2:]
+    real = element(14, variable(b"real", _shape(of), bytes(int(np.prod(_shape(of))))))
+    return struct.pack("<II", 15, len(stream)) + stream + real
+
+
+@_both(says="more than 200:1|must be read at once")
+def inflating_array(of: str) -> bytes:
+    """Values that declare 2 GiB, deflated to 2 MB."""
+    shape = (2**11, 2**10, 2**10) if of == "scene" else (2**16, 2**15)
+    size = 2**31
+    inner = struct.pack("<IIII", 6, 8, 9, 0)
+    inner += element(5, struct.pack(f"<{len(shape)}i", *shape)) + element(1, b"real")
+    packer = zlib.compressobj(9)
+    head = struct.pack("<II", 14, size) + inner + struct.pack("<II", 2, size)
+    stream = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH) + deflated_zeros(size)[2:]
+    return struct.pack("<II", 15, len(stream)) + stream
+
+
+@_both(says="cannot be listed")
+def sizes_that_overflow(of: str) -> bytes:  # noqa: ARG001
+    """Dimensions whose product overflows 64 bits to the size that is stored."""
+    return element(14, variable(b"real", (2**30, 2**30, 16), b""))
+
+
+@_both(says="cannot be listed")
+def negative_sizes(of: str) -> bytes:
+    """Dimensions below zero."""
+    return element(14, variable(b"real", tuple(-n for n in _shape(of)), b""))
+
+
+@case(5, says="bytes are missing")
+def mat_labels_cut_short(folder: Path) -> list[str]:
+    """Labels whose deflated stream ends before their values do."""
+    stream = zlib.compress(element(14, variable(b"real", (24, 24), bytes(576)))[:-300])
+    return _write(folder, struct.pack("<II", 15, len(stream)) + stream, "labels")
