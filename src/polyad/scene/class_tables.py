@@ -7,7 +7,7 @@ says; `complete` fills in the rest for the ids that occur.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -24,6 +24,7 @@ Colors = dict[int, str]
 # All that `from_attributes` looks at.
 ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
 
+LAST_CLASS = 65535  # what 16 bits hold
 # GDAL's numbers for what a column of an attribute table means.
 _NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
 
@@ -60,12 +61,13 @@ def from_attributes(attrs: Mapping[str, Any]) -> tuple[Names, Colors]:
     colors = _items(attrs.get("class_colors"))
     try:
         ids = [int(v) for v in values]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return {}, {}
     # Lists of unequal length cannot be told apart: better no name than a wrong one.
     named = dict(zip(ids, map(_text, names), strict=True)) if len(names) == len(ids) else {}
     hues = dict(zip(ids, map(_text, colors), strict=True)) if len(colors) == len(ids) else {}
-    return _keep(named), {v: c for v, c in hues.items() if is_color(c)}
+    known = {v: c for v, c in hues.items() if 0 <= v <= LAST_CLASS and is_color(c)}
+    return _keep(named), known
 
 
 def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> Colors:
@@ -82,9 +84,9 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
     ({1: 'Corn'}, {0: '#000000', 1: '#FFDD00'})
     """
     names = [" ".join(_utf8(n).split()) for n in _braced(fields.get("class names"))]
-    lookup = [int(v) for v in _braced(fields.get("class lookup")) if v.strip().isdecimal()]
-    triples = [tuple(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
-    colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if max(rgb) <= 255})
+    lookup = [v.strip() for v in _braced(fields.get("class lookup"))]
+    triples = [_rgb(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
+    colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if rgb})
     return _keep(dict(enumerate(names))), colors
 
 
@@ -112,25 +114,35 @@ def _attribute_table(band: ET.Element) -> tuple[Names, Colors]:
         except (ValueError, OverflowError):
             continue
         names[value] = cells.get(_NAME, "")
-        channels = [cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]
-        if all(c.isdecimal() and int(c) <= 255 for c in channels):
-            rgb[value] = tuple(int(c) for c in channels)
+        if channels := _rgb([cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]):
+            rgb[value] = channels
     return _keep(names), from_colormap(rgb)
 
 
+def _rgb(texts: Sequence[str]) -> tuple[int, ...]:
+    """Return red, green and blue, each from 0 to 255; () if they are not that."""
+    whole = all(text.isdecimal() and len(text) <= 3 and int(text) <= 255 for text in texts)
+    return tuple(int(text) for text in texts) if whole else ()
+
+
 def _keep(names: Names) -> Names:
-    """Drop empty names and the name of "no class"."""
-    return {v: n.strip() for v, n in names.items() if n.strip() and v != UNLABELLED}
+    """Drop empty names, the name of "no class" and of what can be no class."""
+    return {v: n.strip() for v, n in names.items() if n.strip() and UNLABELLED < v <= LAST_CLASS}
 
 
 def _items(value: Any) -> list[Any]:
-    """Return a list attribute as a list; GeoTIFF tags keep it as JSON text."""
+    """Return a list attribute as a list; GeoTIFF tags keep it as JSON text.
+
+    A list of lists is no list of values or names: nothing is taken from it.
+    """
     if isinstance(value, bytes | str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return []
-    return [] if value is None else list(np.atleast_1d(value))
+    if isinstance(value, list | tuple):
+        return [] if any(isinstance(one, list | tuple | dict) for one in value) else list(value)
+    return [] if value is None else list(np.ravel(value))
 
 
 def _text(value: Any) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 
 import numpy as np
 import xarray as xr
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError, reason
+from polyad.errors import SceneError, told_as
 from polyad.scene.formats import guards
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.raw import read_box
@@ -49,13 +48,10 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
         raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
     with path.open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-        try:
+        what = f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read"
+        remedy = "it is truncated or damaged, save it again with numpy.save"
+        with told_as(SceneError, what, remedy):
             shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
-        except (ValueError, KeyError, EOFError, SyntaxError, TokenError) as error:
-            raise SceneError(
-                f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read "
-                f"({reason(error)}); it is truncated or damaged, save it again with numpy.save"
-            ) from error
         offset = file.tell()
     if dtype.hasobject:
         raise SceneError(

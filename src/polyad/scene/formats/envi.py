@@ -15,7 +15,7 @@ from polyad.errors import SceneError
 from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import MAX_CHARACTERS, refuse_grids
-from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.formats.lazy import Array, check_bands, hull, lazy_scene, pick
 from polyad.scene.formats.opening import check_beside, open_content
 from polyad.scene.formats.raw import read_box
 from polyad.scene.formats.sidecars import georeference
@@ -152,16 +152,17 @@ def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
     element = np.dtype(order + dtype)
     declared = guards.declared_bytes((rows, cols, bands), element)
     guards.check_stored(data, offset + declared, guards.existing_file(data))
+    check_bands(header, bands)
     keep = _good_bands(fields, bands)
     return EnviSource(data, offset, (rows, cols, bands), element, interleave, keep)
 
 
 def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | None = None) -> int:
     text = fields.get(name, "" if default is None else str(default))
-    if not text.strip().isdigit():
+    if not (text.strip().isdecimal() and len(text.strip()) <= 18):
         raise SceneError(
-            f"{header}: wanted '{name} = <whole number>', got {text or 'nothing'!r}; the header is "
-            "damaged, correct that line"
+            f"{header}: wanted '{name} = <whole number>', got {text[:40] or 'nothing'!r}; the "
+            "header is damaged, correct that line"
         )
     return int(text)
 
@@ -176,8 +177,8 @@ def _choice(
     text = fields.get(name, default).strip().lower()
     if text not in table:
         raise SceneError(
-            f"{header}: wanted '{name}' to be one of {', '.join(table)}, got {text or 'nothing'!r};"
-            " correct the header or convert the scene"
+            f"{header}: wanted '{name}' to be one of {', '.join(table)}, got "
+            f"{text[:40] or 'nothing'!r}; correct the header or convert the scene"
         )
     return table[text]
 

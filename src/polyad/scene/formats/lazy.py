@@ -24,6 +24,7 @@ from xarray.core import indexing
 from polyad.errors import SceneError, told_as
 
 Array = NDArray[Any]
+MAX_BANDS = 65_535  # as many as a TIFF can have; spectrometers have hundreds
 
 
 class Source(Protocol):
@@ -139,8 +140,18 @@ def pick(window: Array, bands: NDArray[np.intp]) -> Array:
     return window[..., bands]
 
 
+def check_bands(path: Path, bands: int) -> None:
+    """Refuse more bands than any scene has, before something is kept of each."""
+    if bands > MAX_BANDS:
+        raise SceneError(
+            f"{path}: wanted a scene of at most {MAX_BANDS:,} bands, got {bands:,}; are the axes "
+            "in another order?"
+        )
+
+
 def lazy_scene(source: Source, **description: Any) -> xr.DataArray:
     """Return ``source`` as a scene that reads windows on demand; see `describe`."""
+    check_bands(source.path, source.shape[2])
     lazy = indexing.LazilyIndexedArray(WindowedArray(source))
     scene = xr.DataArray(xr.Variable(("y", "x", "band"), lazy))
     scene.encoding["source"] = str(source.path)
