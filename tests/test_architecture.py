@@ -221,6 +221,8 @@ WRITERS = {
     "leftovers.py",
     "app/journal.py",
     "app/exchange.py",
+    "app/redirect.py",  # in a private folder that is removed, as is that of uploads
+    "app/uploads.py",
     "distributed/ledger.py",
 }
 

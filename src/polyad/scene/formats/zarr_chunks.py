@@ -75,8 +75,7 @@ def unpack(array: ZarrArray, packed: bytes) -> Array:
     flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
     if flat.nbytes != array.chunk_bytes:
         raise ValueError(f"a chunk unpacks to {flat.nbytes} bytes instead of {array.chunk_bytes}")
-    assert array.dtype is not None
-    lying = flat.view(array.dtype).reshape([array.chunks[axis] for axis in array.order])
+    lying = flat.view(array.dtype or np.uint8).reshape([array.chunks[axis] for axis in array.order])
     return lying.transpose(np.argsort(array.order))
 
 
@@ -213,14 +212,13 @@ class _Shards:
 
     def chunk(self, index: tuple[int, ...]) -> bytes | None:
         """Return a packed chunk, None if it is missing."""
-        assert self.array.shard is not None
-        per = [s // c for s, c in zip(self.array.shard, self.array.chunks, strict=True)]
+        shard = self.array.shard or self.array.chunks
+        per = [s // c for s, c in zip(shard, self.array.chunks, strict=True)]
         place = tuple(i // n for i, n in zip(index, per, strict=True))
         try:
             with open_regular(_path(self.array, place)) as file:
-                if place != self.place:
+                if self.index is None or place != self.place:
                     self.place, self.index = place, self._read_index(file, per)
-                assert self.index is not None
                 inside = tuple(i % n for i, n in zip(index, per, strict=True))
                 offset, size = (int(n) for n in self.index[inside])
                 if offset == size == _MISSING:
