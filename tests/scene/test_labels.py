@@ -310,6 +310,32 @@ def test_a_polygon_smaller_than_a_pixel_labels_the_pixel_it_lies_in(tmp_path):
     assert np.argwhere(labels.values == 4).tolist() == [[1, 2]]
 
 
+@pytest.mark.parametrize("far", [1e3, 1e9, -1e9, 1e300, -1e300])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sliver_to_a_far_corner_labels_the_pixels_it_touches_without_a_walk(tmp_path, far, axis):
+    ring = [[1.1, 1.1], [1.2, 1.2], [1.15, far], [1.1, 1.1]]
+    ring = [corner[::-1] for corner in ring] if axis == 0 else ring
+    document = feature({"type": "Polygon", "coordinates": [ring]}, label=1)
+    document |= {"crs": {"properties": {"name": UTM}}}
+    path = text(tmp_path / "a.json", json.dumps(document))
+    labels = open_labels(path, scene(Affine.identity(), shape=(4, 4)))
+    wanted = np.zeros((4, 4), int)
+    wanted[1:, 1] = 1 if far > 0 else 0
+    wanted[:2, 1] = 1 if far < 0 else wanted[:2, 1]
+    np.testing.assert_array_equal(labels.values, wanted.T if axis == 0 else wanted)
+
+
+def test_a_polygon_beyond_the_scene_labels_what_it_covers_of_it(tmp_path):
+    outer = [[-1e6, -2e6], [1e6, -2e6], [1e6, 2.0], [-1e6, 2.0], [-1e6, -2e6]]
+    hole = [[2.0, -9.0], [3.0, -9.0], [3.0, 9.0], [2.0, 9.0], [2.0, -9.0]]
+    document = feature({"type": "Polygon", "coordinates": [outer, hole]}, label=1)
+    document |= {"crs": {"properties": {"name": UTM}}}
+    path = text(tmp_path / "a.json", json.dumps(document))
+    labels = open_labels(path, scene(Affine.identity(), shape=(4, 4)))
+    np.testing.assert_array_equal(labels.values[:2], [[1, 1, 0, 1]] * 2)
+    assert not labels.values[2:, [0, 1, 3]].any()
+
+
 def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
     path = text(tmp_path / "a.csv", "row,col,class\n0,0,1\n0,0,2\n0,0,2\n")
     with pytest.warns(UserWarning, match="1 labels fall on pixels .* the first in line 3"):

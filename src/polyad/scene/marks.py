@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from polyad.scene.class_tables import Colors, Names
 from polyad.scene.grid import Grid
 
 Array = NDArray[np.float64]
+Point = tuple[float, float]
 
 _ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
 
@@ -167,6 +169,11 @@ def _covered(
         return None
     size = (rows.stop - rows.start, cols.stop - cols.start)
     to_box = Affine.translation(cols.start, rows.start)
+    frame = (cols.start - 1, cols.stop + 1), (rows.start - 1, rows.stop + 1)
+    rings = [_clipped(ring, frame) for ring in geometry["coordinates"]]
+    geometry = {"type": "Polygon", "coordinates": [ring for ring in rings if ring]}
+    if not rings[0]:
+        return None
     for all_touched in (False, True):
         drawn = rasterize(
             [(geometry, 1)], size, transform=to_box, all_touched=all_touched, dtype=np.uint8
@@ -174,6 +181,32 @@ def _covered(
         if drawn.any():
             return (rows, cols), drawn.astype(bool)
     return None
+
+
+def _clipped(ring: Sequence[Point], frame: tuple[tuple[float, float], ...]) -> list[Point]:
+    """Return the part of a closed ring within a frame, (left, right) and (top, bottom).
+
+    GDAL walks an edge pixel by pixel, also where there is no scene: for ever, if a corner lies far
+    away. After Sutherland and Hodgman: what lies beyond each side of the frame in turn is cut off.
+    """
+    corners = [(_near(x), _near(y)) for x, y in ring]
+    for axis, sides in enumerate(frame):
+        for side, inward in zip(sides, (1.0, -1.0), strict=True):
+            kept: list[Point] = []
+            for a, b in pairwise([*corners, *corners[:1]]):
+                ahead, behind = inward * (b[axis] - side) >= 0, inward * (a[axis] - side) >= 0
+                if ahead != behind:
+                    share = (side - a[axis]) / (b[axis] - a[axis])
+                    other = a[1 - axis] + share * (b[1 - axis] - a[1 - axis])
+                    kept.append((side, other) if axis == 0 else (other, side))
+                if ahead:
+                    kept.append(b)
+            corners = kept
+    return [*corners, *corners[:1]] if len(corners) > 2 else []
+
+
+def _near(value: float) -> float:
+    return min(max(value, -1e100), 1e100)  # differences of such numbers are finite
 
 
 def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:
