@@ -112,12 +112,13 @@ class Session:
         if digest and digest in self.board.loaded:
             return self.do({"do": "label", "class": 0, "pixels": []})
         values = labels.values
-        where = np.argwhere(values > 0)
-        used = set(np.unique(values[values > 0]).tolist())
+        rows, cols = np.nonzero(values > 0)
+        given = values[rows, cols]
+        used = set(np.unique(given).tolist())
         command: dict[str, Any] = {
             "do": "load",
             "classes": [list(c) for c in class_table(labels) if c.value in used],
-            "labels": [[int(r), int(c), int(values[r, c])] for r, c in where],
+            "labels": np.column_stack([rows, cols, given]).tolist(),
         }
         return self.do(command | ({"digest": digest} if digest else {}))
 
