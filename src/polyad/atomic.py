@@ -185,7 +185,8 @@ class Outputs:
                     aside = self._hide(old)
                     undo.append((old, aside))
                     old.rename(aside)
-            _sync_folders({old.parent for old, _ in undo})
+            # Within one folder the order of renames is kept as it is
+            _sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
             for part, target in self._steps:
                 if target not in same:
                     self._replace(part, target, undo)
