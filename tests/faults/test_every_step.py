@@ -74,7 +74,7 @@ def test_envi_map_of_another_size_and_type(bench) -> None:
 
     small = lambda folder: write_map(folder / "map.hdr", class_map(0))  # noqa: E731
     bench.check(small, larger, read)
-    bench.check(larger, small, read)
+    bench.check(larger, small, lambda folder: read_map(folder / "map.hdr"))
 
 
 def test_envi_map_with_the_same_header_is_replaced_by_one_rename(bench) -> None:
@@ -120,7 +120,7 @@ def without_probabilities(state: Any) -> Any:
     return state[0], None
 
 
-@pytest.mark.parametrize("ending", [".tif", ".hdr"])
+@pytest.mark.parametrize("ending", [".tif", ".npy"])
 def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
     def write(folder: Path, version: int) -> None:
         with replacing_together() as outputs:
