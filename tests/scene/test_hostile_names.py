@@ -11,6 +11,8 @@ import pytest
 import xarray as xr
 
 from polyad import RankRClassifier
+from polyad.errors import ModelFileError
+from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.classes import ClassInfo, class_table
 from polyad.scene.labels import open_labels
 from polyad.scene.model import SceneModel
@@ -62,15 +64,20 @@ def test_class_stays_clean_on_its_way_to_a_worker() -> None:
     assert pickle.loads(pickle.dumps(info)) == info == ClassInfo(3, "Corn", "#117733")
 
 
-def test_model_file_with_forged_colours_and_names_can_be_used(tmp_path: Path) -> None:
+def test_model_of_classes_with_hostile_names_is_kept_and_a_forged_file_refused(
+    tmp_path: Path,
+) -> None:
     patches = np.random.default_rng(0).normal(size=(12, 3, 3, 4))
     network = RankRClassifier(hidden=2, random_state=0).fit(patches, np.arange(12) % 2 + 1)
-    model = SceneModel(network, 3, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 4)
-    forged = tuple(tuple.__new__(ClassInfo, row) for row in [(1, "a\0", "red"), (2, "\x1b", "#1")])
-    object.__setattr__(model, "classes", forged)
+    model = SceneModel(network, 3, (ClassInfo(1, "a\0", "red"), ClassInfo(2, "\x1b", "#1")), 4)
     model.save(tmp_path / "m.polyad")
     found = SceneModel.load(tmp_path / "m.polyad").classes
     assert found == (ClassInfo(1, "a", "#4477AA"), ClassInfo(2, "class 2", "#EE7733"))
+    _, about = load_with_about(tmp_path / "m.polyad")
+    about["scene"]["classes"][0] = [1, "a\0", "red; } body {"]
+    save(network, tmp_path / "forged.polyad", about)
+    with pytest.raises(ModelFileError, match=r"classes\[0\]"):
+        SceneModel.load(tmp_path / "forged.polyad")
 
 
 def test_forged_names_and_colours_never_leave_their_place_in_a_report() -> None:
