@@ -18,6 +18,7 @@ from polyad.estimators.schema import Fault
 from polyad.scene.classes import ClassInfo, class_table
 from polyad.scene.model_header import check_network, check_scene_header, packed
 from polyad.scene.order import as_labels, as_scene
+from polyad.scene.readers import check_real
 from polyad.scene.steps.recipe import Recipe
 from polyad.scene.steps.survey import Survey
 
@@ -65,6 +66,7 @@ class SceneModel:
     def check(self, scene: xr.DataArray) -> None:
         """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
         scene = as_scene(scene)
+        check_real(scene.dtype)
         bands = scene.sizes["band"]
         centres = scene["wavelength"].values if "wavelength" in scene.coords else None
         if bands != self.bands:
@@ -209,7 +211,8 @@ def fingerprint(scene: xr.DataArray) -> str:
     for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
         rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
         pixels = scene.isel(y=rows, x=cols, band=bands).values
-        digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
+            digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
 
 

@@ -39,7 +39,7 @@ NAME = 256  # characters of a class name
 PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
 WINDOWS = 2**26  # numbers that one pixel's window is projected to
 FILTER_BYTES = 2**28  # that a guided filter may take round one pixel
-SINGLE = 3e38  # the largest number in single precision
+SINGLE = float(np.finfo(np.float32).max)
 
 _spectrum = numbers(-SINGLE, SINGLE, SPECTRUM)
 _setting = number(1e-3, 1e6)

@@ -200,7 +200,8 @@ def held_out_logits(
 
 def _guide(whitening: NoiseWhitening) -> dict[str, Any]:
     """Return the guided filter's step; its guide has unit variance over the training scene."""
-    kept = min(GUIDE, len(whitening.ratio_))
+    # A component that does not vary leads nothing; the clearest varies, or there was no fit
+    kept = max(int((whitening.ratio_[:GUIDE] > 1e-6).sum()), 1)
     projection = whitening.projection_[:, :kept] / np.sqrt(whitening.ratio_[:kept])
     projection = projection / whitening.scale_[:, None]
     return {

@@ -49,7 +49,7 @@ __all__ = [
 Opener = Callable[[Path, str | None, int], xr.DataArray]
 Sniffer = Callable[[Path, bytes], bool]
 
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 
 
@@ -226,14 +226,23 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     >>> valid_pixels(np.array([[1, 2], [-9, 4]]), nodata=-9)
     array([ True, False])
     """
+    check_real(values.dtype)
     valid = np.ones(values.shape[:-1], bool)
     if values.dtype.kind == "f" and not _sum_is_finite(values):
-        valid &= (np.abs(values) <= _LARGEST).all(axis=-1)  # not so for NaN
+        valid &= (np.abs(values) <= LARGEST).all(axis=-1)  # not so for NaN
     if nodata is not None and not np.isnan(nodata):
         missing = np.asarray(values == nodata)
         if missing.any():
             valid &= ~missing.any(axis=-1)
     return valid
+
+
+def check_real(dtype: np.dtype[Any]) -> None:
+    """Raise `SceneError` unless values of this type are real numbers."""
+    if dtype.kind not in "biuf":
+        raise SceneError(
+            f"a scene's values must be real numbers, got {dtype}; take the part that was measured"
+        )
 
 
 def _sum_is_finite(values: NDArray[Any]) -> bool:

@@ -114,7 +114,8 @@ def _filtered(
     )
     proba = network(wide)
     blank = np.isnan(proba[..., 0])
-    cube = np.asarray(scene.isel(y=wide.rows, x=wide.cols).values, np.float32)
+    values = scene.isel(y=wide.rows, x=wide.cols).values
+    cube = np.where(blank[..., None], 0, values).astype(np.float32)
     for step in steps:
         proba = smooth(proba, cube, blank, step)
     rows, cols = (

@@ -93,7 +93,8 @@ def centre_into(out: Tensor, values: Array, shift: Tensor) -> None:
     """Write ``values - shift`` to ``out``; what torch cannot share is copied by numpy first."""
     x = shared_tensor(values)
     if x is None:
-        x = torch.from_numpy(values.astype(_numpy_dtype(out.dtype)))
+        with np.errstate(over="ignore"):  # what is infinite in single precision is no data
+            x = torch.from_numpy(values.astype(_numpy_dtype(out.dtype)))
     if x.dtype == out.dtype and x.device == out.device:
         torch.sub(x, shift, out=out)
     else:

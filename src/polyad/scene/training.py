@@ -27,6 +27,7 @@ from polyad.scene.presets import paper_recipe, preset_parameters, train_best
 from polyad.scene.readers import memory_budget, valid_pixels
 from polyad.scene.sampling import per_class
 from polyad.scene.steps.recipe import check_preset
+from polyad.scene.steps.whitening import check_magnitude
 
 __all__ = ["Samples", "evaluate", "evaluate_timed", "held_out", "score_map", "train", "train_on"]
 
@@ -98,7 +99,12 @@ def train(
     """
     scene, labels = as_scene(scene), as_labels(labels)
     check_labels(scene, labels)
-    labels = drop_nodata(scene, labels)
+    labelled, labels = labels, drop_nodata(scene, labels)
+    if labelled.values.any() and not labels.values.any():
+        raise SceneError(
+            f"none of the {np.count_nonzero(labelled.values):,} labelled pixels has data in every "
+            "band; check the scene's nodata value and leave out bands without data"
+        )
     if samples_per_class is not None:
         options: dict[str, Any] = {"border": border, "window": window}
         pixels = per_class(labels, samples_per_class, random_state, **options).train
@@ -205,6 +211,7 @@ class Samples:
         valid = valid_pixels(found, self.scene.rio.nodata)
         with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
             patches = found.astype(np.float32, copy=False)
+        check_magnitude(patches[valid])
         if self.fill is None:
             self.fill = tuple(patches[valid].mean(axis=0, dtype=np.float64).tolist())
         if not valid.all():

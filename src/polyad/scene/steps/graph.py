@@ -53,7 +53,10 @@ def link_pixels(
     valid = np.ones((height, width), bool) if valid is None else valid
     index = np.flatnonzero(valid.ravel())
     if len(index) <= neighbours:
-        raise InputError(f"{neighbours} neighbours want more pixels with data than {len(index)}")
+        raise InputError(
+            f"label propagation wants more than {neighbours} pixels with data, got {len(index)}; "
+            "train with --preset fast (in Python, preset='fast')"
+        )
     flat = features.reshape(height * width, -1)[index].astype(np.float64)
     spread = np.sqrt(flat.var(axis=0).sum()) or 1.0
     place = np.stack(np.unravel_index(index, (height, width)), axis=1) * nearness

@@ -15,10 +15,11 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from polyad.errors import InputError, SceneMismatch
+from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.steps.segments import segment_mean
 
 Array = npt.NDArray[Any]
+HUGE = 1e30
 FLOOR = 1e-6  # of a band's noise variance, added so that copied or dead bands can be inverted
 
 
@@ -59,6 +60,13 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     def fit(self, cube: Array, valid: Array | None = None) -> Self:
         """Learn from a scene ``(height, width, bands)``; ``valid`` marks pixels with data."""
         cube, valid = _checked(cube, valid)
+        lowest, highest = cube[valid].min(axis=0), cube[valid].max(axis=0)
+        check_magnitude(lowest, highest)
+        if (lowest == highest).all():
+            raise SceneError(
+                f"all {np.count_nonzero(valid):,} pixels with data have the same spectrum, so that "
+                "nothing can be told apart; check the scene and its nodata value"
+            )
         self._centre(cube, valid)
         z = (cube - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
         self._solve(_covariance(z[valid]), neighbour_covariance(z, valid))
@@ -84,6 +92,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     def _solve(self, signal: Array, noise: Array) -> None:
         bands = len(signal)
         floor = FLOOR * np.diag(noise).mean() + np.finfo(np.float64).tiny
+        floor = max(floor, FLOOR**2 * np.diag(signal).mean())  # where no pixel has a neighbour
         values, vectors = eigh(signal, noise + floor * np.eye(bands))
         order = np.argsort(values)[::-1][: min(self.components, bands)]
         self.ratio_, vectors = values[order], vectors[:, order]
@@ -116,6 +125,16 @@ class SegmentWhitening(NoiseWhitening):
         means = segment_mean(z, segments[valid])
         self._solve(_covariance(means), _covariance(z - means))
         return self
+
+
+def check_magnitude(*values: Array) -> None:
+    """Raise `SceneError` where squares of the values would be far beyond single precision."""
+    peak = max(float(np.abs(v).max(initial=0)) for v in values)
+    if peak > HUGE:
+        raise SceneError(
+            f"a scene's values must lie within {HUGE:g} of 0 to be computed with, got {peak:.3g}; "
+            "declare the value that stands for no data, or divide the scene"
+        )
 
 
 def neighbour_covariance(z: Array, valid: Array) -> Array:
