@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit browser bench fuzz attacks check-oldest clean
+.PHONY: demo test lint types unit browser bench attacks fuzz check-oldest constraints audit clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
@@ -65,5 +65,20 @@ check-oldest: .venv-oldest/.ready
 	    -c .venv-oldest/constraints.txt -e '.[dev]'
 	touch $@
 
+# Write down what is installed. To move on: pip install --upgrade in $(VENV), make test, then this.
+constraints: $(VENV)/.ready
+	$(BIN)/python tools/constraints.py > constraints.part
+	mv constraints.part constraints.txt
+	touch $(VENV)/.ready
+
+# Known vulnerabilities of what constraints.txt names; asks a public database, so it needs a network.
+audit: .venv-audit/.ready
+	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+.venv-audit/.ready:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	touch $@
+
 clean:
-	rm -rf .venv .venv-oldest .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-audit .mypy_cache .ruff_cache .hypothesis
