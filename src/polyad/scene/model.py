@@ -16,7 +16,7 @@ from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
 from polyad.scene.classes import ClassInfo, class_table
-from polyad.scene.model_header import check_network, check_scene_header, packed
+from polyad.scene.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.order import as_labels, as_scene
 from polyad.scene.readers import check_real
 from polyad.scene.steps.recipe import Recipe
@@ -143,7 +143,8 @@ class SceneModel:
                 f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
             )
         try:
-            scene = check_scene_header(about["scene"])
+            scene = about["scene"]
+            check_scene_header(scene)
             check_network(scene, estimator)
         except Fault as fault:
             raise ModelFileError(
@@ -156,7 +157,10 @@ class SceneModel:
             for k in ("wavelength", "fill")
         )
         classes = tuple(ClassInfo(*row) for row in scene["classes"])
-        parts = scene["window"], classes, scene["bands"], wavelength, scene["training"]
+        training = dict(scene["training"])
+        if "pixels" in training:
+            training["pixels"] = unpacked(training["pixels"]).tolist()
+        parts = scene["window"], classes, scene["bands"], wavelength, training
         return cls(estimator, *parts, fill, recipe)
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:

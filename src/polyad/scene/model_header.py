@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from polyad.estimators.header import MOST, OUTPUTS, SPECTRUM
 from polyad.estimators.schema import (
@@ -35,6 +36,7 @@ from polyad.estimators.schema import (
 from polyad.scene.patches import MAX_WINDOW
 from polyad.scene.steps.recipe import GOALS, PRESETS, Recipe
 
+Array = npt.NDArray[Any]
 NAME = 256  # characters of a class name
 PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
 WINDOWS = 2**26  # numbers that one pixel's window is projected to
@@ -133,12 +135,12 @@ def check_classes(classes: Any) -> None:
     check(ListOf(_CLASS, OUTPUTS, 1), [list(c) for c in classes], "classes")
 
 
-def check_scene_header(scene: Any) -> dict[str, Any]:
-    """Return what a header says of its scene, pixels unpacked; raise `Fault` if that is wrong."""
+def check_scene_header(scene: Any) -> None:
+    """Raise `Fault` unless what a header says of its scene keeps the schema and agrees."""
     check(_SCENE, scene, "scene")
     bands, classes = scene["bands"], scene["classes"]
-    training = dict(scene["training"])
-    training["pixels"] = unpacked(training.get("pixels", []))
+    training = scene["training"]
+    pixels = unpacked(training.get("pixels", []))
     for key in ("wavelength", "fill"):
         _check_length(scene.get(key), bands, f"scene.{key}")
     _check_length(training.get("counts"), len(classes), "scene.training.counts")
@@ -147,13 +149,10 @@ def check_scene_header(scene: Any) -> dict[str, Any]:
         for place, step in enumerate(scene["recipe"]["steps"]):
             key = f"scene.recipe.steps[{place}]"
             check(_STEPS[step["step"]], step, key)
-            _check_step(step, bands, len(classes), len(training["pixels"]), key)
+            _check_step(step, bands, len(classes), len(pixels), key)
         kinds = [step["step"] for step in scene["recipe"]["steps"]]
         if len(set(kinds)) < len(kinds):
             raise Fault(f"scene.recipe.steps must differ, got {shown(kinds)}")
-    if "pixels" not in scene["training"]:
-        training.pop("pixels")
-    return {**scene, "training": training}
 
 
 def check_network(scene: Mapping[str, Any], estimator: Any) -> None:
@@ -198,23 +197,23 @@ def packed(pixels: Any) -> str:
 
     Examples
     --------
-    >>> unpacked(packed([[0, 7], [300, 2]]))
+    >>> unpacked(packed([[0, 7], [300, 2]])).tolist()
     [[0, 7], [300, 2]]
     """
     return base64.b64encode(np.asarray(pixels, "<i4").reshape(-1, 2).tobytes()).decode()
 
 
-def unpacked(pixels: Any) -> list[list[int]]:
-    """Return rows and columns as lists; files of format 1 have them as such."""
+def unpacked(pixels: Any) -> Array:
+    """Return rows and columns, ``(n, 2)``; files of format 1 have them as lists."""
     if not isinstance(pixels, str):
-        return list(pixels)
+        return np.asarray(pixels, np.int64).reshape(-1, 2)
     try:
         found = np.frombuffer(base64.b64decode(pixels, validate=True), "<i4").reshape(-1, 2)
     except (binascii.Error, ValueError) as error:
         raise Fault("scene.training.pixels must be pairs of 32-bit numbers in base64") from error
     if found.min(initial=0) < 0:
         raise Fault(f"scene.training.pixels must not be below 0, got {found.min()}")
-    return found.tolist()
+    return found
 
 
 def _check_step(step: dict[str, Any], bands: int, classes: int, pixels: int, key: str) -> None:
