@@ -40,11 +40,14 @@ REFUSED = {
     "no difference in single precision": (5 + 1e-8 * NOISE, "have the same spectrum"),
     "all of single precision": (1e38 * np.clip(NOISE, -3, 3), "must lie within 1e.30 of 0"),
     "nothing in single precision": (1e-300 * NOISE, "have the same spectrum"),
-    "NaN all over": (np.nan * NOISE, "none of the .* labelled pixels has data"),
-    "beyond single precision": (1e300 * (9 + NOISE), "none of the .* labelled pixels has data"),
-    "a band without data": (np.where(np.arange(6) < 1, np.inf, NOISE), "labelled pixels has data"),
+    "NaN all over": (np.nan * NOISE, "no labelled pixel of .* has data"),
+    "beyond single precision": (1e300 * (9 + NOISE), "no labelled pixel of .* has data"),
+    "a band without data": (
+        np.where(np.arange(6) < 1, np.inf, NOISE),
+        "no labelled pixel of .* has data",
+    ),
     "one pixel": (np.ones((1, 1, 6)), "are of class 'class 1'"),
-    "two pixels": (NOISE[:1, :2], "more than 10 pixels with data, got 2"),
+    "two pixels": (NOISE[:1, :2], "more pixels with data than 10, got 2"),
     "complex": (NOISE * 1j, "must be real numbers, got complex128"),
 }
 

@@ -102,8 +102,8 @@ def train(
     labelled, labels = labels, drop_nodata(scene, labels)
     if labelled.values.any() and not labels.values.any():
         raise SceneError(
-            f"none of the {np.count_nonzero(labelled.values):,} labelled pixels has data in every "
-            "band; check the scene's nodata value and leave out bands without data"
+            f"no labelled pixel of {np.count_nonzero(labelled.values):,} has data in every band; "
+            "check the scene's nodata value and leave out bands without data"
         )
     if samples_per_class is not None:
         options: dict[str, Any] = {"border": border, "window": window}

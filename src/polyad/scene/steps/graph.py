@@ -54,7 +54,7 @@ def link_pixels(
     index = np.flatnonzero(valid.ravel())
     if len(index) <= neighbours:
         raise InputError(
-            f"label propagation wants more than {neighbours} pixels with data, got {len(index)}; "
+            f"label propagation wants more pixels with data than {neighbours}, got {len(index)}; "
             "train with --preset fast (in Python, preset='fast')"
         )
     flat = features.reshape(height * width, -1)[index].astype(np.float64)
