@@ -49,7 +49,6 @@ __all__ = [
 Opener = Callable[[Path, str | None, int], xr.DataArray]
 Sniffer = Callable[[Path, bytes], bool]
 
-LARGEST = float(np.finfo(np.float32).max)
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 
 
@@ -229,7 +228,8 @@ def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[n
     check_real(values.dtype)
     valid = np.ones(values.shape[:-1], bool)
     if values.dtype.kind == "f" and not _sum_is_finite(values):
-        valid &= (np.abs(values) <= LARGEST).all(axis=-1)  # not so for NaN
+        most = values.dtype.type(min(np.finfo(values.dtype).max, np.finfo(np.float32).max))
+        valid &= (np.abs(values) <= most).all(axis=-1)  # not so for NaN
     if nodata is not None and not np.isnan(nodata):
         missing = np.asarray(values == nodata)
         if missing.any():
