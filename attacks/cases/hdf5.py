@@ -207,6 +207,20 @@ def many_scales_on_an_axis(folder: Path) -> list[str]:
     return _info()
 
 
+@case(8, says="a heap of texts")
+def heap_without_end(folder: Path) -> list[str]:
+    """Texts in a heap whose free space has the size 0, in which HDF5 goes round for good."""
+    path = folder / "scene.nc"
+    with h5py.File(path, "w") as file:
+        file["cube"] = _CUBE
+        file.create_dataset("crs", data=0).attrs["crs_wkt"] = "EPSG:32632"
+    content = bytearray(path.read_bytes())
+    free = content.index(b"GCOL") + 16 + 16 + 16  # behind its head, one object and its text
+    content[free : free + 16] = bytes(16)
+    path.write_bytes(content)
+    return _info()
+
+
 @case(5, says=None)
 def attributes_nobody_asked_for(folder: Path) -> list[str]:
     """Cube with an attribute of 3,000 references to one text of 2 MB that has no meaning."""

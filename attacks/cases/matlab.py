@@ -116,3 +116,20 @@ def mat_labels_cut_short(folder: Path) -> list[str]:
     """Labels whose deflated stream ends before their values do."""
     stream = zlib.compress(element(14, variable(b"real", (24, 24), bytes(576)))[:-300])
     return _write(folder, struct.pack("<II", 15, len(stream)) + stream, "labels")
+
+
+@case(5, says="is this the image")
+def mat_labels_as_large_as_the_budget(folder: Path) -> list[str]:
+    """Labels in doubles that fill the budget, the last of them no class."""
+    side = 4900
+    head = element(6, struct.pack("<II", 6, 0)) + element(5, struct.pack("<2i", side, side))
+    head += element(1, b"real") + struct.pack("<II", 9, 8 * side**2)
+    with (folder / "s.mat").open("wb") as file:  # sparse: zeros take no room on the disk
+        file.write(_HEAD + struct.pack("<II", 14, len(head) + 8 * side**2) + head)
+        file.seek(8 * side**2 - 8, 1)
+        file.write(struct.pack("<d", 0.5))
+    with (folder / "scene.npy").open("wb") as file:
+        about = {"descr": "|u1", "fortran_order": False, "shape": (side, side, 1)}
+        np.lib.format.write_array_header_1_0(file, about)
+        file.truncate(file.tell() + side**2)
+    return [*_COMMANDS["labels"], *_LIMIT]

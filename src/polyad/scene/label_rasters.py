@@ -32,6 +32,7 @@ from polyad.scene.readers import open_scene
 
 Shape = tuple[int, int]
 
+_STRIP_PIXELS = 2**20  # checked at a time
 # What numpy raises on a damaged header, which is Python text.
 _NPY_ERRORS = (
     OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
@@ -103,6 +104,16 @@ def read_label_raster(
 
 def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
     """Return ``values`` (height, width) as uint16 class ids; ``nodata`` and NaN become 0."""
+    ids = np.empty(values.shape, np.uint16)
+    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
+    for top in range(0, len(values), step):  # the values themselves may fill the budget
+        ids[top : top + step] = _strip_ids(path, values[top : top + step], nodata, top)
+    return ids
+
+
+def _strip_ids(
+    path: Path, values: NDArray[Any], nodata: float | None, top: int
+) -> NDArray[np.uint16]:
     empty = np.zeros(values.shape, dtype=bool)
     if nodata is not None and not np.isnan(nodata):
         empty |= values == nodata
@@ -115,9 +126,9 @@ def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDA
         row, col = np.argwhere(bad)[0]
         raise SceneError(
             f"{path}: class ids must be whole numbers from 0 (unlabelled) to 65535, got "
-            f"{values[row, col]} at row {row}, col {col}; is this the image, not its labels?"
+            f"{values[row, col]} at row {top + row}, col {col}; is this the image, not its labels?"
         )
-    return np.ascontiguousarray(np.where(empty, 0, values), dtype=np.uint16)
+    return np.where(empty, 0, values).astype(np.uint16)
 
 
 def _admit(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from polyad.scene.formats.probe import check_by_probe
 MOST_OBJECTS = 10_000
 MOST_LINKS = 100_000
 DEEPEST = 32
+_HEAP_HEAD = 16  # bytes before what a heap holds, and before each object in it
 _FARTHEST = 2**62  # a damaged file may ask for any byte
 # Classes of HDF5 that NumPy reads as integers, reals or booleans.
 NUMBERS = frozenset({h5t.INTEGER, h5t.FLOAT, h5t.BITFIELD, h5t.ENUM})
@@ -40,7 +43,7 @@ class Metered(io.RawIOBase):
         The largest read so far within `at_most`: HDF5 may keep what it got.
     """
 
-    def __init__(self, path: Path, most: float = float("inf")) -> None:
+    def __init__(self, path: Path, most: float = math.inf) -> None:
         super().__init__()
         self.path = path
         self.most = most
@@ -54,10 +57,32 @@ class Metered(io.RawIOBase):
             guards.check_budget(self.path, len(buffer), int(self.most), "its metadata")
         if self._watched:
             self.largest = max(self.largest, len(buffer))
+        start = self._file.tell()
         view, filled = memoryview(buffer).cast("B"), 0
         while filled < len(view) and (got := self._file.readinto(view[filled:])):
             filled += got
+        metadata = self.most < math.inf  # pixels may begin with any letters
+        if metadata and bytes(view[:4]) == b"GCOL" and filled >= _HEAP_HEAD:
+            self._check_heap(start, int.from_bytes(view[8:16], "little"))
         return filled
+
+    def _check_heap(self, start: int, size: int) -> None:
+        """Refuse a heap of texts in which HDF5 would go round for good: an object of no size."""
+        place = start + _HEAP_HEAD
+        while place + _HEAP_HEAD <= start + size:
+            self._file.seek(place)
+            head = self._file.read(_HEAP_HEAD)
+            if len(head) < _HEAP_HEAD:  # cut short, which HDF5 finds out
+                return
+            index, _, _, length = struct.unpack("<HHIQ", head)
+            # What is free counts its own head, an object does not, and is padded to eight bytes.
+            step = length if index == 0 else _HEAP_HEAD + length + -length % 8
+            if not 0 < step <= start + size - place:
+                raise SceneError(
+                    f"{self.path}: a heap of texts at byte {start} holds an object of {length} "
+                    "bytes that cannot be there; the file is damaged, copy it again"
+                )
+            place += step
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place in the file."""
@@ -146,6 +171,11 @@ def _opened(path: Path, stored: Metered) -> Iterator[h5py.File]:
             "or of another kind, copy it again"
         ) from error
     with file:
+        if file.id.get_create_plist().get_sizes() != (8, 8):
+            raise SceneError(
+                f"{path}: wanted addresses and sizes of 8 bytes, as HDF5 writes them, got others; "
+                "write the file again, as with h5repack"
+            )
         yield file
 
 
