@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attacks.cases import case
+from attacks.cases import BUDGET, case
 from attacks.cases.opening import info, train
 
 GIGA = 2**30
@@ -300,3 +300,14 @@ def npy_archive_as_labels(folder: Path) -> list[str]:
     with zipfile.ZipFile(folder / "s.npy", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr("arr_0.npy", head.getvalue() + bytes(2**20))
     return train(folder, "s.npy")
+
+
+@case(5, says="a label raster must be read at once")
+def npy_labels_of_the_whole_budget(folder: Path) -> list[str]:
+    """Labels that fit the budget as they are stored, sparse, but not as they are worked with."""
+    for name, shape in (("scene.npy", (13000, 13000, 1)), ("labels.npy", (13000, 13000))):
+        with (folder / name).open("wb") as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            file.truncate(file.tell() + 13000**2)
+    return ["train", "scene.npy", "labels.npy", "--max-bytes", str(BUDGET)]

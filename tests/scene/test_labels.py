@@ -16,10 +16,11 @@ from rasterio.warp import transform_geom
 
 from polyad.atomic import replacing_together
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
+from polyad.scene import label_vectors, marks
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.envi_map import add_envi_map
 from polyad.scene.geotiff_map import MapWriter
-from polyad.scene.grid import grid_of
+from polyad.scene.grid import grid_of, move
 from polyad.scene.label_rasters import read_label_raster
 from polyad.scene.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.readers import scene_from_array
@@ -560,7 +561,7 @@ def test_hostile_files_are_refused(tmp_path):
         open_labels(f"{tmp_path / 'link.h5'}:gt")
     with h5py.File(tmp_path / "huge.h5", "w") as file:
         file.create_dataset("gt", (2**22, 2**22), "u1", chunks=(64, 64))
-    with pytest.raises(BudgetExceeded, match="a label raster must be read at once and takes 16"):
+    with pytest.raises(BudgetExceeded, match="a label raster must be read at once and takes 96"):
         open_labels(tmp_path / "huge.h5")
     vrt = "<VRTDataset rasterXSize='1' rasterYSize='1'></VRTDataset>"
     with pytest.raises(SceneError, match="wanted a GTiff raster"):
@@ -598,6 +599,34 @@ def test_a_nearly_empty_compressed_raster_is_no_bomb(tmp_path):
     assert open_labels(tmp_path / "a.tif").values[10, 20] == 5
     with pytest.raises(BudgetExceeded, match="the budget is"):
         read_label_raster(tmp_path / "a.tif", budget=1_000_000)
+
+
+def test_polygons_that_would_take_minutes_to_draw_are_refused(tmp_path, monkeypatch):
+    ring = [move(NORTH_UP, *at) for at in ((0, 0), (4, 0), (4, 3), (0, 3), (0, 0))]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    crs = {"type": "name", "properties": {"name": UTM}}
+    document = {"type": "Feature", "properties": {"class": 1}, "geometry": shape, "crs": crs}
+    path = text(tmp_path / "a.geojson", json.dumps(document))
+    assert (open_labels(path, scene()).values == 1).all()
+    monkeypatch.setattr(marks, "MAX_WORK", 31)  # 5 corners; 3 rows, each with 4 pixels and them
+    with pytest.raises(SceneError, match=r"feature 1: its polygon .* take too long to draw"):
+        open_labels(path, scene())
+
+
+def test_a_point_that_has_no_place_in_the_scene_is_found_by_halving(tmp_path, monkeypatch):
+    calls = []
+
+    def transform(source, target, xs, ys):
+        calls.append(len(xs))
+        return transform_points(source, target, xs, ys)
+
+    monkeypatch.setattr(label_vectors, "transform_points", transform)
+    xs, ys = transform_points(UTM, "EPSG:4326", [500_010.0], [4_999_990.0])
+    lines = [f"{xs[0]},{ys[0]},1"] * 1000 + ["9,1e40,1"] + [f"{xs[0]},{ys[0]},1"] * 1000
+    path = text(tmp_path / "a.csv", "\n".join(["lon,lat,class", *lines]))
+    with pytest.raises(SceneMismatch, match="line 1002: label '1' lies outside"):
+        open_labels(path, scene())
+    assert len(calls) < 30
 
 
 @pytest.mark.parametrize("name", ["a.tif", "a.npy", "a.csv", "a.geojson"])

@@ -33,6 +33,8 @@ from polyad.scene.readers import open_scene
 Shape = tuple[int, int]
 
 _STRIP_PIXELS = 2**20  # checked at a time
+_ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
+
 # What numpy raises on a damaged header, which is Python text.
 _NPY_ERRORS = (
     OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
@@ -145,7 +147,8 @@ def _admit(
             f"{path}: labels must cover the scene's {shape[0]} rows and {shape[1]} columns, got "
             f"{got[0]} rows and {got[1]} columns; cut or resample them to the scene's grid"
         )
-    guards.check_budget(path, guards.declared_bytes(got, dtype), budget, "a label raster")
+    held = guards.declared_bytes(got, dtype) + got[0] * got[1] * _ID_BYTES
+    guards.check_budget(path, held, budget, "a label raster")
 
 
 def _read_tiff(path: Path, shape: Shape | None, budget: int) -> LabelRaster:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -22,6 +23,7 @@ from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
 from polyad.errors import SceneError, SceneMismatch, reason
+from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import parse_crs
 from polyad.scene.grid import Grid, move
@@ -29,6 +31,7 @@ from polyad.scene.marks import Array, Kind, Mark, Points, Polygon, is_number
 
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
+MAX_WORK = 3_000_000_000  # steps of drawing, about ten seconds
 _CLASS_FIELDS = ("class", "label", "name", "id")
 # Which columns of a CSV place a label: what they are, and their names across and down.
 _PLACES = (
@@ -45,7 +48,7 @@ def read_csv_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     ``easting,northing`` and ``longitude,latitude`` are read too, in capitals or not.
     """
     text = _read_text(path, budget)
-    first = text.partition("\n")[0]
+    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
     delimiter = max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
     try:
@@ -257,16 +260,21 @@ def _to_pixels(path: Path, points: Array, crs: CRS | None, grid: Grid) -> Array:
 
 
 def _reproject(points: Array, source: CRS, target: CRS) -> Array:
-    """Return points in another reference system, infinite where one has no place in it."""
+    """Return points in another reference system, infinite from the first that has no place there.
+
+    That one is refused when it is drawn, so that it need only be found, by halving.
+    """
     try:
         xs, ys = transform_points(source, target, points[:, 0], points[:, 1])
-    except Exception:  # GDAL's errors have no public base; halves are tried to find the point
-        if len(points) == 1:
-            return np.full((1, 2), np.inf)
+    except Exception:  # GDAL's errors have no public base
         half = len(points) // 2
-        return np.concatenate(
-            [_reproject(part, source, target) for part in (points[:half], points[half:])]
-        )
+        if not half:
+            return np.full((1, 2), np.inf)
+        first = _reproject(points[:half], source, target)
+        lost = not np.isfinite(first[-1]).all()
+        rest = points[half:]
+        last = np.full_like(rest, np.inf) if lost else _reproject(rest, source, target)
+        return np.concatenate([first, last])
     return np.stack([xs, ys], axis=1)
 
 
@@ -289,8 +297,10 @@ def _refill(coordinates: Any, points: Iterator[tuple[float, float]]) -> Any:
 def _read_text(path: Path, budget: int) -> str:
     size = guards.existing_file(path)
     guards.check_budget(path, size * _TEXT_INFLATION, budget, "a text file")
+    with open_regular(path) as file:
+        content = file.read()
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SceneError(
             f"{path}: wanted text in UTF-8 ({reason(error)}); save it as UTF-8"

@@ -26,6 +26,7 @@ from polyad.scene.grid import Grid
 Array = NDArray[np.float64]
 Point = tuple[float, float]
 
+MAX_WORK = 3_000_000_000  # steps of drawing, about ten seconds
 _ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
 
 
@@ -99,8 +100,14 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
     """
     ids, names, colors = _number(path, marks)
     values = np.zeros(grid.shape, dtype=np.uint16)
-    clashes, first = 0, ""
+    clashes, first, work = 0, "", 0
     for mark in marks:
+        work += _work(mark, grid.shape)
+        if work > MAX_WORK:
+            raise SceneError(
+                f"{path}, {mark.where(0)}: its polygon and those before it take too long to draw; "
+                "wanted them simpler and apart, or labels as a raster"
+            )
         over = (
             _draw_points(path, mark, ids, values)
             if isinstance(mark, Points)
@@ -116,6 +123,26 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
             stacklevel=4,
         )
     return values, names, colors
+
+
+def _work(mark: Mark, shape: tuple[int, int]) -> int:
+    """Return the steps that drawing takes: a polygon's pixels, and its corners for each row."""
+    if isinstance(mark, Points):
+        return len(mark.kinds)
+    box = _box(bounds(mark.geometry), shape)
+    corners = sum(len(ring) for ring in mark.geometry["coordinates"])
+    rows, cols = (0, 0) if box is None else (s.stop - s.start for s in box)
+    return corners + rows * (cols + corners)
+
+
+def _box(extent: tuple[float, ...], shape: tuple[int, ...]) -> tuple[slice, slice] | None:
+    """Return the rows and columns of the scene in (left, top, right, bottom), None if none are."""
+    if not all(map(math.isfinite, extent)):
+        return None
+    left, top, right, bottom = extent
+    rows = slice(max(math.floor(top), 0), min(math.floor(bottom) + 1, shape[0]))
+    cols = slice(max(math.floor(left), 0), min(math.floor(right) + 1, shape[1]))
+    return None if rows.start >= rows.stop or cols.start >= cols.stop else (rows, cols)
 
 
 def _draw_points(
@@ -159,14 +186,11 @@ def _covered(
     geometry: Mapping[str, Any], extent: tuple[float, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.bool_]] | None:
     """Return a polygon's box and which of its pixels it labels; None if it lies outside."""
-    if not all(map(math.isfinite, extent)):
-        return None
-    left, top, right, bottom = extent
     # Only the polygon's own box is rasterized, not the scene for each polygon.
-    rows = slice(max(math.floor(top), 0), min(math.floor(bottom) + 1, shape[0]))
-    cols = slice(max(math.floor(left), 0), min(math.floor(right) + 1, shape[1]))
-    if rows.start >= rows.stop or cols.start >= cols.stop:
+    box = _box(extent, shape)
+    if box is None:
         return None
+    rows, cols = box
     size = (rows.stop - rows.start, cols.stop - cols.start)
     to_box = Affine.translation(cols.start, rows.start)
     frame = (cols.start - 1, cols.stop + 1), (rows.start - 1, rows.stop + 1)

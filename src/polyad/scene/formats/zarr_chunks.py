@@ -75,7 +75,7 @@ def unpack(array: ZarrArray, packed: bytes) -> Array:
     flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
     if flat.nbytes != array.chunk_bytes:
         raise ValueError(f"a chunk unpacks to {flat.nbytes} bytes instead of {array.chunk_bytes}")
-    lying = flat.view(array.dtype or np.uint8).reshape([array.chunks[axis] for axis in array.order])
+    lying = flat.view(np.dtype(array.dtype)).reshape([array.chunks[axis] for axis in array.order])
     return lying.transpose(np.argsort(array.order))
 
 
@@ -198,8 +198,12 @@ def _whole_file(array: ZarrArray, index: tuple[int, ...]) -> bytes | None:
 
 
 def _index_bytes(array: ZarrArray) -> int:
-    per_shard = [s // c for s, c in zip(array.shard or (), array.chunks, strict=True)]
-    return 16 * math.prod(per_shard) + 4 * array.index_checked
+    return 16 * math.prod(_per_shard(array)) + 4 * array.index_checked
+
+
+def _per_shard(array: ZarrArray) -> list[int]:
+    """Return how many chunks a shard has along each axis."""
+    return [s // c for s, c in zip(array.shard or array.chunks, array.chunks, strict=True)]
 
 
 class _Shards:
@@ -208,12 +212,11 @@ class _Shards:
     def __init__(self, array: ZarrArray) -> None:
         self.array = array
         self.place: tuple[int, ...] | None = None
-        self.index: Array | None = None
+        self.index: Array = np.empty(0)
 
     def chunk(self, index: tuple[int, ...]) -> bytes | None:
         """Return a packed chunk, None if it is missing."""
-        shard = self.array.shard or self.array.chunks
-        per = [s // c for s, c in zip(shard, self.array.chunks, strict=True)]
+        per = _per_shard(self.array)
         place = tuple(i // n for i, n in zip(index, per, strict=True))
         try:
             with open_regular(_path(self.array, place)) as file:
