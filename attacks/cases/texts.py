@@ -43,6 +43,11 @@ for _name, _text in {
 }.items():
     case(10, says="labels.csv")(_csv(_name, _text.encode()))
 
+_WIDE = "row,col,class" + ",x" * 500_000 + "\n" + "0,0,1\n" * 20_000 + "0,9,1\n"
+case(5, says="lies outside")(_csv("of_many_columns_and_short_lines", _WIDE.encode()))
+_SHORT = "row,col,class\n" + "0,0,1\n" * 1_500_000
+case(5, says="a text file must be read at once")(_csv("of_many_short_lines", _SHORT.encode()))
+
 for _encoding in ("utf-16", "utf-32", "cp037"):
     _content = "row,col,class\n0,0,1\n".encode(_encoding)
     case(10, says="UTF-8|name the columns")(_csv(f"in_{_encoding.replace('-', '_')}", _content))
@@ -93,6 +98,8 @@ for _name, _text in {
 }.items():
     case(10, says="labels.geojson")(_geojson(_name, _text))
 
+_MANY = '{"type": "MultiPoint", "coordinates": [' + "[1,2]," * 1_000_000 + "[1,2]]}"
+case(5, says="a text file must be read at once")(_geojson("of_many_points", _feature(_MANY)))
 for _name, _text in {
     "many_points_off_the_map": '{"type": "FeatureCollection", "features": ['
     + ",".join([_feature('{"type": "Point", "coordinates": [400, 95]}')] * 20_000)

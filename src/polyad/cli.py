@@ -453,6 +453,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence."""
     logging.getLogger("rasterio").addHandler(logging.NullHandler())
     os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
+    os.environ["PROJ_NETWORK"] = "OFF"  # no grid of a reference system is fetched
     try:
         with warnings.catch_warnings():
             warnings.showwarning = warn

@@ -15,6 +15,7 @@ import xarray as xr
 from polyad.app.board import Board, Change, Command, Pixel
 from polyad.app.journal import Journal, journal_path
 from polyad.errors import PolyadError, SceneError
+from polyad.regular import open_regular
 from polyad.scene.classes import ClassInfo, class_table, with_classes
 from polyad.scene.model import fingerprint
 
@@ -167,5 +168,7 @@ class Session:
 def file_digest(path: str | Path) -> str:
     """Return a digest of a file's content, or of its name where there is no such file."""
     path = Path(path)
-    content = path.read_bytes() if path.is_file() else str(path).encode()
-    return hashlib.sha256(content).hexdigest()[:32]
+    if not path.is_file():
+        return hashlib.sha256(str(path).encode()).hexdigest()[:32]
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]

@@ -362,7 +362,8 @@ def open_quietly(path: Path, mode: str, **options: Any) -> Any:
     """Return ``rasterio.open(...)`` without its warning that a raster has no georeference."""
     with warnings.catch_warnings():  # a scene without georeference is no fault of the user's
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        return rasterio.open(path, mode, **options)
+        # Absolute, so that no name such as "GTIFF_DIR:1:x.tif" means another file
+        return rasterio.open(path.absolute(), mode, **options)
 
 
 def _is_whole(path: Path) -> bool:

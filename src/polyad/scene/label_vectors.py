@@ -77,7 +77,6 @@ def _csv_points(
     across, down = at[place[0]], at[place[1]]
     told = [name for name in (*_CLASS_FIELDS, "color") if name in at]
     cells = [at[name] for name in told]
-    needed = max(across, down, *cells)
     numbers, xy, kinds = array("q"), array("d"), []
 
     @cache  # a file has few classes and many lines
@@ -87,21 +86,21 @@ def _csv_points(
     for row in rows:
         if not any(map(str.strip, row)):
             continue
-        if len(row) <= needed:
-            row = row + [""] * (needed + 1 - len(row))
+        # Of a short line, what is missing is empty; a header may have a million columns
+        told_x, told_y, *said = [row[k] if k < len(row) else "" for k in (across, down, *cells)]
         try:
-            x, y = float(row[across]), float(row[down])
+            x, y = float(told_x), float(told_y)
         except ValueError as error:
             raise SceneError(
                 f"{path}, line {rows.line_num}: wanted numbers for {place[1]} and {place[0]}, got "
-                f"{row[down][:40]!r} and {row[across][:40]!r}"
+                f"{told_y[:40]!r} and {told_x[:40]!r}"
             ) from error
         if whole and not (x.is_integer() and y.is_integer()):
             raise SceneError(
                 f"{path}, line {rows.line_num}: row and col are whole numbers counted from 0, got "
-                f"{row[down][:40]} and {row[across][:40]}; name map coordinates x and y"
+                f"{told_y[:40]} and {told_x[:40]}; name map coordinates x and y"
             )
-        kind = kind_of(*[row[k] for k in cells])
+        kind = kind_of(*said)
         if kind is None:
             raise _no_class(path, f"line {rows.line_num}")
         numbers.append(rows.line_num)

@@ -96,6 +96,8 @@ def open_enmap(path: Path, key: str | None, budget: int) -> xr.DataArray:
     with open_tiff(image, budget) as dataset:
         tiff = tiff_source(image, dataset, budget)
         table = _band_table(metadata, root, tiff.shape[2])
+        line = guards.declared_bytes((dataset.width, dataset.count), tiff.dtype)
+        guards.check_budget(image, line, budget, "a line of all bands")
         nodata = _NODATA if dataset.nodata is None else float(dataset.nodata)
         useful = _useful(root, dataset, nodata)
         order = [int(b) for b in np.argsort(table[:, 0], kind="stable") if useful[b]]
