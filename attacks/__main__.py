@@ -7,6 +7,7 @@ import gc
 import importlib
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from attacks.cases import Case, all_cases
@@ -16,7 +17,11 @@ from attacks.run import Outcome, attempt
 
 PAGE = Path(__file__).parents[1] / "docs" / "attacks.md"
 # What commands import before they read; torch, which takes as much memory again, is left to them
-_IMPORTS = ("polyad.cli", "polyad.scene.info", "polyad.scene.labels", "polyad.scene.sources")
+_IMPORTS = (
+    "polyad.cli", "polyad.scene.info", "polyad.scene.labels", "polyad.scene.sources",
+    "polyad.scene.writers", "encodings.utf_8_sig",
+    "typer._adapters",  # brings pydantic; older versions have none
+)  # fmt: skip
 
 
 def main() -> None:
@@ -26,7 +31,8 @@ def main() -> None:
     known = opened_by_good_files() if options.trace else None
     if options.warm:
         for name in _IMPORTS:
-            importlib.import_module(name)
+            with suppress(ImportError):
+                importlib.import_module(name)
         gc.freeze()  # else every fork copies the memory of all modules
     outcomes = []
     for case in cases:
