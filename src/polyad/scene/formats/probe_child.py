@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 
 MEMORY = 512 * 2**20  # bytes; headers of products take a few megabytes
-SECONDS = 10  # of the processor
+SECONDS = 5  # of the processor
 OBJECTS = 20_000  # the reader has a lower bound, and words for it
 
 
