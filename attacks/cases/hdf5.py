@@ -107,6 +107,16 @@ def foreign_filter(folder: Path) -> list[str]:
     return _info()
 
 
+@case(5, says=None)
+def chunks_of_a_pixel(folder: Path) -> list[str]:
+    """Labels in 100,000 chunks of one pixel, for each of which HDF5 takes 6 kB while it reads."""
+    np.save(folder / "scene.npy", np.random.default_rng(0).random((320, 320, 2)))
+    with h5py.File(folder / "labels.nc", "w") as file:
+        gt = file.create_dataset("gt", (320, 320), "u1", chunks=(1, 1))
+        gt[0, :6] = 1, 2, 1, 2, 1, 2
+    return ["train", "scene.npy", "labels.nc", *_LIMIT, "--out", "m.polyad"]
+
+
 def _wavelength(folder: Path, chunk: int) -> list[str]:
     with h5py.File(folder / "scene.nc", "w") as file:
         file["cube"] = _CUBE
@@ -207,7 +217,7 @@ def many_scales_on_an_axis(folder: Path) -> list[str]:
     return _info()
 
 
-@case(8, says="a heap of texts")
+@case(8, says="a heap of texts|took more than")
 def heap_without_end(folder: Path) -> list[str]:
     """Texts in a heap whose free space has the size 0, in which HDF5 goes round for good."""
     path = folder / "scene.nc"

@@ -306,4 +306,4 @@ def _choose(
 
 
 def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
-    return ", ".join(f"{name} {shape}" for name, shape in arrays.items())
+    return guards.listing(f"{name} {shape}" for name, shape in arrays.items())

@@ -109,7 +109,8 @@ class CubeSource:
         values = pick(values, inside)
         if not self.packed:
             return values
-        real = values.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 there is no data
+            real = values.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset)
         if self.fill is not None:
             real[values == self.fill] = np.nan
         return real

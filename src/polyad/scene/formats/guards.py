@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from polyad.scene.paths import no_file
 MAX_INFLATION = 200
 # Below this many declared bytes no claim can hurt, and small constant test files stay readable.
 HARMLESS_BYTES = 16 * 2**20
+_LISTED = 20  # arrays named in a message
 # Used where the operating system does not tell its memory (Windows has no sysconf).
 _UNKNOWN_MEMORY = 8 * 2**30
 
@@ -174,3 +175,16 @@ def check_count(path: Path, count: int, most: int, what: str) -> None:
             f"{path}: wanted at most {most:,} {what}, got more; it is damaged or made to keep the "
             "reader busy, write the scene alone into a new file"
         )
+
+
+def listing(items: Iterable[str]) -> str:
+    """Return names for a message, of which a file may hold thousands, and long ones.
+
+    Examples
+    --------
+    >>> listing(["cube (5, 4, 3)", "gt (5, 4)"])
+    'cube (5, 4, 3), gt (5, 4)'
+    """
+    shown = [item if len(item) <= 80 else item[:77] + "..." for item in items]
+    rest = len(shown) - _LISTED
+    return ", ".join(shown[:_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")

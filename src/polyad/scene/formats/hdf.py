@@ -38,7 +38,7 @@ _SCALES_BYTES = 2**20  # an axis has a scale or two; a reference takes 8 bytes, 
 def find(opened: Hdf5File, name: str) -> h5py.Dataset:
     """Return the dataset ``name``; if there is none, say which arrays there are."""
     if not isinstance(opened.file.get(name), h5py.Dataset):
-        names = ", ".join(opened.tree.cubes)
+        names = guards.listing(opened.tree.cubes)
         listing = f"its 3-D arrays are {names}" if names else "it has no 3-D array"
         raise SceneError(f"{opened.path}: no array '{name}' in the file; {listing}")
     return dataset(opened.path, opened.file, name)
@@ -93,7 +93,7 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
             f"{path}: wanted one 3-D array (rows, columns, bands), found none; check that this is "
             "the image and not its labels"
         )
-    listing = ", ".join(f"{name} {shape}" for name, shape in arrays.items())
+    listing = guards.listing(f"{name} {shape}" for name, shape in arrays.items())
     first = next(iter(arrays))
     raise SceneError(
         f"{path}: wanted one 3-D array, found {len(arrays)}: {listing}; name one of them, as in "
