@@ -210,6 +210,27 @@ def envi_of_many_bands_and_wavelengths(folder: Path) -> list[str]:
     return envi(folder, f"samples=1\nlines=1\nbands=2000000\nwavelength={{{nm}}}", 2 * 10**6)
 
 
+@case(5, says="rows and columns")
+def envi_of_many_rows(folder: Path) -> list[str]:
+    """ENVI header of 9e8 rows of one pixel with a place on the map, and their bytes, sparse."""
+    place = "map info = {UTM, 1, 1, 5e5, 4e6, 10, 10, 33, North, WGS-84}"
+    return envi(folder, f"samples = 1\nlines = 900000000\nbands = 1\n{place}", 9 * 10**8)
+
+
+@case(10, says="pixel size other than 0")
+def envi_of_pixels_without_size(folder: Path) -> list[str]:
+    """ENVI header whose pixels are 0 m wide."""
+    place = "map info = {UTM, 1, 1, 5e5, 4e6, 0, 0, 33, North, WGS-84}"
+    return envi(folder, f"samples = 4\nlines = 4\nbands = 1\n{place}")
+
+
+@case(10, says=None)
+def envi_with_a_nested_reference_system(folder: Path) -> list[str]:
+    """ENVI header whose coordinate system is nested 8,000 deep; it is taken for none."""
+    text = 'PROJCS["a",' * 8000
+    return envi(folder, f"samples = 4\nlines = 4\nbands = 1\ncoordinate system string = {{{text}}}")
+
+
 @case(5, says="below 4.0 MiB")
 def envi_header_of_gigabytes(folder: Path) -> list[str]:
     """ENVI header of 3 GB, sparse."""

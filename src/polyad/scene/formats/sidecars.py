@@ -6,7 +6,6 @@ should and open every file that an ``.aux.xml`` names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rasterio.errors import CRSError
 from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
 from polyad.scene.formats.crs import parse_crs, refuse_grids
+from polyad.scene.formats.lazy import check_place
 from polyad.scene.formats.markup import read_xml
 from polyad.scene.formats.opening import check_beside
 
@@ -47,11 +47,8 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
     transform = next((t for t in (transform, own) if t is not None), None) or _world_file(path)
     if transform is None and crs is not None:
         transform = dataset.transform
-    if transform is not None and not all(map(math.isfinite, transform)):
-        raise SceneError(
-            f"{path}: wanted a finite origin and pixel size, got {tuple(transform)[:6]}; write the "
-            "georeference again"
-        )
+    if transform is not None:
+        check_place(path, transform)
     return {"crs": crs, "transform": transform}
 
 
