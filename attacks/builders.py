@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,7 @@ def npy(values: np.ndarray) -> bytes:
 
 def saved(write: Callable[[Path], Any], name: str) -> bytes:
     """Return the bytes of a file that ``write`` makes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rasters without a place on the map
         write(Path(folder) / name)
         return (Path(folder) / name).read_bytes()

@@ -51,7 +51,7 @@ def _change(tree: Tree, rng: random.Random) -> Tree:
             holder[key] = rng.choice(([], {}, [node], [node] * rng.choice((2, 40, 3000)), None))
         case 4:
             nested: Tree = node
-            for _ in range(rng.choice((3, 60, 900))):
+            for _ in range(rng.choice((3, 60, 300))):
                 nested = [nested]
             holder[key] = nested
         case _:

@@ -118,7 +118,7 @@ def mat_labels_cut_short(folder: Path) -> list[str]:
     return _write(folder, struct.pack("<II", 15, len(stream)) + stream, "labels")
 
 
-@case(5, says="is this the image")
+@case(5, says="must be read at once")
 def mat_labels_as_large_as_the_budget(folder: Path) -> list[str]:
     """Labels in doubles that fill the budget, the last of them no class."""
     side = 4900

@@ -46,7 +46,7 @@ for _name, _text in {
 _WIDE = "row,col,class" + ",x" * 500_000 + "\n" + "0,0,1\n" * 20_000 + "0,9,1\n"
 case(5, says="lies outside")(_csv("of_many_columns_and_short_lines", _WIDE.encode()))
 _SHORT = "row,col,class\n" + "0,0,1\n" * 1_500_000
-case(5, says="a text file must be read at once")(_csv("of_many_short_lines", _SHORT.encode()))
+case(5, says="all 1 training pixels")(_csv("of_many_short_lines", _SHORT.encode()))
 
 for _encoding in ("utf-16", "utf-32", "cp037"):
     _content = "row,col,class\n0,0,1\n".encode(_encoding)

@@ -32,6 +32,7 @@ from polyad.scene.marks import Array, Kind, Mark, Points, Polygon, is_number
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
 MAX_WORK = 3_000_000_000  # steps of drawing, about ten seconds
+_MARK_BYTES = 1000  # and a point or a part of a GeoJSON about this much
 _CLASS_FIELDS = ("class", "label", "name", "id")
 # Which columns of a CSV place a label: what they are, and their names across and down.
 _PLACES = (
@@ -112,7 +113,7 @@ def _csv_points(
 def read_geojson_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
     """Read the points and polygons of a GeoJSON file; WGS 84 unless it has a ``crs`` member."""
     try:
-        document = json.loads(_read_text(path, budget))
+        document = json.loads(_read_text(path, budget, each=b"["))
     except (ValueError, RecursionError) as error:
         raise SceneError(f"{path}: not a JSON file ({reason(error)}); save it again") from error
     if not isinstance(document, dict) or document.get("type") not in (
@@ -293,11 +294,15 @@ def _refill(coordinates: Any, points: Iterator[tuple[float, float]]) -> Any:
     return [_refill(part, points) for part in coordinates]
 
 
-def _read_text(path: Path, budget: int) -> str:
-    size = guards.existing_file(path)
-    guards.check_budget(path, size * _TEXT_INFLATION, budget, "a text file")
+def _read_text(path: Path, budget: int, each: bytes | None = None) -> str:
+    """Return the text of a file if it fits the budget, with a mark for ``each`` of something."""
+    size = guards.existing_file(path) * _TEXT_INFLATION
+    guards.check_budget(path, size, budget, "a text file")
     with open_regular(path) as file:
         content = file.read()
+    if each is not None:
+        held = size + content.count(each) * _MARK_BYTES
+        guards.check_budget(path, held, budget, "a text file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -151,7 +151,7 @@ def check_extent(path: Path, shape: tuple[int, int, int]) -> None:
         )
 
 
-def check_place(path: Path, transform: Affine) -> None:
+def check_place(path: Path | str, transform: Affine) -> None:
     """Refuse a georeference that is not finite or gives pixels no size."""
     size = transform.a * transform.e - transform.b * transform.d
     if not (all(map(math.isfinite, transform)) and math.isfinite(size) and size):
@@ -212,11 +212,7 @@ def describe(
 
 
 def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
-    if not all(map(math.isfinite, transform)) or not transform.determinant:
-        raise SceneError(
-            "a georeference needs finite numbers that put each pixel elsewhere, got "
-            f"{tuple(transform)[:6]}; write the scene again with its place, or without one"
-        )
+    check_place("the georeference", transform)
     # A rotated grid has no coordinates per row and column: it is described by its transform alone.
     if transform.b == 0 and transform.d == 0:
         rows, cols = (np.arange(scene.sizes[d]) + 0.5 for d in ("y", "x"))  # pixel centres
