@@ -19,6 +19,8 @@ TEXTS = {
     "init": f"+init=../{SECRET}:x",
     "grid": f"+proj=longlat +nadgrids=../{SECRET} +type=crs",
     "pipe": "pipe",
+    "damaged": 'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",-6378137,298.3]]',
+    "unknown": "EPSG:999999",
 }
 
 

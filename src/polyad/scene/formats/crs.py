@@ -17,6 +17,7 @@ from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
 from polyad.errors import SceneError
+from polyad.scene.formats.opening import gdal_alone
 
 MAX_CHARACTERS = 100_000  # the longest in EPSG's register has under 20,000
 MAX_DEPTH = 100
@@ -73,16 +74,21 @@ def parse_crs(path: Path, stated: Any) -> CRS | None:
             "nor a code such as 'EPSG:32632', or it names a file; write one of these into the file"
         )
     try:
-        if kind == "code":
-            urn = _URN.fullmatch(text)
-            code = text.replace("::", ":") if urn is None else f"{urn[1]}:{urn[2]}"
-            return CRS.from_string(f"EPSG:{code}" if code.isdecimal() else code.upper())
-        return CRS.from_wkt(text) if kind == "wkt" else CRS.from_dict(json.loads(text))
+        with gdal_alone():
+            return _parsed(kind, text)
     except (CRSError, ValueError, RecursionError) as error:
         raise SceneError(
             f"{path}: the reference system {_short(text)!r} is not known "
             f"({_short(str(error))}); write a code such as 'EPSG:32632' into the file"
         ) from error
+
+
+def _parsed(kind: str, text: str) -> CRS:
+    if kind == "code":
+        urn = _URN.fullmatch(text)
+        code = text.replace("::", ":") if urn is None else f"{urn[1]}:{urn[2]}"
+        return CRS.from_string(f"EPSG:{code}" if code.isdecimal() else code.upper())
+    return CRS.from_wkt(text) if kind == "wkt" else CRS.from_dict(json.loads(text))
 
 
 def refuse_grids(path: Path, text: str) -> None:

@@ -59,7 +59,7 @@ def check_beside(named: Path, path: Path) -> Path:
 def open_raster(path: Path, driver: str) -> Iterator[Any]:
     """Open ``path`` with one GDAL driver and no other, and nothing beside it."""
     name = _plain_name(path)
-    with _gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
+    with gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
         yield raster
 
 
@@ -67,7 +67,7 @@ def open_raster(path: Path, driver: str) -> Iterator[Any]:
 def open_content(path: Path, driver: str, files: Mapping[str, bytes]) -> Iterator[Any]:
     """Open the first of some files that lie in memory alone; ``path`` is said in messages."""
     folder = uuid.uuid4().hex
-    with _gdal_alone(GDAL_DISABLE_READDIR_ON_OPEN="TRUE"), ExitStack() as stack:
+    with gdal_alone(GDAL_DISABLE_READDIR_ON_OPEN="TRUE"), ExitStack() as stack:
         first, *_ = [
             stack.enter_context(MemoryFile(content, dirname=folder, filename=name))
             for name, content in files.items()
@@ -76,7 +76,8 @@ def open_content(path: Path, driver: str, files: Mapping[str, bytes]) -> Iterato
 
 
 @contextmanager
-def _gdal_alone(**options: str) -> Iterator[None]:
+def gdal_alone(**options: str) -> Iterator[None]:
+    """Let GDAL and PROJ see no neighbours and no cloud, and complain to logging alone."""
     with rasterio.Env(session=DummySession(), **(_GDAL | options)), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # such a scene is no alarm
         yield
