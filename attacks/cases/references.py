@@ -9,6 +9,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import rasterio
 
 from attacks.cases import BUDGET, SECRET, case
 
@@ -45,13 +46,18 @@ def _netcdf(kind: str) -> Callable[[Path], list[str]]:
 def _geojson(kind: str) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         _pipe(folder)
-        np.save(folder / "scene.npy", np.random.default_rng(0).random((8, 8, 3)))
+        place = rasterio.Affine(0.1, 0, 10, 0, -0.1, 40)
+        raster = {"driver": "GTiff", "height": 8, "width": 8, "count": 1, "dtype": "uint8"}
+        with rasterio.open(
+            folder / "scene.tif", "w", crs="EPSG:4326", transform=place, **raster
+        ) as file:
+            file.write(np.arange(64, dtype=np.uint8).reshape(1, 8, 8))
         crs = {"type": "name", "properties": {"name": TEXTS[kind]}}
         point = {"type": "Point", "coordinates": [1, 1]}
         feature = {"type": "Feature", "properties": {"class": 1}, "geometry": point}
         text = json.dumps({"type": "FeatureCollection", "crs": crs, "features": [feature]})
         (folder / "labels.geojson").write_text(text)
-        return ["train", "scene.npy", "labels.geojson", "--max-bytes", str(BUDGET)]
+        return ["train", "scene.tif", "labels.geojson", "--max-bytes", str(BUDGET)]
 
     make.__name__ = f"geojson_crs_{kind}"
     make.__doc__ = f"GeoJSON whose crs is {TEXTS[kind]!r}."
@@ -59,5 +65,5 @@ def _geojson(kind: str) -> Callable[[Path], list[str]]:
 
 
 for _kind in TEXTS:
-    case(1, says="reference")(_netcdf(_kind))
-    case(1, says="reference")(_geojson(_kind))
+    case(1, says="the reference system")(_netcdf(_kind))
+    case(1, says="the reference system")(_geojson(_kind))
