@@ -7,6 +7,8 @@ import gc
 import importlib
 import sys
 import tempfile
+from collections.abc import Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,13 +37,10 @@ def main() -> None:
                 importlib.import_module(name)
         gc.freeze()  # else every fork copies the memory of all modules
     outcomes = []
-    for case in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            outcome = attempt(case, Path(folder), known, options.warm)
-        outcomes.append(outcome)
-        print(_row(case, outcome), flush=True)
-        if outcome.faults:
-            print(f"     {case.about}\n     said: {outcome.said[-2000:]!r}", flush=True)
+    with ThreadPoolExecutor(1 if options.warm else options.jobs) as pool:
+        for outcome in pool.map(lambda case: _try(case, known, options.warm), cases):
+            outcomes.append(outcome)
+            print(_row(outcome), flush=True)
     failed = sum(bool(outcome.faults) for outcome in outcomes)
     print(f"{len(cases) - failed} passed, {failed} failed")
     if options.write:
@@ -49,16 +48,26 @@ def main() -> None:
     sys.exit(1 if failed else 0)
 
 
-def _row(case: Case, outcome: Outcome) -> str:
+def _try(case: Case, known: Set[str] | None, warm: bool) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder:
+        return attempt(case, Path(folder), known, warm)
+
+
+def _row(outcome: Outcome) -> str:
+    case = outcome.case
     taken = f"{outcome.peak_bytes / 1e6:4.0f} MB {outcome.cpu_seconds:5.1f} s"
     verdict = "; ".join(outcome.faults) or "held"
-    return f"{case.point:3d}  {case.kind + '/' + case.name:50s} {taken}  {verdict}"
+    row = f"{case.point:3d}  {case.kind + '/' + case.name:50s} {taken}  {verdict}"
+    if outcome.faults:
+        row += f"\n     {case.about}\n     said: {outcome.said[-2000:]!r}"
+    return row
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m attacks", description=__doc__)
     parser.add_argument("--only", default="", help="cases whose kind/name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/attacks.md")
+    parser.add_argument("--jobs", type=int, default=2, help="commands at a time")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--trace", action="store_true", help="under strace: files and sockets too")
     how.add_argument("--warm", action="store_true", help="fork commands instead of starting them")

@@ -36,6 +36,8 @@ class Outcome:
     said : str
         What it wrote to the terminal, both streams.
     peak_bytes, cpu_seconds : float
+    changed : list of str
+        Files in its folder that it changed, removed or left there.
     outside : list of str
         Files opened elsewhere and sockets made; empty unless traced.
     """
@@ -46,6 +48,7 @@ class Outcome:
     said: str
     peak_bytes: int
     cpu_seconds: float
+    changed: list[str]
     outside: list[str]
 
     @property
@@ -65,6 +68,8 @@ class Outcome:
             found.append("control characters on the terminal")
         if _WORD in self.said:
             found.append("shows what stands in an outside file")
+        if wanted == 2:
+            found += [f"changed {name}" for name in self.changed]
         if self.peak_bytes > BUDGET + ALLOWED_ABOVE_BUDGET:
             found.append(f"{self.peak_bytes / 1e6:.0f} MB of memory")
         if self.cpu_seconds > MOST_CPU:
@@ -90,12 +95,14 @@ def attempt(case: Case, folder: Path, known: Set[str] | None = None, warm: bool 
     work.mkdir()
     (folder / SECRET).write_text(_WORD + "\n")
     arguments = case.make(work)
+    before = _files(work)
     report, trace = work / ".taken.json", folder / "trace.txt"
     command = [sys.executable, "-m", "attacks.inside", str(report), *arguments]
     if known is not None:
         watched = "trace=%file,socket,connect"
         command = ["strace", "-f", "-qq", "-e", watched, "-o", str(trace), *command]
     code, said = _fork([str(report), *arguments], work) if warm else _run(command, work)
+    after = _files(work)
     taken = json.loads(report.read_text()) if report.exists() else {}
     return Outcome(
         case,
@@ -104,8 +111,21 @@ def attempt(case: Case, folder: Path, known: Set[str] | None = None, warm: bool 
         said,
         int(taken.get("peak_bytes") or 0),
         float(taken.get("cpu_seconds") or 0),
+        sorted(name for name in before | after if before.get(name) != after.get(name)),
         [] if known is None else outside(trace.read_text(errors="replace"), work, known),
     )
+
+
+def _files(work: Path) -> dict[str, tuple[int, ...]]:
+    """Return what tells whether a file is still the same, by name; hidden ones are ours."""
+    found = {}
+    for path in work.rglob("*"):
+        name = str(path.relative_to(work))
+        if not name.startswith("."):
+            about = path.lstat()
+            moment = 0 if path.is_dir() else about.st_mtime_ns
+            found[name] = (about.st_mode, about.st_ino, about.st_size, moment)
+    return found
 
 
 def _environment(work: Path) -> dict[str, str]:
