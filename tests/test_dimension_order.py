@@ -281,7 +281,7 @@ INNER = {
     "scene.class_matching", "scene.classes", "scene.evaluation.Examination",
     "scene.evaluation.known_pixels", "scene.formats", "scene.grid", "scene.order",
     "scene.protocols.Protocol", "scene.writers.georeference", "scene.writers.write_probabilities",
-    "scene.netcdf_map",
+    "scene.netcdf_map", "scene.writers.add_map", "scene.writers.add_probabilities", "app.uploads",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

@@ -82,10 +82,16 @@ def wanted(folder, models):
 @pytest.fixture(scope="module")
 def scheduler():
     pytest.importorskip("distributed")
+    import dask.config
+
     from polyad.distributed import open_cluster
 
     with open_cluster("local:1") as client:
-        yield client.scheduler.address
+        ours = client.security
+        files = {"ca-file": ours.tls_ca_file, "client.cert": ours.tls_client_cert}
+        files["client.key"] = ours.tls_client_key
+        with dask.config.set({f"distributed.comm.tls.{k}": v for k, v in files.items()}):
+            yield client.scheduler.address
 
 
 def by_command(model, scene, out, probabilities, scheduler):

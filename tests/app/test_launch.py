@@ -61,6 +61,7 @@ def test_without_room_for_the_file_the_page_is_served_all_the_same(
 def test_the_file_leads_a_real_browser_to_the_page(tab, page, kit):
     with redirect.redirect_file(page.url) as leading:
         tab.goto(leading)
+        tab.wait_for_url(page.url)
         kit.until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
         assert tab.url == page.url
     tab.wrong[:] = [url for url in tab.wrong if not url.startswith("file:")]

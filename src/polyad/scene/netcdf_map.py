@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import h5netcdf
@@ -23,7 +24,7 @@ from affine import Affine
 from rasterio.crs import CRS
 from xarray.backends import H5NetCDFStore
 
-from polyad.atomic import Outputs
+from polyad.atomic import Outputs, check_room
 from polyad.scene.classes import UNLABELLED, ClassInfo, class_table, with_classes
 from polyad.scene.geotiff_map import checked_ids
 from polyad.text import clean_name
@@ -69,6 +70,7 @@ def add_netcdf_map(
     buffer = io.BytesIO()
     with h5netcdf.File(buffer, "w") as file:
         out.dump_to_store(H5NetCDFStore(file), encoding=encoding)
+    check_room(Path(path), buffer.getbuffer().nbytes)
     outputs.part(path).write_bytes(buffer.getbuffer())
 
 

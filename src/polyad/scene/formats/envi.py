@@ -15,7 +15,7 @@ from polyad.errors import SceneError
 from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.crs import MAX_CHARACTERS, refuse_grids
-from polyad.scene.formats.lazy import Array, check_extent, hull, lazy_scene, pick
+from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.opening import check_beside, open_content
 from polyad.scene.formats.raw import read_box
 from polyad.scene.formats.sidecars import georeference
@@ -152,7 +152,7 @@ def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
     element = np.dtype(order + dtype)
     declared = guards.declared_bytes((rows, cols, bands), element)
     guards.check_stored(data, offset + declared, guards.existing_file(data))
-    check_extent(header, (rows, cols, bands))
+    guards.check_extent(header, (rows, cols, bands))
     keep = _good_bands(fields, bands)
     return EnviSource(data, offset, (rows, cols, bands), element, interleave, keep)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from affine import Affine
 
 from polyad.errors import BudgetExceeded, SceneError
 from polyad.regular import check_regular
@@ -27,6 +28,8 @@ MAX_INFLATION = 200
 # Below this many declared bytes no claim can hurt, and small constant test files stay readable.
 HARMLESS_BYTES = 16 * 2**20
 _LISTED = 20  # arrays named in a message
+MAX_BANDS = 65_535  # as many as a TIFF can have; spectrometers have hundreds
+MAX_SIDE = 5_000_000  # rows or columns, each of which has a coordinate
 # Used where the operating system does not tell its memory (Windows has no sysconf).
 _UNKNOWN_MEMORY = 8 * 2**30
 
@@ -111,6 +114,26 @@ def check_shape(path: Path, shape: Sequence[int], what: str = "scene") -> None:
         raise SceneError(
             f"{path}: a {what} needs three axes (rows, columns, bands), each of at least 1, got "
             f"shape {tuple(int(n) for n in shape)}; choose another array or reshape it"
+        )
+
+
+def check_extent(path: Path, shape: tuple[int, int, int]) -> None:
+    """Refuse more rows, columns or bands than any scene has, before something is kept of each."""
+    if max(shape[:2]) > MAX_SIDE or shape[2] > MAX_BANDS:
+        raise SceneError(
+            f"{path}: wanted a scene of at most {MAX_SIDE:,} rows and columns and {MAX_BANDS:,} "
+            f"bands, got {shape[0]:,}, {shape[1]:,} and {shape[2]:,}; are the axes in another "
+            "order?"
+        )
+
+
+def check_place(path: Path | str, transform: Affine) -> None:
+    """Refuse a georeference that is not finite or gives pixels no size."""
+    size = transform.a * transform.e - transform.b * transform.d
+    if not (all(map(math.isfinite, transform)) and math.isfinite(size) and size):
+        raise SceneError(
+            f"{path}: wanted a finite origin and pixel size other than 0, got "
+            f"{tuple(transform)[:6]}; write the georeference again"
         )
 
 

@@ -8,7 +8,6 @@ read from several threads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,10 +21,9 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from polyad.errors import SceneError, told_as
+from polyad.scene.formats import guards
 
 Array = NDArray[Any]
-MAX_BANDS = 65_535  # as many as a TIFF can have; spectrometers have hundreds
-MAX_SIDE = 5_000_000  # rows or columns, each of which has a coordinate
 
 
 class Source(Protocol):
@@ -141,31 +139,11 @@ def pick(window: Array, bands: NDArray[np.intp]) -> Array:
     return window[..., bands]
 
 
-def check_extent(path: Path, shape: tuple[int, int, int]) -> None:
-    """Refuse more rows, columns or bands than any scene has, before something is kept of each."""
-    if max(shape[:2]) > MAX_SIDE or shape[2] > MAX_BANDS:
-        raise SceneError(
-            f"{path}: wanted a scene of at most {MAX_SIDE:,} rows and columns and {MAX_BANDS:,} "
-            f"bands, got {shape[0]:,}, {shape[1]:,} and {shape[2]:,}; are the axes in another "
-            "order?"
-        )
-
-
-def check_place(path: Path | str, transform: Affine) -> None:
-    """Refuse a georeference that is not finite or gives pixels no size."""
-    size = transform.a * transform.e - transform.b * transform.d
-    if not (all(map(math.isfinite, transform)) and math.isfinite(size) and size):
-        raise SceneError(
-            f"{path}: wanted a finite origin and pixel size other than 0, got "
-            f"{tuple(transform)[:6]}; write the georeference again"
-        )
-
-
 def lazy_scene(source: Source, **description: Any) -> xr.DataArray:
     """Return ``source`` as a scene that reads windows on demand; see `describe`."""
-    check_extent(source.path, source.shape)
+    guards.check_extent(source.path, source.shape)
     if description.get("transform") is not None:
-        check_place(source.path, description["transform"])
+        guards.check_place(source.path, description["transform"])
     lazy = indexing.LazilyIndexedArray(WindowedArray(source))
     scene = xr.DataArray(xr.Variable(("y", "x", "band"), lazy))
     scene.encoding["source"] = str(source.path)
@@ -212,7 +190,7 @@ def describe(
 
 
 def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
-    check_place("the georeference", transform)
+    guards.check_place("the georeference", transform)
     # A rotated grid has no coordinates per row and column: it is described by its transform alone.
     if transform.b == 0 and transform.d == 0:
         rows, cols = (np.arange(scene.sizes[d]) + 0.5 for d in ("y", "x"))  # pixel centres

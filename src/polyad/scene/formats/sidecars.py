@@ -17,8 +17,8 @@ from rasterio.errors import CRSError
 
 from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
+from polyad.scene.formats import guards
 from polyad.scene.formats.crs import parse_crs, refuse_grids
-from polyad.scene.formats.lazy import check_place
 from polyad.scene.formats.markup import read_xml
 from polyad.scene.formats.opening import check_beside
 
@@ -48,7 +48,7 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
     if transform is None and crs is not None:
         transform = dataset.transform
     if transform is not None:
-        check_place(path, transform)
+        guards.check_place(path, transform)
     return {"crs": crs, "transform": transform}
 
 
