@@ -34,6 +34,9 @@ HERE = Path(__file__).parent
 CORPUS, RECORD = HERE / "corpus", HERE / "search.json"
 WORK, FOUND = HERE / "work", HERE / "found"  # not kept by git
 LIMIT_MB = 1200  # of the whole process, torch and the fuzzer's own tables included
+GROWTH = (
+    400_000_000  # bytes that one input may take, with a budget of 20 MB; torch is imported once
+)
 PATIENCE = 60  # seconds for one input, on a busy machine
 MOST_BYTES = 1 << 16  # of one input
 
@@ -153,21 +156,25 @@ def _search_here(name: str, seconds: float) -> None:
 
 def fault(target: Any, data: bytes) -> tuple[str, str] | None:
     """Return what is wrong with the answer to ``data``: a short key and a text; None if nothing."""
+    from attacks.inside import taken
     from attacks.targets import Uninteresting
     from polyad.errors import PolyadError, PolyadWarning
+    from polyad.text import printable_sentence
 
+    before = taken()["peak_bytes"]
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder, _quiet(PolyadWarning):
         try:
             target.attempt(data, Path(folder))
         except Uninteresting:
             return None
         except PolyadError as error:
-            sentence = str(error)
-            if "\n" in sentence or len(sentence) > 1000:
+            sentence = printable_sentence(str(error))  # as the terminal gets it
+            if len(sentence) > 1000:
                 return f"long {type(error)} {_place(error)}", f"not one sentence: {sentence!r}"
         except Exception as error:
             return f"{type(error)} {_place(error)}", "".join(traceback.format_exception(error))
-    return None
+    grown = taken()["peak_bytes"] - before
+    return ("memory", f"{grown / 1e6:.0f} MB more") if grown > GROWTH else None
 
 
 @contextlib.contextmanager

@@ -67,7 +67,13 @@ class Metered(io.RawIOBase):
         return filled
 
     def _check_heap(self, start: int, size: int) -> None:
-        """Refuse a heap of texts in which HDF5 would go round for good: an object of no size."""
+        """Refuse a heap of texts that HDF5 would make room for in vain or go round in for good."""
+        if start + size > self.path.stat().st_size:
+            raise SceneError(
+                f"{self.path}: a heap of texts at byte {start} declares "
+                f"{guards.human_bytes(size)} and goes beyond the file; it is truncated or damaged, "
+                "copy it again"
+            )
         place = start + _HEAP_HEAD
         while place + _HEAP_HEAD <= start + size:
             self._file.seek(place)

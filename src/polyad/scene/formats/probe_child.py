@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import suppress
 from typing import Any
 
 import h5py
@@ -78,8 +77,11 @@ def read_header(path: str) -> None:
             item = waiting.pop()
             # A kind that h5py has no form for is no fault here: whoever needs it will say so
             for name in item.attrs:
-                with suppress(TypeError, OSError, KeyError, ValueError, RuntimeError):
+                try:
                     item.attrs[name]
+                except (TypeError, OSError, KeyError, ValueError, RuntimeError) as error:
+                    if "alloc" in str(error):
+                        raise MemoryError from error
             if isinstance(item, h5py.Dataset):
                 if item.chunks:
                     item.id.get_num_chunks()
