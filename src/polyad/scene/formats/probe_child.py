@@ -13,7 +13,7 @@ from typing import Any
 
 import h5py
 
-MEMORY = 512 * 2**20  # bytes; headers of products take a few megabytes
+MEMORY = 256 * 2**20  # bytes; Python and HDF5 take a third, headers of products a few megabytes
 SECONDS = 5  # of the processor
 OBJECTS = 20_000  # the reader has a lower bound, and words for it
 
