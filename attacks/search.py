@@ -107,7 +107,7 @@ def _keep_crash(name: str, log: str) -> None:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
         path.rename(FOUND / f"{name}-{digest}.bin")
         (FOUND / f"{name}-{digest}.txt").write_text(log[-8000:])
-    if not kept:
+    if not kept and "INITED" in log:  # else it never began, on too busy a machine
         digest = hashlib.sha256(log[-500:].encode()).hexdigest()[:8]
         (FOUND / f"{name}-{digest}.txt").write_text(log[-8000:])
 
