@@ -38,6 +38,16 @@ _GRIDS = re.compile(
     r"PROJ4_GRIDS|PARAMETERFILE|grids\s*=\s*(?!@null(?:[\s\"]|$))|\+init\s*=|\+file\s*=", re.I
 )
 
+# What PROJ strings within well-known text may set: nothing that PROJ looks up in a file.
+_PROJ_KEYS = {
+    "proj", "a", "b", "f", "rf", "es", "r", "datum", "ellps", "towgs84", "pm", "units", "to_meter",
+    "vunits", "zone", "south", "lat_0", "lat_1", "lat_2", "lat_ts", "lon_0", "lon_1", "lon_2",
+    "lonc", "x_0", "y_0", "k", "k_0", "alpha", "gamma", "azi", "h", "sweep", "o_proj", "o_lat_p",
+    "o_lon_p", "type", "axis",
+}  # fmt: skip
+_SETTING = re.compile(r"(\w*)\s*=\s*(\w*)")
+_READS_FILES = re.compile(r"tinshift|defmodel|grid|deformation|pipeline|horner", re.I)
+
 
 def parse_crs(path: Path, stated: Any) -> CRS | None:
     """Return the reference system that a file states, None where it states none.
@@ -93,7 +103,7 @@ def _parsed(kind: str, text: str) -> CRS:
 
 def refuse_grids(path: Path, text: str) -> None:
     """Refuse well-known text that names a file, wherever it came from."""
-    if _GRIDS.search(text):
+    if not _is_self_contained(text):
         raise SceneError(
             f"{path}: the reference system {_short(text)!r} names a file; write a code such as "
             "'EPSG:32632' into the file"
@@ -106,11 +116,22 @@ def _kind(text: str) -> str | None:
         return None
     if _CODE.fullmatch(text) or _URN.fullmatch(text) or (text.isdecimal() and len(text) <= 6):
         return "code"
-    if _GRIDS.search(text):
-        return None
     if _WKT.match(text):
-        return "wkt" if _depth(text) <= MAX_DEPTH else None
+        return "wkt" if _depth(text) <= MAX_DEPTH and _is_self_contained(text) else None
     return "projjson" if text[0] == "{" and _is_projjson(text) else None
+
+
+def _is_self_contained(text: str) -> bool:
+    """Whether well-known text or PROJJSON names no file.
+
+    PROJ takes its own strings in several places of it, with or without a plus before each word.
+    Nothing else there has an equals sign.
+    """
+    plain = text.replace("+nadgrids=@null", "")
+    return not _GRIDS.search(plain) and all(
+        key.lower() in _PROJ_KEYS and not _READS_FILES.search(value)
+        for key, value in _SETTING.findall(plain)
+    )
 
 
 def _depth(text: str) -> int:
@@ -129,7 +150,9 @@ def _is_projjson(text: str) -> bool:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    if not str(found.get("type", "")).endswith("CRS"):
+    if not str(found.get("type", "")).endswith("CRS") or {"init", "proj"} & found.keys():
+        return False  # a mapping with these is taken for a PROJ string
+    if not _is_self_contained(json.dumps(found, ensure_ascii=False)):  # without escapes
         return False
     return not any(
         isinstance(parameter, dict) and isinstance(parameter.get("value"), str)
