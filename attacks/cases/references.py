@@ -26,7 +26,7 @@ TEXTS = {
     f'"PROJ-based operation method: +proj=tinshift +f\\u0069le=../{SECRET}"}},"parameters":[]}}}}',
     "method": 'PROJCRS["x",CONVERSION["c",METHOD["PROJ-based operation method: proj=defmodel '
     f'model=../{SECRET}"]]]',
-    "extension": 'GEOGCS["y",DATUM["d",SPHEROID["s",6378137,298]],PRIMEM["g",0],UNIT["degree",0.0174],'
+    "extension": 'GEOGCS["y",DATUM["d",SPHEROID["s",6378137,298]],UNIT["degree",0.0174],'
     f'EXTENSION["PROJ4","proj=longlat init=../{SECRET}:x"]]',
     "damaged": 'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",-6378137,298.3]]',
     "unknown": "EPSG:999999",

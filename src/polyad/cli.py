@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
-Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice.")]
 MaxBytes = Annotated[
     int | None,
     typer.Option(help="Bytes that may be read at once; by default half of the machine's memory."),
@@ -100,9 +100,12 @@ def train(
     preset: Preset = "fast",
     goal: Goal = "this-scene",
     rank: Annotated[
-        int | None, typer.Option(help="Rank of each hidden unit's weights; 1 when not given.")
+        int | None,
+        typer.Option(max=1000, help="Rank of each hidden unit's weights; 1 when not given."),
     ] = None,
-    hidden: Annotated[int | None, typer.Option(help="Hidden units; 75 when not given.")] = None,
+    hidden: Annotated[
+        int | None, typer.Option(max=10_000, help="Hidden units; 75 when not given.")
+    ] = None,
     window: Annotated[int, typer.Option(help="Side of the window around a pixel; odd.")] = 5,
     solver: Annotated[
         str | None, typer.Option(help="joint, or alternating as in the paper; else the preset's.")

@@ -20,11 +20,11 @@ import numpy.typing as npt
 import rasterio
 from affine import Affine
 from rasterio.crs import CRS
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window
 
 from polyad.atomic import Outputs, disk_full, replacing_together
-from polyad.errors import InputError, OutputError, SceneMismatch
+from polyad.errors import InputError, OutputError, PolyadError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
 from polyad.text import clean_name
@@ -142,8 +142,11 @@ class _Raster:
     def _explained(self) -> Iterator[None]:
         # GDAL's errors carry no errno: its own words are given together with the free space.
         try:
-            yield
-        except RasterioError as error:
+            with rasterio.Env():  # what GDAL says beside its errors goes to logging
+                yield
+        except (PolyadError, MemoryError):
+            raise
+        except Exception as error:  # not all of GDAL's errors have a public base
             raise disk_full(self._target, got=f"'{error.__cause__ or error}'") from error
 
 

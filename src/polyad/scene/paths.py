@@ -54,7 +54,7 @@ def locate(source: str) -> tuple[Path, str | None]:
 
 def check_scene(source: str) -> None:
     """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene."""
-    if locate(source)[0].exists() or source in KNOWN_SCENES:
+    if source and (locate(source)[0].exists() or source in KNOWN_SCENES):
         return
     near = nearest_known(source)
     remedy = f"did you mean {near!r}? Otherwise check the path" if near else "check the path"

@@ -107,7 +107,7 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
      open_matlab5),
     # Last, since it goes by the neighbour alone: "s.hdr" also stands beside "s.mat".
-    (lambda path, _: find_envi(path) is not None, open_envi),
+    (lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi),
 )  # fmt: skip
 
 
@@ -138,8 +138,9 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
     """
     budget = memory_budget(max_bytes)
     path, key = locate(str(source))
-    if not path.exists():
+    if not (path.exists() and str(source)):
         return _open_known(str(source))
+    path = path if path.name else path.resolve()  # the folder that "." stands for has a name
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the header cannot be read", remedy):
         return _opener(path)(path, key, budget)

@@ -45,6 +45,7 @@ _PROJ_KEYS = {
     "lonc", "x_0", "y_0", "k", "k_0", "alpha", "gamma", "azi", "h", "sweep", "o_proj", "o_lat_p",
     "o_lon_p", "type", "axis",
 }  # fmt: skip
+_NO_GRID = re.compile(r'\+nadgrids=@null(?=[\s"]|$)')
 _SETTING = re.compile(r"(\w*)\s*=\s*(\w*)")
 _READS_FILES = re.compile(r"tinshift|defmodel|grid|deformation|pipeline|horner", re.I)
 
@@ -127,7 +128,7 @@ def _is_self_contained(text: str) -> bool:
     PROJ takes its own strings in several places of it, with or without a plus before each word.
     Nothing else there has an equals sign.
     """
-    plain = text.replace("+nadgrids=@null", "")
+    plain = _NO_GRID.sub("", text)
     return not _GRIDS.search(plain) and all(
         key.lower() in _PROJ_KEYS and not _READS_FILES.search(value)
         for key, value in _SETTING.findall(plain)
