@@ -248,10 +248,10 @@ def processor_seconds() -> float:
 
 
 def entries(out: Path) -> list[dict[str, object]]:
-    """Return the whole lines of a ledger."""
+    """Return the whole lines of a ledger after its first, which says what it is."""
     path = out.with_name(out.name + ".tiles") / "ledger.jsonl"
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        lines = path.read_bytes().split(b"\n")[1:-1]
     except OSError:
         return []
     return [json.loads(line.rpartition(b" ")[0]) for line in lines]

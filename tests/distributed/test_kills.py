@@ -170,12 +170,12 @@ def test_damaged_ledger_line_is_set_aside_and_its_tile_done_again(
     half_done(model, scene_path, out, tile, monkeypatch)
     ledger = tmp_path / "map.tif.tiles" / "ledger.jsonl"
     kept = lines(out)
-    kept[3] = kept[3].replace(b'"tile":3', b'"tile":4')
+    kept[4] = kept[4].replace(b'"tile":3', b'"tile":4')
     ledger.write_bytes(b"".join(kept) + b'{"map":"cut by a ki')
-    with pytest.warns(BrokenLedgerWarning, match=r"line 4 is damaged.*done again"):
+    with pytest.warns(BrokenLedgerWarning, match=r"line 5 is damaged.*done again"):
         half_done(model, scene_path, out, tile, monkeypatch, before=19)
     aside = ledger.with_name("ledger.jsonl.broken")
-    assert aside.read_bytes() == kept[3]
+    assert aside.read_bytes() == kept[0] + kept[4]
     map_cluster(model, scene_path, out, tile=tile)
     assert out.read_bytes() == wanted[0]
 

@@ -287,7 +287,7 @@ def test_ledger_of_a_cluster(bench) -> None:
                 for number in numbers:
                     if number not in [entry["tile"] for entry in ledger.entries]:
                         crc = store.put(number, np.full((2, 3), number + 1, np.uint8))
-                        ledger.append({"tile": number, "crc": crc})
+                        ledger.append({"map": "m", "tile": number, "crc": crc})
             finally:
                 store.close()
 

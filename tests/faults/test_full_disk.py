@@ -127,13 +127,13 @@ def test_journal_takes_no_label_that_the_disk_refused(small_disk: Path) -> None:
 
 def test_ledger_goes_on_after_a_full_disk(small_disk: Path) -> None:
     with Ledger(small_disk / "map.tiles") as ledger:
-        ledger.append({"tile": 0})
+        ledger.append({"map": "m", "tile": 0, "crc": 0})
         fill(small_disk, leave=0)
         with pytest.raises(OSError, match="No space left"):
             ledger.append({"tile": 1, "pad": "x" * 10_000})
     (small_disk / "ballast").unlink()
     with Ledger(small_disk / "map.tiles") as ledger:
-        ledger.append({"tile": 1})
+        ledger.append({"map": "m", "tile": 1, "crc": 0})
     with Ledger(small_disk / "map.tiles") as ledger:
         assert [entry["tile"] for entry in ledger.entries] == [0, 1]
 

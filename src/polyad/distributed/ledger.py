@@ -7,12 +7,16 @@ Beside the output lies a folder with two kinds of file:
   tile's bytes. A line is written after its bytes; a tile counts only if both checksums hold.
 
 No order of events, no half-written line and no half-written tile can therefore pass for finished.
+A ledger says in its first line what it is: no other file is written to, cut or removed, and no link
+is followed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
@@ -27,12 +31,14 @@ import numpy.typing as npt
 
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadWarning
+from polyad.scene.formats import guards
 from polyad.scene.tiles import Tile
 
 Array = npt.NDArray[Any]
 LEDGER = "ledger.jsonl"
 BROKEN = ".broken"
 LOCK = "lock"
+_INFLATION = 30  # parsed lines take about this many times their size in memory
 
 
 class BrokenLedgerWarning(PolyadWarning):
@@ -53,15 +59,16 @@ class Ledger:
         self.path = self.folder / LEDGER
         try:
             self.folder.mkdir(exist_ok=True)
-            self._guard = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._guard = _open(self.folder / LOCK)
         except OSError as error:
             raise OutputError(
                 f"cannot keep finished tiles in {self.folder}: {error.strerror}; choose another "
                 "output or change the folder's permissions"
             ) from error
+        self._file = -1
         try:
             self._lock()
+            self._file = _open_lines(self.path)
             self.entries = self._load()
         except BaseException:
             self.close()
@@ -69,13 +76,13 @@ class Ledger:
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Add one line; it is either whole or recognised as broken."""
-        text = json.dumps(entry, separators=(",", ":"))
-        write_all(self._file, f"{text} {_checksum(text.encode())}\n".encode())
+        write_all(self._file, _seal(entry))
 
     def close(self) -> None:
         """Let others in."""
-        os.close(self._file)
-        os.close(self._guard)
+        for file in (self._file, self._guard):
+            if file >= 0:
+                os.close(file)
 
     def remove(self) -> None:
         """Remove the folder, now that nothing is left to go on with.
@@ -84,8 +91,11 @@ class Ledger:
         """
         if any(self.folder.glob("*.ids")):
             return
-        for name in (LEDGER + BROKEN, LEDGER, LOCK):
-            (self.folder / name).unlink(missing_ok=True)
+        for name in (LEDGER + BROKEN, LEDGER):
+            if _is_ours(self.folder / name):
+                (self.folder / name).unlink()
+        if not os.fstat(self._guard).st_size:
+            (self.folder / LOCK).unlink(missing_ok=True)
         with suppress(OSError):  # somebody else put something there
             self.folder.rmdir()
 
@@ -114,11 +124,17 @@ class Ledger:
             ) from error
 
     def _load(self) -> list[dict[str, Any]]:
-        text = self.path.read_bytes()
-        lines = text.split(b"\n")
+        size = os.fstat(self._file).st_size
+        if size * _INFLATION > guards.memory_budget():
+            raise OutputError(
+                f"cannot go on with {self.path}: it is read at once, and its "
+                f"{guards.human_bytes(size)} do not fit in half of this machine's memory; move it "
+                "away to start anew"
+            )
+        lines = read_all(self._file, size, 0).split(b"\n")[1:]
         torn = lines.pop()  # what follows the last line end: nothing, or a line cut by a kill
         good, broken = [], []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines, start=2):
             entry = _parse(line)
             if entry is None:
                 broken.append((number, line))
@@ -127,18 +143,20 @@ class Ledger:
         if broken:
             self._set_aside(broken)
         if broken or torn:
-            kept = b"".join(line + b"\n" for _, line in good)
             with replacing(self.path) as part:
-                part.write_bytes(kept)
+                part.write_bytes(HEADER + b"".join(line + b"\n" for _, line in good))
             os.close(self._file)
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
+            self._file = -1
+            self._file = _open_lines(self.path)
         return [entry for entry, _ in good]
 
     def _set_aside(self, broken: Sequence[tuple[int, bytes]]) -> None:
         aside = self.path.with_name(LEDGER + BROKEN)
-        before = aside.read_bytes() if aside.exists() else b""
-        with replacing(aside) as part:
-            part.write_bytes(before + b"".join(line + b"\n" for _, line in broken))
+        file = _open_lines(aside)
+        try:
+            write_all(file, b"".join(line + b"\n" for _, line in broken))
+        finally:
+            os.close(file)
         for number, _ in broken:
             warnings.warn(
                 f"{self.path}, line {number} is damaged; it was set aside in {aside.name}, and "
@@ -172,7 +190,14 @@ class TileStore:
         pixel = self.dtype.itemsize * (depth or 1)
         ends = accumulate((h * w * pixel for h, w in (t.shape for t in tiles)), initial=0)
         self.offsets = list(ends)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._file = _open(self.path)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise OutputError(
+                f"cannot keep finished tiles in {self.path}: {error.strerror}; move it away"
+            ) from error
 
     @property
     def nbytes(self) -> int:
@@ -202,7 +227,7 @@ class TileStore:
 
     def _bytes(self, number: int) -> bytes:
         start, stop = self.offsets[number], self.offsets[number + 1]
-        return os.pread(self._file, stop - start, start)
+        return read_all(self._file, stop - start, start)
 
 
 def write_all(file: int, data: bytes, position: int | None = None) -> None:
@@ -214,17 +239,85 @@ def write_all(file: int, data: bytes, position: int | None = None) -> None:
         left = left[count:]
 
 
+def read_all(file: int, size: int, position: int) -> bytes:
+    """Read up to ``size`` bytes from ``position``; one call may give only a part."""
+    parts = []
+    while size and (part := os.pread(file, size, position)):
+        parts.append(part)
+        size, position = size - len(part), position + len(part)
+    return b"".join(parts)
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    """Open a plain file to read and write, made if it is not there."""
+    # A link could lead to any file of the user's, a pipe could be waited for in vain
+    flags |= os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+    try:
+        file = os.open(path, flags)
+    except FileNotFoundError:
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "wanted a plain file")
+    return file
+
+
+def _open_lines(path: Path) -> int:
+    """Open a ledger to add lines; refuse any other file, untouched."""
+    try:
+        file = _open(path, os.O_APPEND)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OutputError(
+            f"cannot keep finished tiles in {path}: {error.strerror}; move it away, or choose "
+            "another output"
+        ) from error
+    try:
+        head = read_all(file, len(HEADER), 0)
+        if not HEADER.startswith(head):
+            raise OutputError(
+                f"cannot keep finished tiles in {path}: wanted a ledger of polyad or no file, got "
+                "something else, which would be lost; move it away, or choose another output"
+            )
+        if head != HEADER:  # new, or cut by a kill
+            os.ftruncate(file, 0)
+            write_all(file, HEADER)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _is_ours(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) == HEADER
+
+
 def _checksum(text: bytes) -> str:
     return f"{zlib.crc32(text):08x}"
 
 
+def _seal(entry: Mapping[str, Any]) -> bytes:
+    text = json.dumps(entry, separators=(",", ":"))
+    return f"{text} {_checksum(text.encode())}\n".encode()
+
+
+HEADER = _seal({"polyad tiles": 1})
+
+
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """Return the entry of a line, or None if it is not whole."""
+    """Return the entry of a line, or None if it is not whole or not one of ours."""
     text, _, check = line.rpartition(b" ")
     if check.decode("ascii", "replace") != _checksum(text):
         return None
     try:
         entry = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(entry.get("map"), str):
+        return None
+    whole = entry.get("written") is True or all(type(entry.get(k)) is int for k in ("tile", "crc"))
+    return entry if whole else None

@@ -91,7 +91,7 @@ class SceneProgress:
     def _sweep(self, folder: Path, name: str) -> None:
         """Remove tiles that were kept for the same output but for another model or scene."""
         for kind in ("ids", "probabilities"):
-            for path in folder.glob(f"{escape(self.plan.out.name)}.*.{kind}"):
+            for path in folder.glob(f"{escape(self.plan.out.name)}.{'[0-9a-f]' * 16}.{kind}"):
                 if not path.name.startswith(name):
                     path.unlink()
 
