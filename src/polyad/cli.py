@@ -219,6 +219,7 @@ def map_command(
             max_bytes=max_bytes,
             progress=on_terminal(),
             force=force,
+            inputs=[model],
         )
         done = "{pixels:,} pixels mapped in {map_seconds:.2f} s; maps: ".format(**result)
         say(result, as_json, done + ", ".join(result["maps"]))

@@ -163,3 +163,16 @@ def test_every_command_asks_before_it_works(
         main(["map", "m.polyad", "s.npy", "--out-dir", "d", "--force"])
     check_kind("t.tif", "map")
     check_kind("d/s.tif", "map")
+
+
+def test_model_is_an_input_of_many_maps_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("s.npy", np.ones((5, 5, 4), np.float32))
+    model().save("s.tif")
+    before = Path("s.tif").read_bytes()
+    with pytest.raises(SystemExit, match="2"):
+        main(["map", "s.tif", "s.npy", "--out-dir", ".", "--force"])
+    assert "is the input s.tif" in capsys.readouterr().err
+    assert Path("s.tif").read_bytes() == before

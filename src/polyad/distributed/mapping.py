@@ -31,7 +31,7 @@ from polyad.distributed.work import Part, TileWork, do_here, do_on_worker
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.mapping import blank_map
 from polyad.scene.model import SceneModel
-from polyad.scene.paths import check_ending, check_kind, make_folder
+from polyad.scene.paths import check_apart, check_ending, check_kind, make_folder
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -214,6 +214,7 @@ def map_on(
     max_bytes: int | None = None,
     progress: bool = False,
     force: bool = True,
+    inputs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Do what ``polyad map --cluster WHERE`` asks for.
 
@@ -229,6 +230,8 @@ def map_on(
         See `map_cluster` and `map_many`.
     force : bool, default=True
         Replace also what is no map of polyad.
+    inputs : sequence of str
+        Files, such as the model's, that must not be written over; ``sources`` are known.
 
     Returns
     -------
@@ -240,12 +243,15 @@ def map_on(
         raise InputError(f"{len(sources)} scenes need a folder for their maps; add --out-dir maps")
     if out_dir is not None and probabilities is not None:
         raise InputError("--probabilities names one file; map the scenes one by one to have them")
-    if not force:
-        many = None if out_dir is None else outputs_for(find_scenes(sources), Path(out_dir), ending)
-        for path in [Path(out)] if many is None else many:
-            check_kind(path, "map")
-        if probabilities is not None:
-            check_kind(probabilities, "file of probabilities")
+    found = find_scenes(sources)
+    outs = [Path(out)] if out_dir is None else outputs_for(found, Path(out_dir), ending)
+    outputs = [(path, "map") for path in outs]
+    if probabilities is not None:
+        outputs.append((Path(probabilities), "file of probabilities"))
+    for path, what in outputs:
+        check_apart(path, [*found, *inputs])
+        if not force:
+            check_kind(path, what)
     if where is not None:
         _check_tilewise(model, sources, max_bytes)
     with open_cluster(where) as client:

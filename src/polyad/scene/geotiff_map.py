@@ -27,6 +27,7 @@ from polyad.atomic import Outputs, disk_full, replacing_together
 from polyad.errors import InputError, OutputError, PolyadError, SceneMismatch
 from polyad.scene.classes import UNLABELLED, ClassInfo
 from polyad.scene.pam import pam_xml, rgb
+from polyad.scene.paths import SIDES
 from polyad.text import clean_name
 
 BLOCK = 256
@@ -36,7 +37,6 @@ _FLUSH_BYTES = 64 * 2**20  # GDAL's cache would else grow to a twentieth of all 
 _UINT8_STEPS = 254  # probability p is kept as round(254 p); 255 means "not mapped"
 
 # What GDAL and QGIS may have put beside an earlier file of the same name: it describes that one.
-_STALE_SUFFIXES = (".aux.xml", ".ovr", ".msk")
 
 Slices = tuple[slice, slice]
 
@@ -348,7 +348,7 @@ def placed(shape: tuple[int, int], crs: CRS | None, transform: Affine | None) ->
 
 def stale_files(path: str | os.PathLike[str]) -> list[Path]:
     """Return the files that may describe an earlier raster called ``path``."""
-    return [Path(f"{os.fspath(path)}{suffix}") for suffix in _STALE_SUFFIXES]
+    return [Path(f"{os.fspath(path)}{suffix}") for suffix in SIDES]
 
 
 @contextmanager

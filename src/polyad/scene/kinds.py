@@ -16,6 +16,7 @@ from typing import BinaryIO
 _HEAD = 2**16  # bytes
 _TAGS = 1000  # of a TIFF's first picture; ours has 16
 _GDAL_METADATA = 42112
+_ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 # Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
 _TIFF = {
     b"II*\0": ("<", 4, "I", "H", "HHI4s"),
@@ -36,13 +37,43 @@ def is_ours(path: Path, what: str) -> bool:
         What is to be written.
     """
     if path.is_dir():
-        return path.suffix.lower() == ".zarr" and (path / "class_map").is_dir()
+        return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
     tell = _MARKS.get((what, path.suffix.lower())) or _MARKS[what, ""]
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
         with path.open("rb") as file:
             return tell(file)
     except (OSError, struct.error, OverflowError, ValueError):
         return False
+
+
+def _is_zarr_map(store: Path) -> bool:
+    """Whether a store holds a class map with its coordinates and nothing else."""
+    try:
+        about = b"".join(
+            (store / "class_map" / name).read_bytes()[:_HEAD]
+            for name in ("zarr.json", ".zattrs", ".zarray")
+            if (store / "class_map" / name).is_file()
+        )
+        return b"class_values" in about and all(
+            _is_of_map(entry.relative_to(store).parts, about) and not entry.is_symlink()
+            for entry in store.rglob("*")
+        )
+    except OSError:
+        return False
+
+
+def _is_of_map(parts: tuple[str, ...], about: bytes) -> bool:
+    """Whether an entry of a store is an array that the map names, its description or a chunk."""
+    name, *rest = parts
+    if not rest and name in _ZARR:
+        return True
+    named = re.search(rb"\b%s\b" % re.escape(name.encode()), about) is not None
+    chunk = rest[1:] if rest[:1] == ["c"] else rest
+    known = len(rest) == 1 and rest[0] in _ZARR
+    numbers = len(chunk) <= 2 and all(re.fullmatch(r"\d+(\.\d+)?", one) for one in chunk)
+    return (name == "class_map" or named) and (known or numbers)
 
 
 def _has(beginning: bytes, mark: bytes) -> Callable[[BinaryIO], bool]:

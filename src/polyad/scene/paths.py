@@ -22,6 +22,10 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
 }
 
+ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")  # beside a header
+SIDES = (".aux.xml", ".ovr", ".msk")  # what GDAL keeps beside a raster
+_ENMAP = re.compile(r"(.*)-(?:METADATA|SPECTRAL_IMAGE)", re.IGNORECASE)
+
 
 def split_key(source: str) -> tuple[str, str | None]:
     r"""Split ``file.mat:key`` into the file and the key; without a key the second is None.
@@ -100,15 +104,25 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
 def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
     """Raise `OutputError` if writing ``output`` would write over one of ``sources``.
 
-    Links are followed; header and data of an ENVI file count as one.
+    Links are followed. All files of an input count: header and data of an ENVI file, what lies
+    beside a raster and belongs to it, and everything in an input that is a folder.
     """
+    written = {side.resolve() for one in _pair(Path(output)) for side in _with_sides(one)}
     for source in sources:
         path = locate(source)[0]
-        if path.exists() and not _written_with(Path(output)).isdisjoint(_written_with(path)):
-            raise OutputError(
-                f"cannot write {os.fspath(output)}: it is the input {path}, which would be lost; "
-                "choose another name"
-            )
+        if not path.exists():
+            continue
+        for one in (file.resolve() for file in _files_of(path)):
+            if not written.isdisjoint((one, *one.parents)):
+                raise OutputError(
+                    f"cannot write {os.fspath(output)}: it is the input {path}, which would be "
+                    "lost; choose another name"
+                )
+            if one.is_dir() and any(one in file.parents for file in written):
+                raise OutputError(
+                    f"cannot write {os.fspath(output)}: it lies in the input {path}, whose files "
+                    "could be lost; choose another folder"
+                )
 
 
 def check_kind(path: str | os.PathLike[str], what: str) -> None:
@@ -121,7 +135,7 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
     path, what
         See `check_output`; ``path`` may also be the folder of a Zarr store.
     """
-    for there in sorted(_written_with(Path(path))):
+    for there in sorted(one.resolve() for one in _pair(Path(path))):
         # Data of ENVI have no mark of their own: the header speaks for both
         marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
         if _holds_something(there) and not is_ours(marked, what):
@@ -135,12 +149,38 @@ def _holds_something(path: Path) -> bool:
     return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
-def _written_with(path: Path) -> set[Path]:
-    """Return the file itself and the one that belongs to it, links resolved."""
-    pair = {path}
-    if path.suffix.lower() in (".hdr", ".img"):
-        pair = {path.with_suffix(ending) for ending in (".hdr", ".img")}
-    return {one.resolve() for one in pair}
+def _pair(path: Path) -> set[Path]:
+    """Return the file itself and the one that is written with it."""
+    if path.suffix.lower() not in (".hdr", ".img"):
+        return {path}
+    return {path, *(path.with_suffix(ending) for ending in (".hdr", ".img"))}
+
+
+def _with_sides(path: Path) -> list[Path]:
+    return [path, *(path.with_name(path.name + suffix) for suffix in SIDES)]
+
+
+def _files_of(path: Path) -> set[Path]:
+    """Return the files that an input consists of, as far as names tell."""
+    found = _pair(path)
+    if path.suffix.lower() == ".hdr":
+        endings = [e for ending in ENVI_DATA for e in (ending, ending.upper())]
+        found |= {path.with_name(path.stem + ending) for ending in endings}
+    elif not path.is_dir():
+        headers = [path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")]
+        headers += [header.with_suffix(".HDR") for header in headers]
+        # A map of ours in ENVI's format may lie beside a scene of the same name
+        found |= {header for header in headers if not is_ours(header, "map")}
+    if product := _ENMAP.match(path.name):
+        found |= {one for one in path.parent.iterdir() if _is_part(one.name, product[1])}
+    found |= {side for one in found for side in _with_sides(one)}
+    found |= {path.with_suffix(f".{path.suffix[1:2]}{path.suffix[-1:]}w"), path.with_suffix(".wld")}
+    return {one for one in found if one == path or one.is_file()}
+
+
+def _is_part(name: str, product: str) -> bool:
+    found = _ENMAP.match(name)
+    return found is not None and found[1] == product
 
 
 def check_ending(path: str | os.PathLike[str], what: str) -> str:

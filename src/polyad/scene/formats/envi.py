@@ -20,6 +20,7 @@ from polyad.scene.formats.opening import check_beside, open_content
 from polyad.scene.formats.raw import read_box
 from polyad.scene.formats.sidecars import georeference
 from polyad.scene.formats.spectral import to_nm
+from polyad.scene.paths import ENVI_DATA
 
 _DTYPES = {
     1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8",
@@ -30,7 +31,6 @@ _INTERLEAVES = {
     "bil": ((0, 2, 1), (0, 2, 1)),
     "bip": ((0, 1, 2), (0, 1, 2)),
 }
-_DATA_SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")
 _HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
 _PLACES = ("map info", "projection info", "coordinate system string")
 
@@ -68,14 +68,14 @@ def find_envi(path: Path) -> tuple[Path, Path] | None:
         if not _is_header(path, path):
             return None
         # "scene.hdr" beside "scene.img", or "scene.img.hdr" beside "scene.img".
-        for suffix in _DATA_SUFFIXES:
+        for suffix in ENVI_DATA:
             for name in (suffix, suffix.upper()):
                 data = path.with_suffix("").with_name(path.stem + name)
                 if data.is_file():
                     return path, data
         raise SceneError(
             f"{path}: no data file beside this ENVI header, wanted {path.stem} with one of "
-            f"{', '.join(s for s in _DATA_SUFFIXES if s)} or no suffix; put it in the same folder"
+            f"{', '.join(s for s in ENVI_DATA if s)} or no suffix; put it in the same folder"
         )
     for header in (path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")):
         for candidate in (header, header.with_suffix(".HDR")):
