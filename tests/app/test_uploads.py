@@ -36,12 +36,15 @@ def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):
     other = other.rio.write_transform(other.rio.transform(recalc=True))
     from polyad.app.exchange import labels_tif
     from polyad.app.session import Session
+    from polyad.scene.kinds import is_ours
 
     session = Session(other, journal=tmp_path / "j")
     session.do({"do": "add", "name": "Water"})
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
     content = labels_tif(session.snapshot(), other)
     session.close()
+    (tmp_path / "labels.tif").write_bytes(content)
+    assert not is_ours(tmp_path / "labels.tif", "map")
     with pytest.raises(InputError, match="labels must lie on the scene's grid"):
         uploads.read_upload(content, "tif", scene)
 

@@ -16,6 +16,7 @@ from polyad.cli import main
 from polyad.errors import OutputError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.classes import ClassInfo
+from polyad.scene.kinds import LABELS
 from polyad.scene.labels import open_labels
 from polyad.scene.model import SceneModel
 from polyad.scene.paths import check_kind
@@ -72,6 +73,22 @@ def test_map_is_replaced_by_the_next_one(tmp_path: Path, ending: str, side: int)
     placed = small_map(side).rio.write_crs(32616).rio.write_transform(Affine(30, 0, 0, 0, -30, 0))
     write_map(tmp_path / f"map{ending}", placed)
     check_kind(tmp_path / f"map{ending}", "map")
+
+
+def test_labels_are_no_map(tmp_path: Path) -> None:
+    np.save(tmp_path / "truth.npy", small_map().values)
+    write_map(tmp_path / "labels.tif", small_map().assign_attrs(quantity=LABELS))
+    for name in ("truth.npy", "labels.tif"):
+        with pytest.raises(OutputError, match="is no map of polyad"):
+            check_kind(tmp_path / name, "map")
+
+
+def test_map_of_ids_alone_is_read_by_numpy(tmp_path: Path) -> None:
+    for ids in (small_map(), small_map().astype(np.uint16) * 300):
+        write_map(tmp_path / "map.npy", ids)
+        found = np.load(tmp_path / "map.npy", mmap_mode="r")
+        np.testing.assert_array_equal(found, ids)
+        check_kind(tmp_path / "map.npy", "map")
 
 
 def test_empty_file_and_missing_file_are_of_no_kind(tmp_path: Path) -> None:

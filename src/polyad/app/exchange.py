@@ -17,6 +17,7 @@ from rasterio.warp import transform as transform_points
 from polyad.app.session import Snapshot
 from polyad.errors import SceneMismatch
 from polyad.scene.grid import grid_of, move
+from polyad.scene.kinds import LABELS
 from polyad.scene.mapping import map_file
 from polyad.scene.model import SceneModel
 from polyad.scene.writers import write_map
@@ -65,7 +66,7 @@ def labels_geojson(labels: Snapshot, scene: xr.DataArray) -> bytes:
 
 def labels_tif(labels: Snapshot, scene: xr.DataArray) -> bytes:
     """Return labels as a GeoTIFF of class ids with the scene's georeference and a palette."""
-    raster = labels.raster(scene)
+    raster = labels.raster(scene).assign_attrs(quantity=LABELS)
     return _written("labels.tif", lambda path: write_map(path, raster))
 
 

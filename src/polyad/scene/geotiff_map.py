@@ -174,6 +174,8 @@ class MapWriter:
         See `write_probabilities`.
     outputs : Outputs, optional
         What the files are to appear together with; by default map and probabilities alone.
+    quantity : str, optional
+        A tag that says what the ids are, if no map; see `polyad.scene.kinds`.
 
     Examples
     --------
@@ -196,8 +198,10 @@ class MapWriter:
         probabilities: str | os.PathLike[str] | None = None,
         probability_dtype: str = "float32",
         outputs: Outputs | None = None,
+        quantity: str | None = None,
     ) -> None:
         self.path = Path(path)
+        self.quantity = quantity
         self.shape = shape
         self.classes = tuple(classes)
         self.crs = crs
@@ -273,6 +277,8 @@ class MapWriter:
             raster.dataset.write_colormap(1, colors)
             raster.dataset.set_band_description(1, "class")
             raster.dataset.update_tags(**class_tags(self.classes))
+            if self.quantity is not None:
+                raster.dataset.update_tags(quantity=self.quantity)
             raster.flush()
             yield raster
         names_part.write_text(pam_xml(self.classes), encoding="utf-8")

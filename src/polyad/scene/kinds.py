@@ -16,6 +16,8 @@ from typing import BinaryIO
 _HEAD = 2**16  # bytes
 _TAGS = 1000  # of a TIFF's first picture; ours has 16
 _GDAL_METADATA = 42112
+NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
+LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 # Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
 _TIFF = {
@@ -90,14 +92,23 @@ def _is_model(file: BinaryIO) -> bool:
 
 
 def _is_ids(file: BinaryIO) -> bool:
-    """Whether the file is a NumPy array such as a map is: two dimensions, small whole numbers."""
+    """Whether the file is a NumPy array such as a map is: two dimensions, small whole numbers.
+
+    Labels are such an array too; a map is told from them by a head that is wider than need be.
+    """
     head = file.read(_HEAD)
+    if head[6:10] != b"\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"):
+        return False
     kind = re.search(rb"'descr': '[|<](u1|u2)'.*'shape': \(\d+, \d+\)", head[:200])
     return head.startswith(b"\x93NUMPY") and kind is not None
 
 
-def _tiff_with(mark: bytes) -> Callable[[BinaryIO], bool]:
-    return lambda file: mark in _gdal_metadata(file)
+def _tiff_with(mark: bytes, without: bytes | None = None) -> Callable[[BinaryIO], bool]:
+    def tell(file: BinaryIO) -> bool:
+        found = _gdal_metadata(file)
+        return mark in found and (without is None or without not in found)
+
+    return tell
 
 
 def _gdal_metadata(file: BinaryIO) -> bytes:
@@ -125,7 +136,7 @@ def _next(file: BinaryIO, form: str) -> int:
     return int(struct.unpack(form, file.read(struct.calcsize(form)))[0])
 
 
-_CLASS_TIFF = _tiff_with(b"class_values")
+_CLASS_TIFF = _tiff_with(b"class_values", without=f'name="quantity">{LABELS}<'.encode())
 _ENVI = _has(b"ENVI", b"class map written by polyad")
 # By what is written and the ending; "" stands for any other.
 _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from polyad.scene.geotiff_map import (
     encode_probabilities,
     open_probabilities,
 )
+from polyad.scene.kinds import NPY_HEAD
 from polyad.scene.netcdf_map import add_netcdf_map
 from polyad.scene.order import as_labels
 from polyad.scene.paths import check_ending, check_output
@@ -159,7 +159,9 @@ def _carried_transform(raster: xr.DataArray) -> Affine | None:
 def _write_geotiff(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     crs, transform = georeference(class_map)
     shape, classes = _shape(class_map), class_table(class_map)
-    with MapWriter(path, shape, classes, crs=crs, transform=transform, outputs=outputs) as out:
+    options: dict[str, Any] = {"crs": crs, "transform": transform, "outputs": outputs}
+    quantity = class_map.attrs.get("quantity")
+    with MapWriter(path, shape, classes, quantity=quantity, **options) as out:
         for rows, ids in _strips(class_map):
             out.write((rows, slice(None)), ids)
 
@@ -183,9 +185,12 @@ def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None
 
 def _write_npy(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     ids = checked_ids(class_map.values, class_table(class_map))
-    buffer = io.BytesIO()  # numpy tells of a full disk without saying that it is full
-    np.save(buffer, ids, allow_pickle=False)
-    outputs.part(path).write_bytes(buffer.getbuffer())
+    about = {"descr": ids.dtype.str, "fortran_order": False, "shape": ids.shape}
+    head = str(about).encode().ljust(NPY_HEAD - 11) + b"\n"
+    # Not by numpy, which tells of a full disk without saying that it is full
+    with outputs.part(path).open("wb") as file:
+        file.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
+        file.write(np.ascontiguousarray(ids).data)
 
 
 _MAP_FORMATS: dict[str, Callable[[Outputs, Path, xr.DataArray], None]] = {
