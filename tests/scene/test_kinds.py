@@ -91,6 +91,19 @@ def test_map_of_ids_alone_is_read_by_numpy(tmp_path: Path) -> None:
         check_kind(tmp_path / "map.npy", "map")
 
 
+@pytest.mark.parametrize("side", ["o.tif.aux.xml", "o.tif.ovr", "o.img.aux.xml"])
+def test_side_of_a_raster_that_is_gone_is_kept(tmp_path: Path, side: str) -> None:
+    (tmp_path / side).write_text("mine")
+    with pytest.raises(OutputError, match=f"{side} is there and would be lost"):
+        check_kind(tmp_path / ("o.hdr" if "img" in side else "o.tif"), "map")
+
+
+def test_side_of_an_earlier_map_may_go(tmp_path: Path) -> None:
+    write_map(tmp_path / "map.tif", small_map())
+    (tmp_path / "map.tif").unlink()
+    check_kind(tmp_path / "map.tif", "map")
+
+
 def test_empty_file_and_missing_file_are_of_no_kind(tmp_path: Path) -> None:
     (tmp_path / "map.tif").touch()
     check_kind(tmp_path / "map.tif", "map")

@@ -35,8 +35,8 @@ def is_ours(path: Path, what: str) -> bool:
     ----------
     path : Path
         What is there.
-    what : {"map", "file of probabilities", "file of scores", "model", "report"}
-        What is to be written.
+    what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
+        What is to be written; a side is the ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
@@ -150,6 +150,7 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("file of probabilities", ""): _tiff_with(b"class probability"),
     ("file of scores", ".json"): _has(b"{", b'"overall_accuracy"'),
     ("file of scores", ""): _has(b"measure,class,value", b""),
+    ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),
     ("model", ""): _is_model,
     ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),
 }

@@ -143,6 +143,14 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
                 f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "
                 "and would be lost; choose another name, or replace it with --force"
             )
+        if there.suffix.lower() not in (".tif", ".tiff", ".img") or _holds_something(there):
+            continue
+        for side in _with_sides(there)[1:]:  # of a raster that is gone
+            if _holds_something(side) and not is_ours(side, "side"):
+                raise OutputError(
+                    f"cannot write {os.fspath(path)}: {side.name} is there and would be lost; "
+                    "choose another name, or replace it with --force"
+                )
 
 
 def _holds_something(path: Path) -> bool:
