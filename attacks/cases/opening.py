@@ -178,6 +178,26 @@ for _kind, _text in {"address": "http://127.0.0.1:9/x", "path": f"../{SECRET}", 
     case(1, says="reference system")(_stated(_kind, _text))
 
 
+@case(5, says=None)
+def aux_xml_with_a_long_namespace(folder: Path) -> list[str]:
+    """GeoTIFF whose .aux.xml has 3000 names in a namespace of a megabyte."""
+    write_tiff(folder / "scene.tif")
+    names = "".join(f"<n{k}/>" for k in range(3000))
+    xml = f'<PAMDataset xmlns="{"u" * 10**6}">{names}</PAMDataset>'
+    (folder / "scene.tif.aux.xml").write_text(xml)
+    return info("scene.tif")
+
+
+@case(5, says="not both|wanted")
+def enmap_with_a_long_namespace(folder: Path) -> list[str]:
+    """EnMAP metadata of 3000 names in a namespace of a megabyte."""
+    write_tiff(folder / "X-SPECTRAL_IMAGE.TIF")
+    names = "".join(f"<a:n{k} a:b='1'/>" for k in range(3000))
+    xml = f'<level_X xmlns:a="{"u" * 10**6}">{names}</level_X>'
+    (folder / "X-METADATA.XML").write_text(xml)
+    return info("X-METADATA.XML")
+
+
 @case(1, says=None)
 def aux_xml_with_an_overview_file(folder: Path) -> list[str]:
     """GeoTIFF whose .aux.xml names an outside file as its overviews; it is not opened."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
+from xml.parsers import expat
 
 from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
@@ -17,6 +18,7 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
 
     The text is decoded here, as UTF-8 whatever it declares, so that what is searched for a DOCTYPE
     is what the parser gets: without one there are no entities, which can grow without bound.
+    Names stay as they are written, prefix and all: put in full, each would repeat its namespace.
 
     Parameters
     ----------
@@ -39,10 +41,25 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
     if (parts := text.count("<") + text.count("=")) > MAX_PARTS:
         raise SceneError(f"{path}: wanted {what}, got {parts:,} elements; this is another file")
     try:
-        return ET.fromstring(text)
-    except (ET.ParseError, ValueError) as error:
+        return _tree(text)
+    except (expat.ExpatError, ValueError) as error:
         raise SceneError(
             f"{path}: wanted {what}, it is not well-formed XML ({reason(error)}); remove it or "
             "copy it "
             "again"
         ) from error
+
+
+def _tree(text: str) -> ET.Element:
+    parser, builder = expat.ParserCreate(), ET.TreeBuilder()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse  # expat knows UTF-16 by its zeros, whatever it is told
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.Parse(text, True)
+    return builder.close()
+
+
+def _refuse(*_: object) -> None:
+    raise ValueError("it has a DOCTYPE")
