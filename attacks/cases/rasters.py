@@ -186,6 +186,22 @@ def png_with_texts(folder: Path) -> list[str]:
     return train(folder, "labels.png")
 
 
+@case(8, says="chunks, got more")
+def png_of_empty_chunks(folder: Path) -> list[str]:
+    """PNG of 200,000 empty pieces of pixels."""
+    empty = _chunk(b"IDAT", b"") * 200_000
+    png(folder / "labels.png", 8, 8, zlib.compress(bytes(9 * 8)), empty)
+    return train(folder, "labels.png")
+
+
+@case(8, says="no pixel is labelled")
+def png_of_transparent_colours(folder: Path) -> list[str]:
+    """PNG that names its transparent colour 90,000 times; the first counts."""
+    again = _chunk(b"tRNS", bytes(2)) * 90_000
+    png(folder / "labels.png", 8, 8, zlib.compress(bytes(9 * 8)), again)
+    return train(folder, "labels.png")
+
+
 # ENVI
 
 
@@ -330,3 +346,33 @@ def npy_labels_of_the_whole_budget(folder: Path) -> list[str]:
             np.lib.format.write_array_header_1_0(file, header)
             file.truncate(file.tell() + 13000**2)
     return ["train", "scene.npy", "labels.npy", "--max-bytes", str(BUDGET)]
+
+
+def _long_header(path: Path, version: int) -> None:
+    with path.open("wb") as file:
+        file.write(b"\x93NUMPY" + struct.pack("<BBI", version, 0, 3 * 10**9))
+        file.truncate(3 * 10**9 + 12)
+
+
+@case(5, says="header of at most")
+def npy_scene_with_a_header_of_gigabytes(folder: Path) -> list[str]:
+    """NumPy file of version 2 that is all header, 3 GB, sparse."""
+    _long_header(folder / "scene.npy", 2)
+    return info("scene.npy")
+
+
+@case(5, says="header of at most")
+def npy_labels_with_a_header_of_gigabytes(folder: Path) -> list[str]:
+    """NumPy labels of version 3 that are all header, 3 GB, sparse."""
+    _long_header(folder / "labels.npy", 3)
+    return train(folder, "labels.npy")
+
+
+@case(5, says="got an archive")
+def npy_labels_that_are_an_archive(folder: Path) -> list[str]:
+    """Labels called .npy that are a zip archive whose list of files has 3 GB, sparse."""
+    with (folder / "labels.npy").open("wb") as file:
+        file.write(b"PK\x03\x04")
+        file.seek(3 * 10**9)
+        file.write(struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, 3 * 10**9 - 4, 4, 0))
+    return train(folder, "labels.npy")

@@ -22,6 +22,7 @@ from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene import class_tables
 from polyad.scene.class_tables import Colors, Names
 from polyad.scene.formats import cf, guards, hdf
+from polyad.scene.formats.arrays import check_header
 from polyad.scene.formats.envi import find_envi, read_header
 from polyad.scene.formats.geotiff import check_blocks, open_tiff
 from polyad.scene.formats.mat5 import list_variables, read_variable
@@ -212,6 +213,7 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
 
 
 def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    check_header(path)
     try:
         # Mapped, not read: the header's claim is checked against the file before anything is.
         values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -220,8 +222,6 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
             f"{path}: wanted a plain NumPy array, got none ({reason(error)}); it is "
             f"truncated or holds Python objects, save it again as a plain integer array"
         ) from error
-    if not isinstance(values, np.ndarray):
-        raise SceneError(f"{path}: wanted one array (.npy), got an archive; save the array alone")
     _admit(path, values.shape, values.dtype, shape, budget)
     return LabelRaster(as_ids(path, np.asarray(values)))
 

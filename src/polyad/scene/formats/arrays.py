@@ -12,10 +12,12 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, told_as
+from polyad.regular import open_regular
 from polyad.scene.formats import guards
 from polyad.scene.formats.lazy import Array, hull, lazy_scene, pick
 from polyad.scene.formats.raw import read_box
 
+_HEADER_BYTES = 2**16  # numpy itself parses no more than 10,000
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -50,6 +52,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
         warnings.simplefilter("ignore")  # of headers that Python 2 wrote
         what = f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read"
         remedy = "it is truncated or damaged, save it again with numpy.save"
+        check_header(path)
         with told_as(SceneError, what, remedy):
             shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
         offset = file.tell()
@@ -64,3 +67,19 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
     guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
     source = NpySource(path, (height, width, bands), dtype, offset, fortran)
     return lazy_scene(source)
+
+
+def check_header(path: Path) -> None:
+    """Refuse what is no .npy file or declares a long header: numpy reads it before it looks."""
+    with open_regular(path) as file:
+        start = file.read(12)
+    if start.startswith(b"PK"):
+        raise SceneError(f"{path}: wanted one array (.npy), got an archive; save the array alone")
+    width = 2 if start[6:7] == b"\x01" else 4
+    length = int.from_bytes(start[8 : 8 + width], "little")
+    if not start.startswith(npy.MAGIC_PREFIX) or length > _HEADER_BYTES:
+        raise SceneError(
+            f"{path}: wanted a plain NumPy array with a header of at most "
+            f"{guards.human_bytes(_HEADER_BYTES)}, got none; it is another kind of file or "
+            "damaged, save it again with numpy.save"
+        )
