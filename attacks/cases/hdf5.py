@@ -69,6 +69,24 @@ def gzip_beyond_its_chunk(folder: Path) -> list[str]:
     return _train()
 
 
+@case(5, says="shuffle before it")
+def gzip_shuffled_afterwards(folder: Path) -> list[str]:
+    """24 x 24 x 8 values whose gzip stream of 2 GiB is stored shuffled, as if damaged."""
+    _labels(folder)
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_chunk((2**8, 2**7, 2**5))
+    plan.set_deflate(9)
+    plan.set_shuffle()
+    space = h5py.h5s.create_simple((24, 24, 8), (h5py.h5s.UNLIMITED,) * 3)
+    stream = deflated_zeros(MANY)
+    whole = np.frombuffer(stream[: len(stream) // 2 * 2], np.uint8).reshape(-1, 2)
+    shuffled = whole.T.tobytes() + stream[len(stream) // 2 * 2 :]
+    with h5py.File(folder / "scene.nc", "w") as file:
+        array = h5py.h5d.create(file.id, b"cube", h5py.h5t.STD_U16LE, space, plan)
+        array.write_direct_chunk((0, 0, 0), shuffled)
+    return _train()
+
+
 @case(5, says="its compressed form takes")
 def gzip_larger_than_its_chunk(folder: Path) -> list[str]:
     """24 x 24 x 8 values whose chunk declares 5 KiB and stores 2 MB."""
