@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.cases import SECRET, case
+from attacks.cases import BUDGET, SECRET, case
 from attacks.cases.opening import info, train
 
 GIGA = 2**30
@@ -236,7 +236,44 @@ def filter_that_makes_bits(folder: Path) -> list[str]:
     return _read(folder)
 
 
+@case(5, says="JSON in all of a Zarr store")
+def attributes_of_many_arrays(folder: Path) -> list[str]:
+    """Good cube, beside it 30 arrays with the same four megabytes of attributes, hard links."""
+    whole(new(folder))
+    first = new(folder, "a0", attributes={"x": [[]] * 900_000}) / "zarr.json"
+    for k in range(1, 30):
+        (folder / f"s.zarr/a{k}").mkdir()
+        os.link(first, folder / f"s.zarr/a{k}/zarr.json")
+    return info("s.zarr")
+
+
 # Time
+
+
+def _shard(folder: Path, side: int, entry: bytes) -> None:
+    """Write a shard of side x side chunks of one byte, all with the same entry in its index."""
+    inner = {"chunk_shape": [1, 1, 1], "codecs": [{"name": "bytes"}],
+             "index_codecs": [{"name": "bytes"}]}  # fmt: skip
+    grid = {"name": "regular", "configuration": {"chunk_shape": [side, side, 1]}}
+    sharding = [{"name": "sharding_indexed", "configuration": inner}]
+    place = new(folder, shape=[side, side, 1], chunk_grid=grid, codecs=sharding)
+    whole(place)
+    (place / "c/0/0/0").write_bytes(bytes(1) + entry * side**2)
+    np.save(folder / "scene.npy", np.zeros((side, side, 3), np.uint8))
+
+
+@case(8, says="no pixel is labelled")
+def shard_of_missing_chunks(folder: Path) -> list[str]:
+    """Labels in a shard of a million chunks, all of them missing."""
+    _shard(folder, 1000, b"\xff" * 16)
+    return ["train", "scene.npy", "s.zarr", "--max-bytes", str(BUDGET)]
+
+
+@case(8, says="chunks to unpack")
+def shard_of_one_chunk_many_times(folder: Path) -> list[str]:
+    """Labels in a shard whose million chunks are the same byte."""
+    _shard(folder, 1000, struct.pack("<QQ", 0, 1))
+    return ["train", "scene.npy", "s.zarr", "--max-bytes", str(BUDGET)]
 
 
 @case(8, says="chunks, the store has")

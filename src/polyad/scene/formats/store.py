@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import os
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,19 @@ from polyad.scene.formats import guards, hdf
 from polyad.scene.formats.cf import CubeSource, Node, open_cube
 from polyad.scene.formats.lazy import Array
 from polyad.scene.formats.zarr_chunks import check_readable, read_box
-from polyad.scene.formats.zarr_metadata import ZarrArray, describe_array, load_json
+from polyad.scene.formats.zarr_metadata import (
+    METADATA_BYTES,
+    ZarrArray,
+    describe_array,
+    load_json,
+)
 
 _MARKS = ("zarr.json", ".zarray", ".zgroup")
 _OLD = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 MAX_FILES = 2_000_000
 MAX_ARRAYS = 1000
 MAX_DEPTH = 40  # of folders
+MAX_METADATA = 8 * 2**20  # bytes of all JSON; a thousand arrays need half
 _FEW_CHUNKS = 10_000
 
 
@@ -72,6 +80,7 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     guards.check_inflation(path, declared, contents.stored[name])
     _check_count(path, array, contents.files[name])
     attrs = {"_FillValue": array.nodata, **array.attrs}
+    attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
     node = Node(path, name, array.shape, dtype, attrs, array.dims)
 
     def look(other: str) -> tuple[Array, dict[str, Any]] | None:
@@ -97,6 +106,16 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     return open_cube(node, look, make)
 
 
+def _fill_value(stated: Any, dtype: np.dtype) -> Any:
+    """Return nodata; xarray writes that of real numbers as the bytes of a double, in base64."""
+    if not isinstance(stated, str) or dtype.kind != "f":
+        return stated
+    try:
+        return struct.unpack("<d", base64.b64decode(stated, validate=True))[0]
+    except (ValueError, struct.error):  # another text
+        return None
+
+
 def _check_count(path: Path, array: ZarrArray, files: int) -> None:
     """Refuse far more chunks than files: each one that is missing is looked for all the same."""
     per_file = 1 if array.shard is None else np.prod(array.shard) / np.prod(array.chunks)
@@ -111,7 +130,7 @@ def _walk(path: Path) -> _Contents:
     """Look at every file of the store once; refuse links, pipes and two versions in one store."""
     found, new, old = _Contents(), False, False
     folders: list[tuple[Path, str | None, int]] = [(path, None, 0)]
-    count = 0
+    count = told = 0
     while folders:
         here, inside, depth = folders.pop()
         entries = _entries(path, here, MAX_FILES - count)
@@ -122,6 +141,12 @@ def _walk(path: Path) -> _Contents:
             raise SceneError(
                 f"{path}: has metadata of Zarr version 2 and of version 3, wanted one of them; "
                 "remove the other, or write the store again"
+            )
+        told += sum(_metadata_bytes(entry) for entry in entries)
+        if told > MAX_METADATA:
+            raise SceneError(
+                f"{path}: wanted at most {guards.human_bytes(MAX_METADATA)} of JSON in all of a "
+                "Zarr store, got more; open the group with the scene alone"
             )
         if inside is None and _is_array(here, names):
             inside = here.relative_to(path).as_posix().removeprefix(".")
@@ -162,6 +187,13 @@ def _entries(path: Path, folder: Path, most: int) -> list[os.DirEntry[str]]:
                     "with larger chunks"
                 )
     return sorted(entries, key=lambda entry: entry.name)
+
+
+def _metadata_bytes(entry: os.DirEntry[str]) -> int:
+    """Return how much of a file `load_json` reads."""
+    if entry.name not in ("zarr.json", ".zarray", ".zattrs"):
+        return 0
+    return min(METADATA_BYTES + 1, entry.stat(follow_symlinks=False).st_size)
 
 
 def _is_array(folder: Path, names: set[str]) -> bool:

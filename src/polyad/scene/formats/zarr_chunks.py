@@ -12,6 +12,7 @@ import lzma
 import math
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from polyad.scene.formats import guards
 from polyad.scene.formats.zarr_metadata import CHECKSUMS, FILTERS, PACKERS, Codec, ZarrArray
 
 Array = NDArray[Any]
+Index = tuple[int, ...]
 
 _SLACK = 64 * 2**10  # bytes by which packing may make a small chunk larger
 _LZMA_MEMORY = 128 * 2**20  # its strongest preset needs half
 _MISSING = 2**64 - 1  # in the index of a shard
+_MOST_CHUNKS = 2**18  # unpacked in one reading of shards
 
 
 def check_readable(path: Path, array: ZarrArray, budget: int) -> None:
@@ -50,11 +53,7 @@ def read_box(array: ZarrArray, box: tuple[slice, ...]) -> Array:
     """Return ``array[box]``; slices have start and stop, step 1."""
     out = np.full([s.stop - s.start for s in box], array.fill, array.dtype)
     spans = [range(s.start // c, -(-s.stop // c)) for s, c in zip(box, array.chunks, strict=True)]
-    shards = _Shards(array)
-    for index in itertools.product(*spans):
-        packed = shards.chunk(index) if array.shard else _whole_file(array, index)
-        if packed is None:
-            continue
+    for index, packed in _from_shards(array, spans) if array.shard else _from_files(array, spans):
         chunk = unpack(array, packed)
         corner = [i * c for i, c in zip(index, array.chunks, strict=True)]
         inside, outside = [], []
@@ -186,6 +185,13 @@ def _most_stored(array: ZarrArray) -> int:
     return 2 * _limit(array, len(array.codecs)) + _SLACK
 
 
+def _from_files(array: ZarrArray, spans: Sequence[range]) -> Iterator[tuple[Index, bytes]]:
+    """Yield the chunks within ``spans`` that are there, each from a file of its own."""
+    for index in itertools.product(*spans):
+        if (packed := _whole_file(array, index)) is not None:
+            yield index, packed
+
+
 def _whole_file(array: ZarrArray, index: tuple[int, ...]) -> bytes | None:
     try:
         with open_regular(_path(array, index)) as file:
@@ -206,41 +212,43 @@ def _per_shard(array: ZarrArray) -> list[int]:
     return [s // c for s, c in zip(array.shard or array.chunks, array.chunks, strict=True)]
 
 
-class _Shards:
-    """The files of an array in which several chunks lie, and the index of the last one."""
-
-    def __init__(self, array: ZarrArray) -> None:
-        self.array = array
-        self.place: tuple[int, ...] | None = None
-        self.index: Array = np.empty(0)
-
-    def chunk(self, index: tuple[int, ...]) -> bytes | None:
-        """Return a packed chunk, None if it is missing."""
-        per = _per_shard(self.array)
-        place = tuple(i // n for i, n in zip(index, per, strict=True))
+def _from_shards(array: ZarrArray, spans: Sequence[range]) -> Iterator[tuple[Index, bytes]]:
+    """Yield the chunks within ``spans`` that are there; each shard is opened once."""
+    per, most, count = _per_shard(array), _most_stored(array), 0
+    shards = [range(s.start // n, -(-s.stop // n)) for s, n in zip(spans, per, strict=True)]
+    for place in itertools.product(*shards):
+        first = [p * n for p, n in zip(place, per, strict=True)]
+        window = tuple(
+            slice(max(0, s.start - f), min(n, s.stop - f))
+            for s, f, n in zip(spans, first, per, strict=True)
+        )
         try:
-            with open_regular(_path(self.array, place)) as file:
-                if self.index is None or place != self.place:
-                    self.place, self.index = place, self._read_index(file, per)
-                inside = tuple(i % n for i, n in zip(index, per, strict=True))
-                offset, size = (int(n) for n in self.index[inside])
-                if offset == size == _MISSING:
-                    return None
-                _within(size, _most_stored(self.array))
+            opened = open_regular(_path(array, place))
+        except FileNotFoundError:
+            continue
+        with opened as file:
+            table = _read_index(array, file, per)[window]
+            there = np.argwhere((table != _MISSING).any(axis=-1))
+            count += len(there)
+            if count > _MOST_CHUNKS:
+                raise ValueError(f"its shards have more than {_MOST_CHUNKS:,} chunks to unpack")
+            for inside in there:
+                offset, size = (int(n) for n in table[tuple(inside)])
+                _within(size, most)
                 file.seek(min(offset, 2**62))
                 content = file.read(size)
-        except FileNotFoundError:
-            return None
-        if len(content) < size:
-            raise ValueError("a shard is shorter than its index says")
-        return content
+                if len(content) < size:
+                    raise ValueError("a shard is shorter than its index says")
+                corner = zip(first, window, inside, strict=True)
+                yield tuple(int(f + w.start + i) for f, w, i in corner), content
 
-    def _read_index(self, file: Any, per: list[int]) -> Array:
-        size = _index_bytes(self.array)
-        file.seek(0 if self.array.index_first else max(0, file.seek(0, 2) - size))
-        content = file.read(size)
-        if len(content) < size:
-            raise ValueError("a shard is shorter than its index")
-        if self.array.index_checked:
-            content = _undo(Codec("crc32c", {}), content, size)
-        return np.frombuffer(content, "<u8").reshape([*per, 2])
+
+def _read_index(array: ZarrArray, file: Any, per: list[int]) -> Array:
+    size = _index_bytes(array)
+    file.seek(0 if array.index_first else max(0, file.seek(0, 2) - size))
+    content = file.read(size)
+    if len(content) < size:
+        raise ValueError("a shard is shorter than its index")
+    if array.index_checked:
+        content = _undo(Codec("crc32c", {}), content, size)
+    return np.frombuffer(content, "<u8").reshape([*per, 2])
