@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from numpy.testing import assert_array_equal
 
 from polyad.scene.formats.zarr_chunks import read_box
@@ -98,3 +99,12 @@ def test_coordinates_that_are_names_do_not_keep_a_scene_from_being_read(tmp_path
     names = group.create_array("crs", shape=(2,), dtype=str)
     names[:] = ["a", "bc"]
     assert_array_equal(open_scene(tmp_path / "s.zarr").values, CUBE)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["f4", "f8", "i2"])
+def test_nodata_as_xarray_writes_it(tmp_path, kind, version):
+    cube = xr.Dataset({"cube": (("y", "x", "band"), CUBE.astype(kind))})
+    cube["cube"].encoding["_FillValue"] = -9999
+    cube.to_zarr(tmp_path / "s.zarr", zarr_format=version, consolidated=False)
+    assert open_scene(tmp_path / "s.zarr").rio.nodata == -9999
