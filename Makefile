@@ -42,9 +42,9 @@ $(VENV)/.bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	touch $@
 
-# Hostile files: every case that is kept, under strace (about 5 minutes), and a search for more.
+# Hostile files: every case that is kept, under strace (about 15 minutes), and a search for more.
 attacks: $(VENV)/.ready
-	$(BIN)/python -m attacks --trace --write
+	$(BIN)/python -m attacks --trace
 
 SECONDS ?= 600
 fuzz: $(VENV)/.fuzz

@@ -73,7 +73,7 @@ def test_version_2_of_every_type_and_order(tmp_path, kind, order, separator):
         {"chunk_key_encoding": {"name": "v2", "separator": "."}},
         {"chunk_key_encoding": {"name": "default", "separator": "."}},
     ],
-    ids=str,
+    ids=lambda options: "-".join(options) or "defaults",
 )
 def test_version_3_with_and_without_shards(tmp_path, options):
     path = str(tmp_path / "s.zarr")
