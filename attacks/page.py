@@ -12,12 +12,12 @@ from attacks.search import RECORD
 _HEAD = """# Attacks, and what became of them
 
 Written by `python -m attacks --write`, which makes each file, runs the command that a user would
-run on it, and holds the outcome against what [security.md](security.md) promises: the exit code and one
-sentence, no traceback, no control character on the terminal, no file changed or left behind, and at
-most {limit:.0f} MB of memory with a budget of {budget:.0f} MB (Python, its libraries and torch,
-where a command needs it, take 170 to 430 MB of that). With `--trace` it runs under strace, and no
-file may be opened and no socket made that a good file does not need as well; with `--warm` commands
-are forked with their imports done.
+run on it, and holds the outcome against what [security.md](security.md) promises: the exit code
+and one sentence, no traceback, no control character on the terminal, no file changed or left
+behind, and at most {limit:.0f} MB of memory with a budget of {budget:.0f} MB (Python, its
+libraries and torch, where a command needs it, take 170 to 430 MB of that). With `--trace` it runs
+under strace, and no file may be opened and no socket made that a good file does not need as well;
+with `--warm` commands are forked with their imports done.
 
 **{held} of {count} held.** The most memory that one took was {most:.0f} MB.
 
