@@ -56,6 +56,8 @@ def _search(only: list[str], seconds: float) -> int:
     from attacks.targets import TARGETS
 
     names = only or list(TARGETS)
+    if unknown := set(names) - set(TARGETS):
+        sys.exit(f"no such target: {', '.join(sorted(unknown))}; known are {', '.join(TARGETS)}")
     begun, before = time.monotonic(), set(_findings())
     for index, name in enumerate(names):
         left = seconds - (time.monotonic() - begun)
@@ -222,7 +224,11 @@ def _add_up(name: str, seconds: float, tries: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m attacks.search", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m attacks.search",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--seconds", type=float, default=600.0, help="for all targets together")
     parser.add_argument("--only", nargs="*", default=[], metavar="TARGET")
     parser.add_argument("--again", type=Path, metavar="FILE", help="try one finding again")
