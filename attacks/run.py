@@ -102,6 +102,7 @@ def attempt(case: Case, folder: Path, known: Set[str] | None = None, warm: bool 
         watched = "trace=%file,socket,connect"
         command = ["strace", "-f", "-qq", "-e", watched, "-o", str(trace), *command]
     code, said = _fork([str(report), *arguments], work) if warm else _run(command, work)
+    said = said.replace(f"{work}/", "")  # a folder that nobody will see again
     after = _files(work)
     taken = json.loads(report.read_text()) if report.exists() else {}
     strange = [] if known is None else outside(trace.read_text(errors="replace"), work, known)

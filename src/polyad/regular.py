@@ -44,6 +44,23 @@ def open_regular(path: Path, error: type[PolyadError] = SceneError) -> BufferedR
     return file
 
 
+def open_own(path: Path, mode: int, flags: int = 0) -> int:
+    """Open a file that polyad keeps, to read and write; it is made with ``mode`` if not there.
+
+    Anything but a plain file in its place is an `OSError`: a link could lead to any file of the
+    user's, and a pipe could be waited for in vain.
+    """
+    flags |= os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+    try:
+        file = os.open(path, flags)
+    except FileNotFoundError:
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "wanted a plain file")
+    return file
+
+
 def _refuse_other_kinds(path: Path, mode: int, error: type[PolyadError]) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from io import FileIO
@@ -23,6 +21,7 @@ from polyad.app.journal_lines import (
 )
 from polyad.atomic import replacing
 from polyad.errors import OutputError, SceneError
+from polyad.regular import open_own
 from polyad.scene.formats import guards
 from polyad.scene.known import KNOWN_SCENES
 from polyad.scene.readers import split_key
@@ -179,15 +178,7 @@ def journal_path(source: str | None, fingerprint: str) -> Path:
 def _open(path: Path) -> FileIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A link could lead to any file of the user's, a pipe could be waited for in vain
-        flags = os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
-        try:
-            descriptor = os.open(path, flags)
-        except FileNotFoundError:
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "wanted a plain file")
+        descriptor = open_own(path, 0o600)
     except OSError as error:
         raise OutputError(
             f"cannot open the journal {path} ({_why(error)}); choose another place with --journal"

@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ import numpy.typing as npt
 
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadWarning
+from polyad.regular import open_own
 from polyad.scene.formats import guards
 from polyad.scene.tiles import Tile
 
@@ -59,7 +59,7 @@ class Ledger:
         self.path = self.folder / LEDGER
         try:
             self.folder.mkdir(exist_ok=True)
-            self._guard = _open(self.folder / LOCK)
+            self._guard = open_own(self.folder / LOCK, 0o666)
         except OSError as error:
             raise OutputError(
                 f"cannot keep finished tiles in {self.folder}: {error.strerror}; choose another "
@@ -191,7 +191,7 @@ class TileStore:
         ends = accumulate((h * w * pixel for h, w in (t.shape for t in tiles)), initial=0)
         self.offsets = list(ends)
         try:
-            self._file = _open(self.path)
+            self._file = open_own(self.path, 0o666)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -248,24 +248,10 @@ def read_all(file: int, size: int, position: int) -> bytes:
     return b"".join(parts)
 
 
-def _open(path: Path, flags: int = 0) -> int:
-    """Open a plain file to read and write, made if it is not there."""
-    # A link could lead to any file of the user's, a pipe could be waited for in vain
-    flags |= os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
-    try:
-        file = os.open(path, flags)
-    except FileNotFoundError:
-        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "wanted a plain file")
-    return file
-
-
 def _open_lines(path: Path) -> int:
     """Open a ledger to add lines; refuse any other file, untouched."""
     try:
-        file = _open(path, os.O_APPEND)
+        file = open_own(path, 0o666, os.O_APPEND)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise

@@ -183,8 +183,7 @@ def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> 
     except RasterioError as error:
         raise SceneError(
             f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
-            "damaged, "
-            f"copy it again"
+            "damaged, copy it again"
         ) from error
     return as_ids(path, values, dataset.nodata)
 

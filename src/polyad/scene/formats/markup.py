@@ -45,8 +45,7 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
     except (expat.ExpatError, ValueError) as error:
         raise SceneError(
             f"{path}: wanted {what}, it is not well-formed XML ({reason(error)}); remove it or "
-            "copy it "
-            "again"
+            "copy it again"
         ) from error
 
 

@@ -104,8 +104,7 @@ def read_variable(path: Path, variable: MatVariable) -> Array:
         except zlib.error as error:
             raise SceneError(
                 f"{path}: '{variable.name}' cannot be inflated ({reason(error)}); the file is "
-                "truncated or "
-                "damaged, copy it again"
+                "truncated or damaged, copy it again"
             ) from error
     guards.check_stored(path, declared, made)
     native = variable.dtype.newbyteorder("=")

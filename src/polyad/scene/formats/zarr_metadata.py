@@ -110,8 +110,7 @@ def load_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SceneError(
             f"{path}: wanted the JSON of a Zarr store, it cannot be parsed ({reason(error)}); the "
-            "store is "
-            "damaged"
+            "store is damaged"
         ) from error
     return content if isinstance(content, dict) else {}
 
