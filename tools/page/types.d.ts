@@ -1,0 +1,179 @@
+// What the server tells the page (src/polyad/app), and the elements that the scripts reach by id.
+
+type Pixel = [row: number, col: number];
+type Bands = number[];
+type Draw = CanvasRenderingContext2D;
+
+interface Scene {
+  name: string;
+  width: number;
+  height: number;
+  bands: number;
+  wavelength: (number | null)[] | null; // nm
+  false_color: Bands;
+  true_color: Bands;
+  tile: number; // pixels of a tile's side
+  levels: number; // of the pyramid of tiles
+  georeferenced: boolean;
+  truth: boolean;
+  uncertainty_ramp: [at: number, rgba: [number, number, number, number]][];
+  journal: string;
+}
+
+interface ClassInfo {
+  value: number;
+  name: string;
+  color: string;
+}
+
+// A class that was deleted comes without name and color.
+type ClassChange = ClassInfo | { value: number; name: null; color: null };
+
+interface Change {
+  before: number; // the revision that this change follows
+  revision: number;
+  undo: boolean;
+  redo: boolean;
+  labels: [row: number, col: number, value: number][]; // 0: the label was erased
+  classes: ClassChange[];
+}
+
+interface Score {
+  overall: number;
+  average: number;
+  no_overlap: number | null;
+  pixels: number;
+  classes: string;
+}
+
+// The first part of the first map knows its share alone.
+interface MapState {
+  version: number;
+  revision?: number;
+  stage: "none" | "draft" | "final";
+  share?: number;
+  labels?: number;
+  shares?: Record<string, number>;
+  score?: Score | null;
+  advice?: Advice[];
+  fit_seconds?: number;
+  map_seconds?: number;
+  steps?: string;
+}
+
+type Advice = [row: number, col: number, uncertainty: number];
+
+interface State {
+  scene: Scene;
+  revision: number;
+  undo: boolean;
+  redo: boolean;
+  classes: ClassInfo[];
+  labels: [row: number, col: number, value: number][];
+  map: MapState;
+}
+
+interface Spectrum {
+  row: number;
+  col: number;
+  values: (number | null)[];
+}
+
+type Means = Record<string, { count: number; mean: (number | null)[] }>;
+
+type Command =
+  | { do: "label"; class: number; pixels: Pixel[]; stroke?: string }
+  | { do: "add"; name: string }
+  | { do: "change"; class: number; name?: string; color?: string }
+  | { do: "delete"; class: number }
+  | { do: "undo" }
+  | { do: "redo" };
+
+// What happens in the store, and what it says of it.
+interface StoreEvents {
+  scene: object;
+  classes: object;
+  labels: object;
+  choice: object;
+  map: object;
+  means: object;
+  theme: object;
+  online: object;
+  offline: object;
+  progress: { stage: string; share: number; labels: number };
+  problem: { message: string };
+}
+
+type Overlay = "scene" | "map" | "uncertainty";
+
+interface Window {
+  polyad: object;
+}
+
+// Elements of index.html by id; tests/app/test_static.py keeps the two in agreement.
+interface PageElements {
+  "scene-name": HTMLElementTagNameMap["span"];
+  "tool-label": HTMLElementTagNameMap["button"];
+  "tool-erase": HTMLElementTagNameMap["button"];
+  undo: HTMLElementTagNameMap["button"];
+  redo: HTMLElementTagNameMap["button"];
+  next: HTMLElementTagNameMap["button"];
+  status: HTMLElementTagNameMap["span"];
+  theme: HTMLElementTagNameMap["button"];
+  help: HTMLElementTagNameMap["button"];
+  view: HTMLElementTagNameMap["canvas"];
+  "zoom-in": HTMLElementTagNameMap["button"];
+  "zoom-out": HTMLElementTagNameMap["button"];
+  "zoom-fit": HTMLElementTagNameMap["button"];
+  hint: HTMLElementTagNameMap["div"];
+  "hint-text": HTMLElementTagNameMap["span"];
+  "hint-label": HTMLElementTagNameMap["button"];
+  "hint-swatch": HTMLElementTagNameMap["i"];
+  "hint-class": HTMLElementTagNameMap["span"];
+  "hint-skip": HTMLElementTagNameMap["button"];
+  "hint-close": HTMLElementTagNameMap["button"];
+  place: HTMLElementTagNameMap["span"];
+  under: HTMLElementTagNameMap["span"];
+  legend: HTMLElementTagNameMap["div"];
+  "legend-ramp": HTMLElementTagNameMap["i"];
+  "classes-panel": HTMLElementTagNameMap["section"];
+  "label-count": HTMLElementTagNameMap["span"];
+  classes: HTMLElementTagNameMap["ol"];
+  "add-class": HTMLElementTagNameMap["form"];
+  "new-class": HTMLElementTagNameMap["input"];
+  "map-panel": HTMLElementTagNameMap["section"];
+  "map-note": HTMLElementTagNameMap["span"];
+  "show-scene": HTMLElementTagNameMap["button"];
+  "show-map": HTMLElementTagNameMap["button"];
+  "show-uncertainty": HTMLElementTagNameMap["button"];
+  opacity: HTMLElementTagNameMap["input"];
+  "map-how": HTMLElementTagNameMap["details"];
+  "map-steps": HTMLElementTagNameMap["span"];
+  "score-panel": HTMLElementTagNameMap["section"];
+  "score-note": HTMLElementTagNameMap["span"];
+  "score-overall": HTMLElementTagNameMap["dd"];
+  "score-apart": HTMLElementTagNameMap["dd"];
+  "score-average": HTMLElementTagNameMap["dd"];
+  "score-curve": HTMLElementTagNameMap["canvas"];
+  "spectrum-panel": HTMLElementTagNameMap["section"];
+  "spectrum-note": HTMLElementTagNameMap["span"];
+  spectrum: HTMLElementTagNameMap["canvas"];
+  "color-panel": HTMLElementTagNameMap["details"];
+  "false-color": HTMLElementTagNameMap["button"];
+  "true-color": HTMLElementTagNameMap["button"];
+  bands: HTMLElementTagNameMap["div"];
+  low: HTMLElementTagNameMap["input"];
+  high: HTMLElementTagNameMap["input"];
+  "files-panel": HTMLElementTagNameMap["details"];
+  "save-csv": HTMLElementTagNameMap["a"];
+  "save-geojson": HTMLElementTagNameMap["a"];
+  "save-tif": HTMLElementTagNameMap["a"];
+  "save-map": HTMLElementTagNameMap["a"];
+  "save-model": HTMLElementTagNameMap["a"];
+  load: HTMLElementTagNameMap["input"];
+  journal: HTMLElementTagNameMap["code"];
+  keys: HTMLElementTagNameMap["dialog"];
+  "keys-title": HTMLElementTagNameMap["h2"];
+  "key-list": HTMLElementTagNameMap["dl"];
+  toast: HTMLElementTagNameMap["div"];
+}
