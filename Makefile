@@ -6,16 +6,40 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit browser bench attacks fuzz check-oldest constraints audit clean
+.PHONY: demo test lint ruff spelling page types unit browser coverage bench attacks fuzz \
+    check-oldest constraints audit clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
 
 test: lint types unit
 
-lint: $(VENV)/.ready
+lint: ruff spelling page
+
+ruff: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+spelling: $(VENV)/.ready
+	$(BIN)/codespell
+
+# The labeling page's scripts: eslint, and TypeScript over their JSDoc types. Where npm is missing,
+# or has no network for its first install, they are left out with a note.
+PAGE := tools/page
+PAGE_BIN := $(PAGE)/node_modules/.bin
+page:
+	@if ! command -v npm >/dev/null 2>&1; then \
+	    echo "npm is not installed: the labeling page's scripts are not checked"; \
+	elif ! $(MAKE) --silent $(PAGE)/node_modules/.ready >/dev/null 2>&1; then \
+	    echo "npm could not install eslint: the labeling page's scripts are not checked"; \
+	else \
+	    $(PAGE_BIN)/eslint --config $(PAGE)/eslint.config.js --max-warnings 0 src/polyad/app/static \
+	    && $(PAGE_BIN)/tsc --project $(PAGE); \
+	fi
+
+$(PAGE)/node_modules/.ready: $(PAGE)/package.json $(PAGE)/package-lock.json $(PAGE)/.npmrc
+	cd $(PAGE) && npm ci --silent
+	touch $@
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
@@ -23,11 +47,19 @@ types: $(VENV)/.ready
 unit: $(VENV)/.ready browser
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
-# The tests of the labelling page run in Chromium and are skipped where there is none.
+# The tests of the labeling page run in Chromium and are skipped where there is none.
 browser:
 	@command -v chromium >/dev/null 2>&1 || \
 	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
 	    apt-get install -y -qq chromium >/dev/null 2>&1; } || true
+
+# Which lines the tests reach, other processes and the journeys' wheel included (50 minutes on two
+# busy cores). A failed test does not stop it: one limits the size of files, coverage's own included.
+coverage: $(VENV)/.ready browser
+	$(BIN)/coverage erase
+	-$(ONE_THREAD) $(BIN)/coverage run -m pytest -q -n $(JOBS) --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --sort cover
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -81,4 +113,5 @@ audit: .venv-audit/.ready
 	touch $@
 
 clean:
-	rm -rf .venv .venv-oldest .venv-audit .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-audit .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* \
+	    htmlcov $(PAGE)/node_modules

@@ -145,9 +145,9 @@ def zarr_seeds() -> list[Tree]:
             cube = group.create_array("cube", shape=(4, 5, 3), chunks=(2, 5, 3), dtype="i2")
             cube[:] = np.arange(60).reshape(4, 5, 3)
             cube.attrs["_ARRAY_DIMENSIONS"] = ["y", "x", "wavelength"]
-            centres = group.create_array("wavelength", shape=(3,), dtype="f8")
-            centres[:] = [450, 550, 650]
-            centres.attrs["_ARRAY_DIMENSIONS"] = ["wavelength"]
+            centers = group.create_array("wavelength", shape=(3,), dtype="f8")
+            centers[:] = [450, 550, 650]
+            centers.attrs["_ARRAY_DIMENSIONS"] = ["wavelength"]
             found.append(files_tree(Path(folder)))
     return found
 

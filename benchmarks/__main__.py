@@ -1,7 +1,7 @@
 """Measure everything and write docs/benchmarks.md, docs/benchmarks.json and the pictures.
 
 python -m benchmarks              # all of it
-python -m benchmarks --only maps  # one part anew; the rest is kept from the last run
+python -m benchmarks --only maps  # one section anew; the rest is kept from the last run
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.page import page
 from benchmarks.timing import interleave, sgemm, sgemm_rate
 
 DOCS = Path(__file__).parent.parent / "docs"
-PARTS: dict[str, Callable[[int], Any]] = {
+SECTIONS: dict[str, Callable[[int], Any]] = {
     "epochs": fits.epochs,
     "fits": fits.fits,
     "maps": maps.maps,
@@ -39,22 +39,22 @@ ROUNDS = {
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--only", choices=PARTS, nargs="*", default=list(PARTS))
+    arguments.add_argument("--only", choices=SECTIONS, nargs="*", default=list(SECTIONS))
     arguments.add_argument("--docs", type=Path, default=DOCS)
     given = arguments.parse_args()
     torch.set_num_threads(1)
     store = given.docs / "benchmarks.json"
-    found = json.loads(store.read_text()) if store.exists() else {}
+    measured = json.loads(store.read_text()) if store.exists() else {}
     started = time.perf_counter()
     for name in given.only:
         print(f"{time.perf_counter() - started:6.0f} s  {name}", flush=True)
-        found[name] = PARTS[name](ROUNDS[name])
-    found["machine"] = machine(time.perf_counter() - started)
-    found["goal"] = goal(found["fits"])
-    store.write_text(json.dumps(found, indent=1) + "\n")
-    for name, points in found["growth"].items():
+        measured[name] = SECTIONS[name](ROUNDS[name])
+    measured["machine"] = machine(time.perf_counter() - started)
+    measured["goal"] = goal(measured["fits"])
+    store.write_text(json.dumps(measured, indent=1) + "\n")
+    for name, points in measured["growth"].items():
         growth.picture(name, points, given.docs / "images" / f"growth-{name}.png")
-    (given.docs / "benchmarks.md").write_text(page(found))
+    (given.docs / "benchmarks.md").write_text(page(measured))
     print(f"{time.perf_counter() - started:6.0f} s  wrote {given.docs / 'benchmarks.md'}")
 
 

@@ -1,9 +1,9 @@
 """Labels chosen by "where to click next" against random ones, on Indian Pines.
 
 Every run begins with three random labels per class. Then labels are added, with the ground truth
-answering, up to ten per class on average (160): those that the labelling page advises, sixteen at a
+answering, up to ten per class on average (160): those that the labeling page advises, sixteen at a
 time; random ones of the whole ground truth; or random ones up to ten of each class. The model is
-always that of ``polyad train``, scored on all pixels of the ground truth that are not labelled.
+always that of ``polyad train``, scored on all pixels of the ground truth that are not labeled.
 
     python benchmarks/advice.py --runs 10 --preset best    # as the page does
     python benchmarks/advice.py --runs 10 --preset fast    # as it does on large scenes
@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyad.app.advice import margin_uncertainty, suggest
-from polyad.app.mapped import CANDIDATES
-from polyad.scene.mapping import map_scene
-from polyad.scene.patches import extract_patches
-from polyad.scene.presets import survey_scene, train_best
-from polyad.scene.sampling import per_class
-from polyad.scene.sources import open_known, open_known_labels
-from polyad.scene.steps.survey import Survey
-from polyad.scene.training import train_on
+from polyad.app.advice import CANDIDATES, suggest
+from polyad.app.maps import margin_uncertainty
+from polyad.scene.learn.presets import scene_statistics, train_best
+from polyad.scene.learn.sampling import per_class
+from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.training import train_on
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.patches import extract_patches
+from polyad.scene.read.known_scenes import open_known, open_known_labels
 
 Array = npt.NDArray[Any]
 Fitted = tuple[Array, Array]  # classes, and probabilities (y, x, classes)
@@ -45,13 +45,13 @@ def fast(pixels: Array) -> Fitted:
 
 
 @cache
-def survey() -> Survey:
-    return survey_scene(SCENE)
+def statistics() -> SceneStatistics:
+    return scene_statistics(SCENE)
 
 
 def best(pixels: Array) -> Fitted:
     """As `fast`, by the best preset."""
-    model = train_best(SCENE, TRUTH, pixels, window=WINDOW, survey=survey())
+    model = train_best(SCENE, TRUTH, pixels, window=WINDOW, statistics=statistics())
     return model.estimator.classes_, map_scene(model, SCENE, probabilities=True)[1].values
 
 
@@ -59,15 +59,15 @@ PRESETS: dict[str, Callable[[Array], Fitted]] = {"fast": fast, "best": best}
 
 
 def accuracy(fitted: Callable[[Array], Fitted], pixels: Array) -> tuple[float, float]:
-    """Return overall and average accuracy on the pixels that are not labelled."""
+    """Return overall and average accuracy on the pixels that are not labeled."""
     classes, proba = fitted(pixels)
-    test = unlabelled(pixels)
-    true, found = VALUES[tuple(test.T)], classes[proba[tuple(test.T)].argmax(axis=1)]
-    recalls = [float((found[true == c] == c).mean()) for c in np.unique(true)]
-    return float((true == found).mean()), float(np.mean(recalls))
+    test = unlabeled(pixels)
+    true, predicted = VALUES[tuple(test.T)], classes[proba[tuple(test.T)].argmax(axis=1)]
+    recalls = [float((predicted[true == c] == c).mean()) for c in np.unique(true)]
+    return float((true == predicted).mean()), float(np.mean(recalls))
 
 
-def unlabelled(pixels: Array) -> Array:
+def unlabeled(pixels: Array) -> Array:
     left = VALUES > 0
     left[tuple(pixels.T)] = False
     return np.argwhere(left)
@@ -82,7 +82,7 @@ def advised(fitted: Callable[[Array], Fitted], start: Array, n: int) -> Array:
     pixels = start
     while len(pixels) < n:
         _, proba = fitted(pixels)
-        candidates = unlabelled(pixels)
+        candidates = unlabeled(pixels)
         unsure = margin_uncertainty(proba[tuple(candidates.T)])
         best = np.argsort(-unsure)[:CANDIDATES]
         candidates, unsure = candidates[best], unsure[best]
@@ -93,7 +93,7 @@ def advised(fitted: Callable[[Array], Fitted], start: Array, n: int) -> Array:
 
 
 def at_random(start: Array, n: int, rng: np.random.Generator) -> Array:
-    return np.concatenate([start, rng.permutation(unlabelled(start))[: n - len(start)]])
+    return np.concatenate([start, rng.permutation(unlabeled(start))[: n - len(start)]])
 
 
 def main() -> None:

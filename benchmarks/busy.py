@@ -1,9 +1,9 @@
-"""What other work on the machine costs: fits and maps beside none, one and two busy neighbours.
+"""What other work on the machine costs: fits and maps beside none, one and two busy neighbors.
 
 python -m benchmarks.busy  # prints one JSON object
 
-A neighbour is a process that never rests. Seconds are wall clock, on as many threads as torch takes
-by itself; each round does all works beside each number of neighbours.
+A neighbor is a process that never rests. Seconds are wall clock, on as many threads as torch takes
+by itself; each round does all works beside each number of neighbors.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from benchmarks.timing import Times
 
-NEIGHBOURS = (0, 1, 2)
-WANTED = 3.0  # times the quiet seconds beside two neighbours, at most
+NEIGHBORS = (0, 1, 2)
+WANTED = 3.0  # times the quiet seconds beside two neighbors, at most
 PER_CLASS = 10
 
 
@@ -30,34 +30,34 @@ def busy(rounds: int) -> list[dict[str, Any]]:
     """Measure in a process of its own, whose threads nobody has limited."""
     free = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.busy", str(rounds)]
-    found = subprocess.run(command, env=free, check=True, capture_output=True, text=True)
-    rows: list[dict[str, Any]] = json.loads(found.stdout)
+    done = subprocess.run(command, env=free, check=True, capture_output=True, text=True)
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
-    """Return one row for each work: its quiet seconds, and the ratio beside neighbours."""
+    """Return one row for each work: its quiet seconds, and the ratio beside neighbors."""
     works = dict(_works())
     for work in works.values():
         work()  # warms up
     seconds: dict[tuple[str, int], list[float]] = {}
     for _ in range(rounds):
-        for count in NEIGHBOURS:
-            with neighbours(count):
+        for count in NEIGHBORS:
+            with neighbors(count):
                 for name, work in works.items():
                     started = time.perf_counter()
                     work()
                     seconds.setdefault((name, count), []).append(time.perf_counter() - started)
     rows = []
     for name in works:
-        quiet, *others = (Times(tuple(seconds[name, count])) for count in NEIGHBOURS)
+        quiet, *others = (Times(tuple(seconds[name, count])) for count in NEIGHBORS)
         ratios = [vars(other.over(quiet)) for other in others]
         rows.append({"name": name, "quiet": quiet.median, "beside": ratios})
     return rows
 
 
 @contextmanager
-def neighbours(count: int) -> Iterator[None]:
+def neighbors(count: int) -> Iterator[None]:
     """Keep ``count`` processes busy while the block runs."""
     idle = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
@@ -70,10 +70,10 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 def _works() -> Iterator[tuple[str, Callable[[], object]]]:
-    from polyad.scene.labels import open_labels
-    from polyad.scene.mapping import map_file
-    from polyad.scene.readers import open_scene
-    from polyad.scene.training import train
+    from polyad.scene.learn.training import train
+    from polyad.scene.map.mapping import map_file
+    from polyad.scene.read.labels import open_labels
+    from polyad.scene.read.scenes import open_scene
 
     scene, labels = open_scene("indian-pines"), open_labels("indian-pines")
     out = Path(tempfile.mkdtemp()) / "map.tif"

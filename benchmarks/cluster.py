@@ -30,12 +30,13 @@ import numpy as np
 import psutil
 import torch
 
-from polyad.distributed import map_cluster, open_cluster
-from polyad.scene.mapping import block_classifier, map_file, scene_tiles
-from polyad.scene.model import SceneModel
-from polyad.scene.readers import open_scene
-from polyad.scene.tiles import read_block
-from polyad.scene.training import train_on
+from polyad.distributed import map_files, open_cluster
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.training import train_on
+from polyad.scene.map.classifier import block_classifier
+from polyad.scene.map.mapping import map_file, scene_tiles
+from polyad.scene.raster.tiles import read_block
+from polyad.scene.read.scenes import open_scene
 
 BANDS = 200
 CLASSES = 16
@@ -100,7 +101,7 @@ def speed(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[s
         clients = {"one": one, "two": two}
         list(pool.map(map_half, [saved] * 2, [folder / "small.hdr"] * 2, range(2)))
         for name, client in clients.items():  # the workers import torch now
-            map_cluster(model, folder / "small.hdr", folder / f"{name}.tif", client=client, tile=8)
+            map_files(model, folder / "small.hdr", folder / f"{name}.tif", cluster=client, tile=8)
         for _ in range(repeats):
             for name, taken in seconds.items():
                 wait_for_quiet(patience)
@@ -110,7 +111,7 @@ def speed(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[s
                 elif name == "halves":
                     list(pool.map(map_half, [saved] * 2, [source] * 2, range(2)))
                 else:
-                    map_cluster(model, source, folder / f"{name}.tif", client=clients[name])
+                    map_files(model, source, folder / f"{name}.tif", cluster=clients[name])
                 taken.append(round(time.perf_counter() - started, 3))
                 spent[name].append(round(processor_seconds() - used, 2))
     contents = {name: digest(folder / f"{name}.tif") for name in ("none", "one", "two")}
@@ -138,19 +139,21 @@ def memory(folder: Path, megabytes: int) -> dict[str, object]:
     samples: list[dict[str, float]] = []
     over = threading.Event()
     with open_cluster("local:2") as client:
-        map_cluster(model, folder / "small.hdr", folder / "small.tif", client=client, tile=8)
+        map_files(model, folder / "small.hdr", folder / "small.tif", cluster=client, tile=8)
         names = {pid: f"worker {k}" for k, pid in enumerate(client.run(os.getpid).values())}
         names[os.getpid()] = "driver with scheduler"
 
         def watch() -> None:
             while not over.wait(0.25):
-                found = {n: psutil.Process(p).memory_info().rss / 1e6 for p, n in names.items()}
-                samples.append(found)
+                memory_used = {
+                    n: psutil.Process(p).memory_info().rss / 1e6 for p, n in names.items()
+                }
+                samples.append(memory_used)
 
         thread = threading.Thread(target=watch)
         thread.start()
         started = time.perf_counter()
-        map_cluster(model, source, folder / "map.tif", client=client)
+        map_files(model, source, folder / "map.tif", cluster=client)
         taken = time.perf_counter() - started
         over.set()
         thread.join()
@@ -230,8 +233,8 @@ def parts(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[s
             pixels = tile.shape[0] * tile.shape[1]
             reading.append(pixels / (middle - started))
             thinking.append(pixels / (time.perf_counter() - middle))
-    found = {"read": reading, "classify": thinking}
-    best = {name: float(np.quantile(rates, 0.9)) for name, rates in found.items()}
+    rates = {"read": reading, "classify": thinking}
+    best = {name: float(np.quantile(values, 0.9)) for name, values in rates.items()}
     return {
         "Mpixels per second and core": {n: round(v / 1e6, 3) for n, v in best.items()},
         "MB per second and core": {n: round(v * 2 * BANDS / 1e6) for n, v in best.items()},
@@ -275,14 +278,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="polyad-cluster-") as name:
         folder = Path(name)
         if asked.what == "speed":
-            found = speed(folder, asked.megabytes, asked.repeats, asked.patience)
+            figures = speed(folder, asked.megabytes, asked.repeats, asked.patience)
         elif asked.what == "memory":
-            found = memory(folder, asked.megabytes)
+            figures = memory(folder, asked.megabytes)
         elif asked.what == "kills":
-            found = kills(folder, asked.kills, asked.seed)
+            figures = kills(folder, asked.kills, asked.seed)
         else:
-            found = parts(folder, asked.megabytes, asked.repeats, asked.patience)
-    print(json.dumps(found, indent=1))
+            figures = parts(folder, asked.megabytes, asked.repeats, asked.patience)
+    print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

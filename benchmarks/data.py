@@ -14,10 +14,11 @@ from polyad.core.network import RankRNet
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.experiments.scenes import load_scene
 from polyad.fitting.problem import Problem
-from polyad.scene.patches import extract_patches
-from polyad.scene.sampling import per_class
+from polyad.scene.learn.sampling import per_class
+from polyad.scene.raster.patches import extract_patches
 
 WINDOW, HIDDEN, PER_CLASS = 5, 75, 10
+RANKS = (1, 4)  # of the networks that are timed
 WATCHED = 2000  # test pixels whose accuracy is followed during training
 PAVIA = (610, 340, 103)
 PAVIA_CLASSES = 9
@@ -49,7 +50,7 @@ def indian_pines(seed: int = 0) -> Task:
 
 
 def as_problem(task: Task) -> Problem:
-    """Return the training samples, standardised, as the solvers take them."""
+    """Return the training samples, standardized, as the solvers take them."""
     x = torch.from_numpy(ModeStandardScaler().fit_transform(task.X))
     codes = torch.from_numpy(np.unique(task.y, return_inverse=True)[1])
     target = torch.nn.functional.one_hot(codes).to(x)

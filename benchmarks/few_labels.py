@@ -29,29 +29,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from polyad.scene.labels import open_labels
-from polyad.scene.mapping import map_scene
-from polyad.scene.patches import extract_patches
-from polyad.scene.presets import (
-    FOLDS,
-    PRIOR_WEIGHTS,
-    PULL,
-    STARTS,
-    held_out_logits,
-)
-from polyad.scene.protocols import PROTOCOLS
-from polyad.scene.readers import open_scene
-from polyad.scene.sampling import Split, no_overlap
-from polyad.scene.scores import score
-from polyad.scene.steps.bands import BandFusion, ScaleProfiles
-from polyad.scene.steps.calibration import deal_folds, fit_weights
-from polyad.scene.steps.edges import EdgeFilter
-from polyad.scene.steps.ensemble import RankREnsemble, logits_of
-from polyad.scene.steps.guided import guided_filter
-from polyad.scene.steps.propagation import Propagation, combine
-from polyad.scene.steps.segments import find_segments, segment_mean
-from polyad.scene.steps.whitening import NoiseWhitening
-from polyad.scene.training import train_on
+from benchmarks.bands import BandFusion, ScaleProfiles
+from polyad.scene.assess.scores import score
+from polyad.scene.learn.presets import FOLDS, PRIOR_WEIGHTS, PULL, STARTS, held_out_logits
+from polyad.scene.learn.protocols import PROTOCOLS
+from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.edges import EdgeFilter
+from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
+from polyad.scene.learn.steps.guided import guided_filter
+from polyad.scene.learn.steps.propagation import Propagation, combine
+from polyad.scene.learn.steps.segments import find_segments, segment_mean
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.training import train_on
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.patches import extract_patches
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
 
 ROOT = Path(__file__).parent.parent
 PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
@@ -75,7 +69,7 @@ class Bench:
         self.fused = (fused - fused.mean(axis=(0, 1))) / fused.std(axis=(0, 1))
         self.profiles = ScaleProfiles().transform(z) / z.std()
         self.propagation = Propagation()
-        self.links = self.propagation.link_whitened(z, np.ones(self.shape, bool))
+        self.graphs = self.propagation.graphs_of_whitened(z, np.ones(self.shape, bool))
         self.segments = find_segments(EdgeFilter(4.0).transform(z[..., :10]))
 
 
@@ -94,21 +88,21 @@ def network(field: Array, split: Split, y: Array, window: int, seed: int, **opti
 
 def smoothed(proba: Array, bench: Bench) -> Array:
     """Return probabilities (pixels, classes) after the guided filter."""
-    found = guided_filter(proba.reshape(*bench.shape, -1), bench.guide)
-    found = found.reshape(len(proba), -1).clip(1e-6)
-    return found / found.sum(axis=1, keepdims=True)
+    filtered = guided_filter(proba.reshape(*bench.shape, -1), bench.guide)
+    filtered = filtered.reshape(len(proba), -1).clip(1e-6)
+    return filtered / filtered.sum(axis=1, keepdims=True)
 
 
 def support_vectors(field: Array, split: Split, y: Array, window: int = 1) -> Array:
     """Return probabilities of a support vector machine on windows: a softmax of its votes."""
     every = np.argwhere(np.ones(field.shape[:2], bool))
     patches = extract_patches(field, *split.train.T, window).reshape(len(y), -1)
-    # Standardising would blow up the noisy components of whitened spectra
+    # Standardizing would blow up the noisy components of whitened spectra
     scaler = StandardScaler(with_std=window == 1 and field.shape[2] > 20)
     model = make_pipeline(scaler, SVC(C=100.0)).fit(patches, y)
     votes = [
-        model.decision_function(extract_patches(field, *part.T, window).reshape(len(part), -1))
-        for part in np.array_split(every, 8)
+        model.decision_function(extract_patches(field, *batch.T, window).reshape(len(batch), -1))
+        for batch in np.array_split(every, 8)
     ]
     return softmax(np.concatenate(votes), axis=1)
 
@@ -117,10 +111,8 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     """Yield each variant's name and probabilities (pixels, classes)."""
     classes, targets = np.unique(y, return_inverse=True)
     free: dict[str, Any] = {"standardize": None}
-    raw = network(bench.cube, split, y, 5, seed, starts=1)
-    yield "rank-1 on bands", raw
-    one = network(bench.z, split, y, 5, seed, starts=1, **free)
-    yield "rank-1 on whitened spectra", one
+    yield "rank-1 on bands", network(bench.cube, split, y, 5, seed, starts=1)
+    yield "rank-1 on whitened spectra", network(bench.z, split, y, 5, seed, starts=1, **free)
     alone = network(bench.z, split, y, 5, seed, **free)
     yield "+ 3 starts", alone
     yield "+ guided filter", smoothed(alone, bench)
@@ -134,27 +126,29 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     yield "order 4: rank-2 on profiles", order4
     fused = EdgeFilter(0.1).transform(bench.fused)
     yield "rank-1 on filtered fused bands", network(fused, split, y, 5, seed, starts=1)
-    walked = bench.propagation.spread(bench.links, split.train, targets, bench.shape, len(classes))
-    yield "walk alone", softmax(walked, axis=1)
-    certain = replace(bench.propagation, doubt=0.0).spread(
-        bench.links, split.train, targets, bench.shape, len(classes)
+    propagated = bench.propagation.propagate(
+        bench.graphs, split.train, targets, bench.shape, len(classes)
+    )
+    yield "walk alone", softmax(propagated, axis=1)
+    certain = replace(bench.propagation, smoothing=0.0).propagate(
+        bench.graphs, split.train, targets, bench.shape, len(classes)
     )
     yield "walk x network, every walk believed", combine(alone, certain, PRIOR_WEIGHTS)
-    yield "walk x network, prior weights", combine(alone, walked, PRIOR_WEIGHTS)
+    yield "walk x network, prior weights", combine(alone, propagated, PRIOR_WEIGHTS)
     samples = extract_patches(bench.z, *split.train.T, 5)
     fold = deal_folds(targets, FOLDS, seed)
     held = held_out_logits(samples, targets, fold, seed, free)
-    out = bench.propagation.spread_folds(
-        bench.links, split.train, targets, fold, bench.shape, len(classes)
+    out = bench.propagation.propagate_folds(
+        bench.graphs, split.train, targets, fold, bench.shape, len(classes)
     )
     weights = fit_weights([out, held], targets, PRIOR_WEIGHTS, PULL)
-    yield "walk x network, weights from folds", combine(alone, walked, (weights[0], weights[1]))
+    yield "walk x network, weights from folds", combine(alone, propagated, (weights[0], weights[1]))
     (temperature,) = fit_weights([held], targets, [0.3], 0.03)
     yield "+ 3 starts, calibrated", softmax(temperature * logits_of(alone), axis=1)
-    yield "walk x 1x1 network", combine(single, walked, PRIOR_WEIGHTS)
-    yield "walk x SVM", combine(vectors, walked, (1.0, 1.0))
-    yield "walk x order-4 network", combine(order4, walked, PRIOR_WEIGHTS)
-    both = combine(alone, walked, (weights[0], weights[1]))
+    yield "walk x 1x1 network", combine(single, propagated, PRIOR_WEIGHTS)
+    yield "walk x SVM", combine(vectors, propagated, (1.0, 1.0))
+    yield "walk x order-4 network", combine(order4, propagated, PRIOR_WEIGHTS)
+    both = combine(alone, propagated, (weights[0], weights[1]))
     yield "walk x network + segments", segment_mean(both, bench.segments.ravel())
 
 
@@ -189,10 +183,10 @@ def judged(
     method: str, proba: Array, bench: Bench, split: Split, y: Array, seconds: float | None
 ) -> dict[str, Any]:
     """Score a map on the test pixels."""
-    proba, true, found, known = asked(proba, bench, split, y)
+    proba, true, predicted, known = on_test_pixels(proba, bench, split, y)
     apart = no_overlap(split, bench.shape, 5)
-    s = score(true[known], found[known], no_overlap=apart[known])
-    wrong, sure = found != true, proba.max(axis=1)
+    s = score(true[known], predicted[known], no_overlap=apart[known])
+    wrong, sure = predicted != true, proba.max(axis=1)
     return {
         "method": method,
         "oa": s.overall_accuracy,
@@ -206,8 +200,13 @@ def judged(
     }
 
 
-def asked(proba: Array, bench: Bench, split: Split, y: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the test pixels' probabilities, true and found classes, and who was ever taught."""
+def on_test_pixels(
+    proba: Array, bench: Bench, split: Split, y: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return probabilities, true and predicted classes of the test pixels, and which are scored.
+
+    Pixels of a class without training pixels are not.
+    """
     classes = np.unique(y)
     proba = proba.reshape(*bench.shape, -1)[tuple(split.test.T)]
     proba = np.clip(proba / proba.sum(axis=1, keepdims=True), 0, 1)
@@ -217,8 +216,8 @@ def asked(proba: Array, bench: Bench, split: Split, y: Array) -> tuple[Array, Ar
 
 def accuracy_of(proba: Array, bench: Bench, split: Split, y: Array) -> float:
     """Return the overall accuracy on the test pixels."""
-    _, true, found, known = asked(proba, bench, split, y)
-    return float((true == found)[known].mean())
+    _, true, predicted, known = on_test_pixels(proba, bench, split, y)
+    return float((true == predicted)[known].mean())
 
 
 def _calibration(right: Array, sure: Array, bins: int = 15) -> float:
@@ -251,10 +250,10 @@ def run(
     protocols: list[str],
     seeds: Iterable[int],
     pavia: Path | None,
-    found: Callable[[Bench, Split, int], Iterable[dict[str, Any]]],
+    outcomes_of: Callable[[Bench, Split, int], Iterable[dict[str, Any]]],
     records: Path = RECORDS,
 ) -> None:
-    """Append what is ``found`` of every split of a scene that has no record yet."""
+    """Append the outcomes of every split of a scene that has no record yet."""
     done = {(r["scene"], r["protocol"], r["seed"]) for r in read_records(records)}
     records.parent.mkdir(parents=True, exist_ok=True)
     bench: Bench | None = None
@@ -264,7 +263,7 @@ def run(
         bench = bench or open_bench(name, pavia)
         split = PROTOCOLS[protocol].split(bench.labels, seed)
         head = {"scene": name, "protocol": protocol, "seed": seed}
-        lines = [json.dumps(head | row) + "\n" for row in found(bench, split, seed)]
+        lines = [json.dumps(head | row) + "\n" for row in outcomes_of(bench, split, seed)]
         with records.open("a") as file:  # one write: a killed run leaves whole splits
             file.write("".join(lines))
         print(name, protocol, seed, file=sys.stderr, flush=True)

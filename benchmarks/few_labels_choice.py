@@ -30,16 +30,16 @@ from few_labels import (
 )
 from scipy.special import log_softmax
 
-from polyad.scene.patches import extract_patches
-from polyad.scene.presets import FOLDS, PRIOR_WEIGHTS, PULL, held_out_logits
-from polyad.scene.sampling import Split
-from polyad.scene.steps.calibration import deal_folds, fit_weights
-from polyad.scene.steps.propagation import combine
+from polyad.scene.learn.presets import FOLDS, PRIOR_WEIGHTS, PULL, held_out_logits
+from polyad.scene.learn.sampling import Split
+from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.propagation import combine
+from polyad.scene.raster.patches import extract_patches
 
 RECORDS = ROOT / "docs/results/few-labels-choice.jsonl"
 FIRST_SEED = 100
-SCENES = {
-    "indian-pines": ["random-5", "random-10", "other-fields-10", "blocks-10"],
+PROTOCOLS_OF = {  # of each scene
+    "indian-pines": PAVIA_PROTOCOLS,
     "pavia-crop": PAVIA_PROTOCOLS,
 }
 PRESET = (1, 5, 0.1)  # rank, window and weight decay of the fixed preset
@@ -81,8 +81,8 @@ RULES: dict[str, Callable[[Sequence[Row]], Row]] = {
 }
 
 
-def without_walk(alone: Row, together: Row) -> bool:
-    """Tell whether the folds would rather do without the walk: the network alone is right more."""
+def without_propagation(alone: Row, together: Row) -> bool:
+    """Tell whether the network alone is right more often on the folds than with propagation."""
     return bool(alone["held_accuracy"] > together["held_accuracy"])
 
 
@@ -93,8 +93,10 @@ def outcome(bench: Bench, split: Split, seed: int) -> list[Row]:
     classes, targets = np.unique(y, return_inverse=True)
     fold = deal_folds(targets, FOLDS, seed)
     where = bench.shape, len(classes)
-    walked = bench.propagation.spread(bench.links, split.train, targets, *where)
-    walked_out = bench.propagation.spread_folds(bench.links, split.train, targets, fold, *where)
+    propagated = bench.propagation.propagate(bench.graphs, split.train, targets, *where)
+    propagated_out = bench.propagation.propagate_folds(
+        bench.graphs, split.train, targets, fold, *where
+    )
     rows = []
     for rank, window, decay in CANDIDATES:
         options = {"standardize": None, "rank": rank, "weight_decay": decay}
@@ -104,18 +106,18 @@ def outcome(bench: Bench, split: Split, seed: int) -> list[Row]:
         seconds = time.process_time() - started
         proba = network(bench.z, split, y, window, seed, starts=1, **options)
         (warmth,) = fit_weights([held], targets, [0.3], 0.03)
-        weights = fit_weights([walked_out, held], targets, PRIOR_WEIGHTS, PULL)
+        weights = fit_weights([propagated_out, held], targets, PRIOR_WEIGHTS, PULL)
         maps = {
             "other-scenes": (warmth * held, smoothed(proba, bench)),
             "this-scene": (
-                weights[0] * walked_out + weights[1] * held,
-                combine(proba, walked, (weights[0], weights[1])),
+                weights[0] * propagated_out + weights[1] * held,
+                combine(proba, propagated, (weights[0], weights[1])),
             ),
         }
         row: Row = {"rank": rank, "window": window, "decay": decay}
         row["fold_seconds"] = round(seconds, 2)
-        for goal, (logits, found) in maps.items():
-            judged = _held(logits, targets) | {"oa": accuracy_of(found, bench, split, y)}
+        for goal, (logits, combined) in maps.items():
+            judged = _held(logits, targets) | {"oa": accuracy_of(combined, bench, split, y)}
             row[goal] = {name: round(value, 5) for name, value in judged.items()}
         rows.append(row)
     return [{"rows": rows}]
@@ -134,7 +136,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    for name, protocols in SCENES.items():
+    for name, protocols in PROTOCOLS_OF.items():
         if name != "pavia-crop" or options.pavia is not None:
             run(name, protocols, seeds, options.pavia, outcome, RECORDS)
 

@@ -1,4 +1,7 @@
-"""The page of few_labels.py: tables from its records, and nothing that is not in them."""
+"""The page of few_labels.py: tables from its records, and nothing that is not in them.
+
+What the tables mean, and what was timed by hand, is in docs/results/few-labels-notes.md.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from few_labels_choice import CANDIDATES, RULES, fixed, without_walk
+from few_labels_choice import CANDIDATES, RULES, fixed, without_propagation
 
 Records = Sequence[dict[str, Any]]
 HEADLINES = ("SVM on spectra", "paper", "fast", "best, other-scenes", "best, this-scene")
@@ -22,7 +25,8 @@ PROTOCOL_NAMES = {
 }
 INTRO = """# Maps from a few labels
 
-What the presets reach, what each step adds, and controls without our network. Made by
+What the presets reach, what each step adds, and controls without our network;
+[what the tables say](few-labels-notes.md) is written by hand. Made by
 
 <!-- not run: hours -->
 ```sh
@@ -33,110 +37,65 @@ from [records](few-labels.jsonl), one line per scene, protocol, seed and method.
 deviation over seeds 0 to {last}; settings were chosen on seeds 100 and up. Test labels choose
 nothing. All test pixels count, borders included.
 
-Protocols (`polyad.scene.protocols`): *random* draws the training pixels of each class at random and
-asks all others; *no overlap* asks only the pixels whose 5 x 5 window shares none with a training
-window; *other fields* takes ten pixels from one connected field of each class and asks the class's
-other fields (classes with one field are left out); *blocks* trains and tests in different 20 x 20
-blocks with a dead zone between.
+Protocols (`polyad.scene.PROTOCOLS`): *random* draws the training pixels of each class at random and
+tests on all others; *no overlap* tests only on the pixels whose 5 x 5 window shares none with a
+training window; *other fields* trains on ten pixels of one connected field of each class and tests
+on the class's other fields (classes with one field are left out); *blocks* trains and tests in
+different 20 x 20 blocks with a dead zone between.
 
-Goals: *this-scene* may recognise the field a pixel stands in, since the user labels the scene to
-map that same scene: labels spread over a graph of its pixels. *other-scenes* must not: the network
-works on whitened spectra alone and only its probabilities are smoothed.
+Goals: *this-scene* may recognize the field a pixel lies in, since the user labels the scene to map
+that same scene: labels are propagated over a graph of its pixels. *other-scenes* must not: the
+network works on whitened spectra alone and only its probabilities are smoothed.
 """
 
 CHOICE = """## Settings chosen by cross-validation
 
 {count} candidates (rank 1, 2 or 4; window 1 to 9; weight decay 0.01 to 3), each scored on three
-folds of the training labels; the rule picks one, and its map is judged on the test pixels. Overall
+folds of the training labels; the rule picks one, and its map is scored on the test pixels. Overall
 accuracy, one start each, development seeds 100 to 109 ([records](few-labels-choice.jsonl), made by
 `python benchmarks/few_labels_choice.py --pavia UPavia_Subset.mat`). The folds take {seconds:.1f} s
 of one core with ten labels per class on Indian Pines.
-"""
-
-TIME = """## Time
-
-Fitting and mapping the whole of Indian Pines, ten labels per class, two cores of an Intel Xeon,
-each run in a process of its own: `polyad demo --preset best --seed S --json` and so on, seeds 1
-to 5, median (smallest to largest) of `fit_seconds` and `map_seconds`.
-
-| preset | fit, s | map, s |
-|---|---|---|
-| paper | 1.07 (1.01-1.26) | 0.015 (0.015-0.028) |
-| fast | 0.17 (0.14-0.19) | 0.016 (0.015-0.016) |
-| best, other-scenes | 0.42 (0.38-0.46) | 0.228 (0.209-0.335) |
-| best, this-scene | 1.36 (1.30-1.44) | 0.160 (0.151-0.185) |
-
-In a process that did not train the model, the map of *this-scene* makes the scene's graph again,
-which takes 0.8 s more.
-"""
-
-NOTES = """## What the tables say
-
-- Whitening by the scene's noise (no label used) is the step that helps everywhere, on other fields
-  too. It is linear, so it is folded into the network's spectral factors afterwards: the model in
-  the file is an ordinary Rank-R network on the scene's bands. Three starts are merged into one
-  network in the same way: hidden units side by side.
-- The tensor network earns its place by its window: the same network on 1 x 1 windows loses more
-  than ten points on the random protocol. A support vector machine on the same whitened 5 x 5
-  windows is about two points behind it there and level with it on blocks and on the pixels
-  without overlap. On other fields a 1 x 1 window, or the machine on whitened spectra, is as good
-  as the network: there the whitening does the work. Multiplied with the walk all of these come
-  within a point of each other, since the walk then does most of it.
-- The walk over the graph is strong where the training pixels lie in most fields, and worthless on
-  other fields. That is why there are two goals. Where hardly any walk comes (below a few hundredths
-  of what comes to a pixel on average), its shares are taken as even, and the network decides: the
-  random draws lose a tenth at most, the other protocols gain, other fields most of all (compare
-  *every walk believed* with *prior weights*).
-- Profiles of order 4 (window, window, scale, band) at rank 2 beat the same network on order 3, and
-  come close to the guided filter; multiplied with the walk they add nothing, so that the preset
-  does without.
-- On the Pavia crop with ten labels per class both goals are 9 points above the paper preset. Its
-  objects are small, and the walk confuses neighbours: with five labels per class *other-scenes* is
-  two points above *this-scene* on its own scene, since one draw of ten misleads the walk (78 %);
-  on other fields it is far above. Where objects are a few pixels wide, take *other-scenes*.
-- Weights from folds against the weights believed beforehand: on Indian Pines a few tenths worse on
-  the random protocol and better on blocks, on the Pavia crop better. They stay in the preset,
-  drawn towards the prior, as a guard.
-- A choice of rank, window and weight decay by cross-validation within the training labels does not
-  beat the fixed settings: the gains and losses of either rule over the protocols cancel, and with
-  the walk even a choice in hindsight would gain less than a point on the random draws. Folds of a
-  few labels each cannot tell such settings apart; leaving the walk out they never asked for. So the
-  preset stays fixed, and only the two weights come from folds.
-- Averages over segments after the walk change little and cost calibration: not in the preset.
-- A temperature from folds calibrates the network alone. Before the guided filter it would be too
-  much, since smoothing takes confidence away by itself: the other-scenes preset has none.
-- Training again on confident answers (self-training) and a graph on discriminant components were
-  tried on the development seeds and gave nothing: left out.
 """
 
 
 def write_page(records: Records, choices: Records, path: Path) -> None:
     """Write the page."""
     seeds = {r["seed"] for r in records if r["scene"] == "indian-pines"}
-    parts = [INTRO.format(last=max(seeds, default=0))]
+    sections = [INTRO.format(last=max(seeds, default=0))]
     for scene, title in (("indian-pines", "Indian Pines"), ("pavia-crop", "Pavia University crop")):
-        mine = [r for r in records if r["scene"] == scene]
-        if mine:
-            parts += [f"## {title}\n", headlines(mine), f"### {title}: steps and controls\n"]
-            parts += [steps(mine)]
-    mine = [r for r in records if r["scene"] == "indian-pines"]
-    parts += ["## Calibration and uncertainty\n", calibration(mine)]
-    path.write_text("\n".join([*parts, choice(choices), TIME, NOTES]))
+        of_scene = [r for r in records if r["scene"] == scene]
+        if of_scene:
+            sections += [f"## {title}\n", headlines(of_scene)]
+            sections += [f"### {title}: steps and controls\n", steps(of_scene)]
+    first = [r for r in records if r["scene"] == "indian-pines"]
+    sections += ["## Calibration and uncertainty\n", calibration(first), choice(choices)]
+    path.write_text("\n".join(sections))
+
+
+def shown(method: str) -> str:
+    """Return a method's name in the tables; the records are older than the word for it.
+
+    Examples
+    --------
+    >>> shown("walk x network, every walk believed")
+    'propagation x network, no smoothing'
+    """
+    return method.replace("every walk believed", "no smoothing").replace("walk", "propagation")
 
 
 def headlines(records: Records) -> str:
     """Return one table per protocol: presets, OA, AA, kappa."""
     out = []
     for protocol, title in PROTOCOL_NAMES.items():
-        mine = [r for r in records if r["protocol"] == protocol]
-        if not mine:
+        drawn = [r for r in records if r["protocol"] == protocol]
+        if not drawn:
             continue
         apart = protocol.startswith("random")
-        out.append(f"**{title}** ({len({r['seed'] for r in mine})} seeds)\n")
+        out.append(f"**{title}** ({len({r['seed'] for r in drawn})} seeds)\n")
         out.append(f"| preset | OA | {'OA, no overlap | ' if apart else ''}AA | kappa |")
         out.append(f"|---|---|{'---|' if apart else ''}---|---|")
         for method in HEADLINES:
-            rows = [r for r in mine if r["method"] == method]
+            rows = [r for r in drawn if r["method"] == method]
             cells = [spread(rows, "oa"), *([spread(rows, "oa_no_overlap")] if apart else [])]
             cells += [spread(rows, "aa"), spread(rows, "kappa")]
             out.append(f"| {method} | " + " | ".join(cells) + " |")
@@ -146,10 +105,10 @@ def headlines(records: Records) -> str:
 
 def steps(records: Records) -> str:
     """Return the ablation: a row per variant, a column per protocol."""
-    shown = [p for p in PROTOCOL_NAMES if any(r["protocol"] == p for r in records)]
-    columns = [(p, "oa") for p in shown]
-    if RANDOM in shown:
-        columns.insert(shown.index(RANDOM) + 1, (RANDOM, "oa_no_overlap"))
+    protocols = [p for p in PROTOCOL_NAMES if any(r["protocol"] == p for r in records)]
+    columns = [(p, "oa") for p in protocols]
+    if RANDOM in protocols:
+        columns.insert(protocols.index(RANDOM) + 1, (RANDOM, "oa_no_overlap"))
     names = [p if key == "oa" else f"{p}, no overlap" for p, key in columns]
     out = ["| method | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     methods = dict.fromkeys(r["method"] for r in records)
@@ -160,7 +119,7 @@ def steps(records: Records) -> str:
         for protocol, key in columns:
             rows = [r for r in records if (r["method"], r["protocol"]) == (method, protocol)]
             cells.append(spread(rows, key))
-        out.append(f"| {method} | " + " | ".join(cells) + " |")
+        out.append(f"| {shown(method)} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 
 
@@ -179,7 +138,7 @@ def calibration(records: Records) -> str:
         for protocol in (RANDOM, "other-fields-10"):
             rows = [r for r in records if (r["method"], r["protocol"]) == (method, protocol)]
             cells += [spread(rows, "ece", 1.0, 3), spread(rows, "auroc", 1.0, 3)]
-        out.append(f"| {method} | " + " | ".join(cells) + " |")
+        out.append(f"| {shown(method)} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 
 
@@ -193,24 +152,24 @@ def choice(records: Records) -> str:
     out += ["| goal and rule | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     picked: dict[str, list[list[dict[str, Any]]]] = {}
     for scene, protocol in cells:
-        mine = [r["rows"] for r in records if (r["scene"], r["protocol"]) == (scene, protocol)]
-        flat = {goal: [[row | row[goal] for row in rows] for rows in mine] for goal in goals}
+        splits = [r["rows"] for r in records if (r["scene"], r["protocol"]) == (scene, protocol)]
+        flat = {goal: [[row | row[goal] for row in rows] for rows in splits] for goal in goals}
         for goal in goals:
             for rule, pick in RULES.items():
-                found = [pick(rows) for rows in flat[goal]]
-                picked.setdefault(f"{goal}: {rule}", []).append(found)
+                chosen = [pick(rows) for rows in flat[goal]]
+                picked.setdefault(f"{goal}: {rule}", []).append(chosen)
         pairs = [tuple(map(fixed, both)) for both in zip(*flat.values(), strict=True)]
-        kept = [alone if without_walk(alone, both) else both for alone, both in pairs]
-        picked.setdefault("this-scene: walk left out where folds say so", []).append(kept)
-    for name, found in sorted(picked.items(), key=lambda item: item[0].split(":")[0]):
-        out.append(f"| {name} | " + " | ".join(spread(rows, "oa") for rows in found) + " |")
+        kept = [alone if without_propagation(alone, both) else both for alone, both in pairs]
+        picked.setdefault("this-scene: propagation left out where folds say so", []).append(kept)
+    for name, columns in sorted(picked.items(), key=lambda item: item[0].split(":")[0]):
+        out.append(f"| {name} | " + " | ".join(spread(rows, "oa") for rows in columns) + " |")
     return "\n".join(out) + "\n"
 
 
 def _choice_seconds(records: Records) -> float:
     """Return the processor seconds that the folds of all candidates take on Indian Pines."""
-    mine = [r for r in records if (r["scene"], r["protocol"]) == ("indian-pines", RANDOM)]
-    return median([sum(row["fold_seconds"] for row in r["rows"]) for r in mine] or [0.0])
+    splits = [r for r in records if (r["scene"], r["protocol"]) == ("indian-pines", RANDOM)]
+    return median([sum(row["fold_seconds"] for row in r["rows"]) for r in splits] or [0.0])
 
 
 def spread(rows: Records, key: str, unit: float = 100.0, digits: int = 1) -> str:

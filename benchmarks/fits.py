@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from benchmarks.data import HIDDEN, WINDOW, Task, as_problem, indian_pines, paper_network
+from benchmarks.data import HIDDEN, RANKS, WINDOW, Task, as_problem, indian_pines, paper_network
 from benchmarks.peers import Peer, Watch, peers
 from benchmarks.textbook import Textbook
 from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
@@ -18,13 +18,11 @@ from polyad.core.network import RankRNet
 from polyad.fitting import alternating as solver
 from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.alternating import Steps
-from polyad.fitting.blocks import NUMPY, choose_blocks
 from polyad.fitting.joint import written_gradient
 from polyad.fitting.problem import Problem
-from polyad.scene.mapping import map_scene
-from polyad.scene.patches import extract_patches
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.patches import extract_patches
 
-RANKS = (1, 4)
 STRIP = 20  # rows of Indian Pines that the peers map; their scene seconds are scaled from it
 PROFILED = 20  # joint steps that are profiled together
 
@@ -32,18 +30,17 @@ PROFILED = 20  # joint steps that are profiled together
 def epochs(rounds: int) -> dict[str, Any]:
     """Time one epoch of Algorithm 1 in its several forms, and one joint step with its GEMMs."""
     problem = as_problem(indian_pines())
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for rank in RANKS:
         network = paper_network(problem, rank)
         forms = {
             "textbook, unit by unit": Textbook(network, problem, Steps()),
             "textbook, units at once": Textbook(network, problem, Steps(), unit_by_unit=False),
             "plain torch": solver._PlainSweep(paper_network(problem, rank), problem, Steps()),
-            "polyad, numpy": _sweep(problem, rank, NUMPY),
-            "polyad": _sweep(problem, rank, choose_blocks()),
+            "polyad": solver._CpuSweep(paper_network(problem, rank), problem, Steps()),
         }
         times = interleave(forms, rounds)
-        found[f"alternating, rank {rank}"] = {
+        measured[f"alternating, rank {rank}"] = {
             name: {
                 "seconds": t.median,
                 "least": t.least,
@@ -51,17 +48,8 @@ def epochs(rounds: int) -> dict[str, Any]:
             }
             for name, t in times.items()
         }
-        found[f"joint, rank {rank}"] = _joint_step(problem, rank, max(rounds, 9))
-    return found
-
-
-def _sweep(problem: Problem, rank: int, blocks: Any) -> Any:
-    chosen = solver.choose_blocks
-    solver.choose_blocks = lambda: blocks  # type: ignore[assignment]
-    try:
-        return solver._CpuSweep(paper_network(problem, rank), problem, Steps())
-    finally:
-        solver.choose_blocks = chosen
+        measured[f"joint, rank {rank}"] = _joint_step(problem, rank, max(rounds, 9))
+    return measured
 
 
 def _joint_step(problem: Problem, rank: int, rounds: int) -> dict[str, Any]:

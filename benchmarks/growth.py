@@ -18,7 +18,7 @@ from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.alternating import Steps
 from polyad.fitting.joint import written_gradient
 from polyad.fitting.problem import Problem
-from polyad.scene.mapping import map_scene
+from polyad.scene.map.mapping import map_scene
 
 matplotlib.use("Agg")
 
@@ -47,7 +47,7 @@ NAMES = {
     "hidden": "hidden units Q",
     "samples": "training samples",
 }
-STYLES = {  # told apart without colour too
+STYLES = {  # told apart without color too
     "map": ("#4477AA", "o"),
     "joint step": ("#EE7733", "s"),
     "alternating epoch": ("#117733", "^"),
@@ -129,11 +129,11 @@ def picture(name: str, points: list[dict[str, Any]], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     x = np.array([p["value"] for p in points], float)
     for way in points[0]["seconds"]:
-        colour, marker = STYLES[way]
-        style: dict[str, Any] = {"color": colour, "marker": marker, "label": way}
+        color, marker = STYLES[way]
+        style: dict[str, Any] = {"color": color, "marker": marker, "label": way}
         seconds = np.array([p["seconds"][way] for p in points])
         left.plot(x, seconds, **style)
-        left.plot(x, seconds[-1] * x / x[-1], ":", color=colour, linewidth=1)
+        left.plot(x, seconds[-1] * x / x[-1], ":", color=color, linewidth=1)
         used = [p["bytes"][way] for p in points]
         if all(used):
             right.plot(x, np.array(used) / 1e6, **style)

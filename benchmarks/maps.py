@@ -15,8 +15,8 @@ from torch.nn.functional import conv2d, pad
 from benchmarks.data import HIDDEN, PAVIA, PAVIA_CLASSES, WINDOW, made_classifier, made_scene
 from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from polyad import RankRClassifier
-from polyad.scene.mapping import map_scene
-from polyad.scene.patches import extract_patches
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.patches import extract_patches
 
 Classes = NDArray[Any]
 CUT = 4096  # patches cut at a time
@@ -32,17 +32,17 @@ def maps(rounds: int, shape: tuple[int, int, int] = PAVIA, rank: int = 1) -> dic
         "polyad map_scene": lambda: map_scene(model, scene).values,
         "plain torch, projection and depthwise convolution": plain_torch(model, scene),
     }
-    factorised = factorized_conv(model, scene)
-    if factorised is not None:
-        ways["TensorLy-Torch FactorizedConv (CP)"] = factorised
+    factorized = factorized_conv(model, scene)
+    if factorized is not None:
+        ways["TensorLy-Torch FactorizedConv (CP)"] = factorized
     agreement = {name: float(np.mean(way() == ours)) for name, way in ways.items()}
     times = interleave({**ways, "sgemm": sgemm()}, rounds)
     patches = patch_gemm(model, scene, shape[0] // PATCH_PART)
-    part = ours[: shape[0] // PATCH_PART]
-    agreement["patch GEMM, cutting included"] = float(np.mean(patches() == part))
+    strip = ours[: shape[0] // PATCH_PART]
+    agreement["patch GEMM, cutting included"] = float(np.mean(patches() == strip))
     scaled = interleave({"patch": patches, "map": ways["polyad map_scene"]}, max(2, rounds // 3))
     times["patch GEMM, cutting included"] = Times(
-        tuple(s * shape[0] / len(part) for s in scaled["patch"].seconds)
+        tuple(s * shape[0] / len(strip) for s in scaled["patch"].seconds)
     )
     flops = useful_flops(shape, rank)
     rate = sgemm_rate(times["sgemm"])  # from its least time, as the shares of it
@@ -163,7 +163,7 @@ def factorized_conv(model: RankRClassifier, scene: xr.DataArray) -> Callable[[],
 
 
 def patch_gemm(model: RankRClassifier, scene: xr.DataArray, height: int) -> Callable[[], Classes]:
-    """Return the map of the first rows by batches of patches: cut, standardise, one product."""
+    """Return the map of the first rows by batches of patches: cut, standardize, one product."""
     network, factors, mean, scale = _parts(model)
     dense = torch.einsum("qri,qrj,qrk->qijk", *factors).flatten(1)
     width = scene.sizes["x"]
@@ -171,15 +171,15 @@ def patch_gemm(model: RankRClassifier, scene: xr.DataArray, height: int) -> Call
 
     @torch.no_grad()
     def way() -> Classes:
-        found = np.empty(len(rows), np.int64)
+        class_ids = np.empty(len(rows), np.int64)
         for start in range(0, len(rows), CUT):
-            part = slice(start, start + CUT)
+            batch = slice(start, start + CUT)
             patches = torch.from_numpy(
-                extract_patches(scene.values, rows[part], cols[part], WINDOW)
+                extract_patches(scene.values, rows[batch], cols[batch], WINDOW)
             )
             x = ((patches - mean) / scale).flatten(1)
             outputs = network.output(torch.tanh(x @ dense.T + network.hidden.bias))
-            found[part] = outputs.argmax(dim=1).numpy() + 1
-        return found.reshape(height, width)
+            class_ids[batch] = outputs.argmax(dim=1).numpy() + 1
+        return class_ids.reshape(height, width)
 
     return way

@@ -33,18 +33,18 @@ LIMITS = {
 }
 
 
-def page(found: dict[str, Any]) -> str:
+def page(measured: dict[str, Any]) -> str:
     """Return the whole page."""
     parts = [
-        _head(found["machine"]),
-        _targets(found),
-        _epochs(found["epochs"]),
-        _fits(found["fits"], found["goal"]),
-        _maps(found["maps"]),
-        _plans(found["plans"]),
-        _growth(found["growth"]),
-        _startup(found["startup"]),
-        _busy(found["busy"]),
+        _head(measured["machine"]),
+        _targets(measured),
+        _epochs(measured["epochs"]),
+        _fits(measured["fits"], measured["goal"]),
+        _maps(measured["maps"]),
+        _plans(measured["plans"]),
+        _growth(measured["growth"]),
+        _startup(measured["startup"]),
+        _busy(measured["busy"]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -74,8 +74,8 @@ def _head(machine: dict[str, Any]) -> str:
     )
 
 
-def _targets(found: dict[str, Any]) -> str:
-    rows = targets(found)
+def _targets(measured: dict[str, Any]) -> str:
+    rows = targets(measured)
     lines = [
         [t["what"], t["wanted"], t["measured"], "yes" if t["reached"] else "**no**"] for t in rows
     ]
@@ -88,27 +88,27 @@ def _missed(rows: list[dict[str, Any]], start: str) -> bool:
     return any(row["what"].startswith(start) and not row["reached"] for row in rows)
 
 
-def targets(found: dict[str, Any]) -> list[dict[str, Any]]:
+def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the project promised itself about speed, and what was measured."""
     rows = []
 
     def add(what: str, wanted: str, value: float, reached: bool, unit: str = "x") -> None:
-        measured = f"{100 * value:.0f} %" if unit == "%" else f"{value:.3g}{unit}"
-        rows.append({"what": what, "wanted": wanted, "measured": measured, "reached": reached})
+        text = f"{100 * value:.0f} %" if unit == "%" else f"{value:.3g}{unit}"
+        rows.append({"what": what, "wanted": wanted, "measured": text, "reached": reached})
 
     for rank in (1, 4):
-        table = found["epochs"][f"alternating, rank {rank}"]
+        table = measured["epochs"][f"alternating, rank {rank}"]
         for form in ("unit by unit", "units at once"):
             ratio = table[f"textbook, {form}"]["over polyad"]["median"]
             what = f"alternating epoch against the textbook ({form}), rank {rank}"
             add(what, "at least 30x", ratio, ratio >= 30)
-        ratio = found["epochs"][f"joint, rank {rank}"]["over sgemm rate"]["median"]
+        ratio = measured["epochs"][f"joint, rank {rank}"]["over sgemm rate"]["median"]
         what = f"joint step over its GEMMs at the sgemm rate, rank {rank}"
         add(what, "at most 2x", ratio, ratio <= 2)
-    ratio = _to_accuracy(found)
+    ratio = _to_accuracy(measured)
     what = "joint: time to the accuracy of 50 epochs of Algorithm 1, textbook over joint"
     add(what, "at least 100x", ratio, ratio >= 100)
-    rows_of_maps = found["maps"]["rows"]
+    rows_of_maps = measured["maps"]["rows"]
     share = rows_of_maps["polyad map_scene"]["share of sgemm"]
     add("map_scene, share of the sgemm limit", "at least 25 %", share, share >= 0.25, "%")
     for name, least in (
@@ -118,31 +118,31 @@ def targets(found: dict[str, Any]) -> list[dict[str, Any]]:
         if name in rows_of_maps:
             ratio = rows_of_maps[name]["over polyad"]["median"]
             add(f"map_scene against {name}", f"at least {least}x", ratio, ratio >= least)
-    ratio = found["maps"]["two threads"]["of the least"]
+    ratio = measured["maps"]["two threads"]["of the least"]
     add("map_scene on two threads against one", "at least 1.6x", ratio, ratio >= 1.6)
-    worst = max(case["ratio"] for case in found["plans"])
+    worst = max(case["ratio"] for case in measured["plans"])
     add("plan against the best candidate, worst case", "at most 1.2x", worst, worst <= FAST_ENOUGH)
-    slowest = max(row["beside"][-1]["median"] for row in found["busy"])
+    slowest = max(row["beside"][-1]["median"] for row in measured["busy"])
     what = "fits and maps beside two busy processes over quiet, the slowest"
     add(what, f"at most {BUSY_WANTED:g}x", slowest, slowest <= BUSY_WANTED)
-    for name, row in found["startup"].items():
+    for name, row in measured["startup"].items():
         if row["wanted"] is not None:
             ratio, most = row["over torch"]["median"], row["wanted"]
             add(f"`{name}` against `import torch`", f"at most {most:g}x", ratio, ratio <= most)
     return rows
 
 
-def _to_accuracy(found: dict[str, Any]) -> float:
+def _to_accuracy(measured: dict[str, Any]) -> float:
     """Return the textbook's time to the goal over the joint solver's.
 
     The textbook goes through the same networks as our alternating solver, so it needs as many
     epochs; each takes as long as was measured.
     """
-    rows = {row["name"]: row for row in found["fits"]}
-    fast = seconds_to(rows["polyad joint, rank 1"], found["goal"])
+    rows = {row["name"]: row for row in measured["fits"]}
+    fast = seconds_to(rows["polyad joint, rank 1"], measured["goal"])
     curve = rows["polyad alternating, rank 1, 50 epochs"]["curves"][0]
-    needed = next(k for k, (_, a) in enumerate(curve, 1) if a >= found["goal"])
-    epoch = found["epochs"]["alternating, rank 1"]["textbook, unit by unit"]["seconds"]
+    needed = next(k for k, (_, a) in enumerate(curve, 1) if a >= measured["goal"])
+    epoch = measured["epochs"]["alternating, rank 1"]["textbook, unit by unit"]["seconds"]
     return float("nan") if fast is None else needed * epoch / fast
 
 
@@ -258,7 +258,7 @@ def _maps(maps: dict[str, Any]) -> str:
             "## A whole scene",
             "",
             f"{height} x {width} pixels of {bands} bands (the size of Pavia University), window 5,",
-            "75 hidden units, 9 classes; from float32 counts to class ids, standardisation",
+            "75 hidden units, 9 classes; from float32 counts to class ids, standardization",
             f"included. The map needs {maps['flops'] / 1e9:.1f} GFLOP; sgemm ran at "
             f"{maps['sgemm'] / 1e9:.0f} GFLOP/s in the",
             "same rounds. Patch GEMM ran on 1/8 of the rows.",

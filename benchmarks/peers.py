@@ -58,9 +58,6 @@ class Watch:
         self.curve.append((now - self.started - self.paused, accuracy))
         self.paused += time.process_time() - now
 
-    def seconds_to(self, accuracy: float) -> float | None:
-        return next((s for s, a in self.curve if a >= accuracy), None)
-
 
 class Fit(Protocol):
     """Fits a classifier to a task; followed by a watch, or briefly for its memory alone."""
@@ -165,8 +162,8 @@ def _torch(hidden_layer: Callable[[tuple[int, ...]], nn.Module]) -> Fit:
 
 @torch.no_grad()
 def _argmax(network: nn.Module, X: NDArray[Any]) -> NDArray[np.intp]:
-    parts = torch.from_numpy(X).split(CHUNK)  # a factorised layer's intermediates are large
-    return torch.cat([network(part).argmax(dim=1) for part in parts]).numpy()
+    batches = torch.from_numpy(X).split(CHUNK)  # a factorized layer's intermediates are large
+    return torch.cat([network(batch).argmax(dim=1) for batch in batches]).numpy()
 
 
 def _flat(X: NDArray[Any]) -> NDArray[Any]:
@@ -222,7 +219,7 @@ OTHERS = [
     Peer("scikit-learn RandomForest(500)", _scikit(_forest)),
     Peer(f"scikit-learn MLP(75, tanh), {STEPS} steps", _perceptron, rounds=1, every=10),
 ]
-FACTORISED = [
+FACTORIZED = [
     Peer(f"TensorLy-Torch TRL, {STEPS} steps", _torch(_trl), rounds=1, every=10),
     _linear("factorized"),
     _linear("reconstructed"),
@@ -235,4 +232,4 @@ def peers() -> list[Peer]:
         import tltorch  # noqa: F401
     except ImportError:
         return [*OURS, *OTHERS]
-    return [*OURS, *OTHERS, *FACTORISED]
+    return [*OURS, *OTHERS, *FACTORIZED]

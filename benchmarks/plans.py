@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
+from benchmarks.data import HIDDEN, RANKS
 from benchmarks.timing import interleave
 from polyad.core.contract import cp_inner
 from polyad.core.plan import Plan, plan_inner
 
-HIDDEN = 75
 SHAPES = (
     (50, 200),
     (9, 9),
@@ -22,7 +22,6 @@ SHAPES = (
     (3, 4, 5, 6, 7),
     (8, 8, 8, 2, 2),
 )
-RANKS = (1, 4)
 SAMPLES = (1, 32, 512)
 FAST_ENOUGH = 1.2
 HOPELESS = 6  # candidates that are estimated to cost so many times more are not run

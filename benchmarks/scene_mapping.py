@@ -21,9 +21,9 @@ import torch
 from data import WINDOW, made_classifier
 from timing import interleave, peak_bytes, resident
 
-from polyad.scene.mapping import map_scene
-from polyad.scene.patches import extract_patches
-from polyad.scene.readers import open_scene
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.patches import extract_patches
+from polyad.scene.read.scenes import open_scene
 
 CLASSES = 16
 WIDTH, BANDS = 2000, 200
@@ -91,7 +91,7 @@ def write_scene(folder: Path, rows: int) -> Path:
 
 def map_large(path: str) -> dict[str, float]:
     """Map a scene on disk to a GeoTIFF; to be run in a process of its own."""
-    from polyad.scene.mapping import map_file
+    from polyad.scene.map.mapping import map_file
 
     scene, model = open_scene(path), made_classifier(BANDS, CLASSES)
     map_file(model, scene.isel(y=slice(0, 200)), Path(path).with_name("map.tif"))  # warms up
@@ -109,14 +109,14 @@ def map_large(path: str) -> dict[str, float]:
 def large(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     """Map both scenes by turns and return the medians; the files are removed."""
     scenes = {name: folder / name.replace(" ", "") for name in ROWS}
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in ROWS}
+    runs_of: dict[str, list[dict[str, float]]] = {name: [] for name in ROWS}
     try:
         for name, place in scenes.items():
             place.mkdir(parents=True)
             write_scene(place, ROWS[name])
         for _ in range(rounds):
             for name, place in scenes.items():
-                found[name].append(in_own_process("--map", str(place / "scene.hdr")))
+                runs_of[name].append(in_own_process("--map", str(place / "scene.hdr")))
     finally:
         for place in scenes.values():
             for file in place.glob("*"):
@@ -124,7 +124,7 @@ def large(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
             place.rmdir()
     return {
         name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-        for name, runs in found.items()
+        for name, runs in runs_of.items()
     }
 
 
@@ -138,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rank", type=int, default=1)
-    # Threads that wait for each other measure the other jobs of a busy machine.
+    # More threads add synchronization overhead, and measure the other jobs of a busy machine.
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--large", type=Path, metavar="FOLDER")
     parser.add_argument("--map", help=argparse.SUPPRESS)

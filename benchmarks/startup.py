@@ -41,7 +41,7 @@ STARTS: dict[str, Start] = dict(
         _command("train indian-pines indian-pines --out missing/model.polyad", 0.5),
         _command("scenes"),
         _code("from polyad import RankRClassifier"),
-        _code("from polyad.scene.mapping import map_file"),
+        _code("from polyad.scene.map.mapping import map_file"),
     ]
 )
 

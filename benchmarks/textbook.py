@@ -36,7 +36,7 @@ class Textbook:
         order = torch.randperm(len(problem), generator=generator)
         self.problem, self.steps = problem.take(order), steps
         size = len(problem) if steps.batch_size is None else steps.batch_size
-        self.batches = [self.problem.take(part) for part in torch.arange(len(order)).split(size)]
+        self.batches = [self.problem.take(batch) for batch in torch.arange(len(order)).split(size)]
 
     def __call__(self) -> None:
         for mode in range(len(self.network.hidden.factors)):

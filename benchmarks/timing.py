@@ -119,10 +119,10 @@ def operations(way: Way, calls: int = 1) -> dict[str, float]:
         started = time.process_time()
         way()
         whole = time.process_time() - started
-    found = {e.key: e.self_cpu_time_total / 1e6 for e in seen.key_averages()}
-    top = dict(sorted(found.items(), key=lambda item: -item[1])[:6])
-    top["other operations"] = sum(found.values()) - sum(top.values())
-    top["outside torch"] = max(whole - sum(found.values()), 0.0)
+    by_operation = {e.key: e.self_cpu_time_total / 1e6 for e in seen.key_averages()}
+    top = dict(sorted(by_operation.items(), key=lambda item: -item[1])[:6])
+    top["other operations"] = sum(by_operation.values()) - sum(top.values())
+    top["outside torch"] = max(whole - sum(by_operation.values()), 0.0)
     return {name: seconds / calls for name, seconds in top.items()}
 
 

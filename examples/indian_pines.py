@@ -12,10 +12,15 @@ import argparse
 import time
 
 from polyad import RankRClassifier
-from polyad.scene.patches import extract_patches
-from polyad.scene.sampling import no_overlap, per_class
-from polyad.scene.scores import Scores, score
-from polyad.scene.sources import open_known, open_known_labels
+from polyad.scene import (
+    Scores,
+    extract_patches,
+    no_overlap,
+    open_known,
+    open_known_labels,
+    per_class,
+    score,
+)
 
 
 def main(argv: list[str] | None = None) -> Scores:

@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> dict[tuple[int, int, str], float]:
     parser.add_argument("--tests", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
-    found: dict[tuple[int, int, str], float] = {}
+    accuracies: dict[tuple[int, int, str], float] = {}
     for true_rank in (1, 2):
         rng = np.random.default_rng(options.seed)
         weight = make_weight(true_rank, rng)
@@ -62,14 +62,15 @@ def main(argv: list[str] | None = None) -> dict[tuple[int, int, str], float]:
                 true_rank, hidden=4, activation="identity", standardize=None, random_state=0
             ).fit(X, y)
             done = time.perf_counter()
-            flat = found[true_rank, n, "logistic"] = linear.score(X_test.reshape(-1, 6**4), y_test)
-            ours = found[true_rank, n, "rank-r"] = model.score(X_test, y_test)
+            flat = linear.score(X_test.reshape(-1, 6**4), y_test)
+            accuracies[true_rank, n, "logistic"] = flat
+            ours = accuracies[true_rank, n, "rank-r"] = model.score(X_test, y_test)
             print(
                 f"  {n:>5} labels   logistic regression {flat:6.1%} ({middle - started:5.1f} s)   "
                 f"Rank-{true_rank} network {ours:6.1%} ({done - middle:4.1f} s), "
                 f"cosine to W {agreement(model, weight):.2f}"
             )
-    return found
+    return accuracies
 
 
 if __name__ == "__main__":

@@ -23,12 +23,10 @@ import torch
 
 from polyad import ModeStandardScaler, RankRClassifier
 from polyad.core import RankRNet
-from polyad.fitting.alternating import Steps, alternating_reference
+from polyad.fitting.alternating import Steps, fit_alternating_reference
 from polyad.fitting.epochs import Stopping
 from polyad.fitting.problem import Problem
-from polyad.scene.patches import extract_patches
-from polyad.scene.sampling import no_overlap, per_class
-from polyad.scene.sources import open_known, open_known_labels
+from polyad.scene import extract_patches, no_overlap, open_known, open_known_labels, per_class
 
 PAPER_MEAN, PAPER_DEVIATION = 64.24, 2.00  # Rank-1, 10 labels per class, 50 epochs
 WATCHED = {*range(1, 31), *range(35, 201, 5)}  # epochs at which the joint curve is drawn
@@ -154,7 +152,7 @@ def plain_seconds(epochs: int, n: int, cube: np.ndarray, labels) -> float:
     )
     problem = Problem(x, target, torch.ones(len(x)), "log")
     started = time.process_time()
-    alternating_reference(network, problem, Stopping(epochs), Steps(), generator=generator)
+    fit_alternating_reference(network, problem, Stopping(epochs), Steps(), generator=generator)
     return time.process_time() - started
 
 
@@ -223,7 +221,7 @@ Both were measured in the same run on the same splits. The joint solver's mean a
 | in plain torch: autograd, torch's Adam (seed 0) | {plain:.2f} | {plain_ratio:.0f} times |
 | polyad's `alternating`: the same steps, written out (mean) | {fast:.2f} | {fast_ratio:.1f} times |
 
-The first row is `polyad.fitting.alternating.alternating_reference`. The joint solver's test
+The first row is `polyad.fitting.fit_alternating_reference`. The joint solver's test
 accuracy was measured after most of its epochs to find that epoch; nothing else was chosen by it."""
 
 TEMPLATE = """\

@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> dict[tuple[str, str], float]:
     folds = RepeatedStratifiedKFold(
         n_splits=options.folds, n_repeats=options.repeats, random_state=0
     )
-    found: dict[tuple[str, str], float] = {}
+    accuracies: dict[tuple[str, str], float] = {}
     for question, (X, y) in questions().items():
         names, counts = np.unique(y, return_counts=True)
         print(f"\n{question}: {', '.join(f'{n} {c}' for n, c in zip(names, counts, strict=True))}")
@@ -66,14 +66,14 @@ def main(argv: list[str] | None = None) -> dict[tuple[str, str], float]:
                 model, X, y, cv=folds, scoring=("balanced_accuracy", "accuracy")
             )
             balanced, plain = result["test_balanced_accuracy"], result["test_accuracy"]
-            found[question, name] = float(balanced.mean())
+            accuracies[question, name] = float(balanced.mean())
             # spread over repeats of the whole cross-validation, not over folds
             spread = balanced.reshape(options.repeats, options.folds).mean(axis=1).std()
             print(
                 f"  {name:<28}balanced {balanced.mean():6.1%} +- {spread:.1%}   "
                 f"plain {plain.mean():6.1%}   {time.perf_counter() - started:5.1f} s"
             )
-    return found
+    return accuracies
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ def names(folder: Path) -> list[str]:
 
 
 def write_half_then(target: Path, error: Exception) -> None:
-    with replacing(target) as part:
-        part.write_bytes(b"half")
+    with replacing(target) as temporary:
+        temporary.write_bytes(b"half")
         raise error
 
 
@@ -32,10 +32,10 @@ def write_nothing(target: Path) -> None:
 
 def test_file_appears_only_when_the_block_has_ended(tmp_path: Path) -> None:
     target = tmp_path / "map.tif"
-    with replacing(target) as part:
-        part.write_bytes(b"new")
-        assert part.parent == tmp_path
-        assert part.name.startswith(f".map.tif.part-{os.getpid()}")
+    with replacing(target) as temporary:
+        temporary.write_bytes(b"new")
+        assert temporary.parent == tmp_path
+        assert temporary.name.startswith(f".map.tif.part-{os.getpid()}")
         assert not target.exists()
     assert target.read_bytes() == b"new"
     assert names(tmp_path) == ["map.tif"]
@@ -73,8 +73,8 @@ def test_disk_that_fills_at_the_last_moment_is_told_too(
     target = tmp_path / "map.tif"
     target.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match="full disk"), replacing(target) as part:
-        part.write_bytes(b"new")
+    with pytest.raises(OutputError, match="full disk"), replacing(target) as temporary:
+        temporary.write_bytes(b"new")
     assert target.read_bytes() == b"old"
 
 
@@ -114,8 +114,8 @@ def test_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     link = tmp_path / "map.tif"
     link.symlink_to(tmp_path / "disk" / "real.tif")
-    with replacing(link) as part:
-        part.write_bytes(b"new")
+    with replacing(link) as temporary:
+        temporary.write_bytes(b"new")
     assert link.is_symlink()
     assert (tmp_path / "disk" / "real.tif").read_bytes() == b"new"
 
@@ -134,17 +134,17 @@ def test_companions_are_withdrawn_first_and_put_back_last(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "replace", watched)
-    with replacing_all([main, companion]) as parts:
-        for part in parts:
-            part.write_text("new")
+    with replacing_all([main, companion]) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text("new")
     assert seen == [(False, "old"), (False, "new")]
     assert (main.read_text(), companion.read_text()) == ("new", "new")
 
 
 def test_left_overs_of_killed_writers_are_swept_when_old(tmp_path: Path) -> None:
     old, fresh = tmp_path / ".map.tif.part-1-aaaaaa", tmp_path / ".map.tif.part-2-bbbbbb"
-    for part in (old, fresh):
-        part.touch()
+    for temporary in (old, fresh):
+        temporary.touch()
     two_days_ago = time.time() - 2 * 86400
     os.utime(old, (two_days_ago, two_days_ago))
     with replacing(tmp_path / "map.tif"):
@@ -158,8 +158,8 @@ def test_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from polyad.atomic import replacing\n"
-        "with replacing(sys.argv[1]) as part:\n"
-        "    part.write_bytes(b'half'); print('ready', flush=True); time.sleep(60)\n"
+        "with replacing(sys.argv[1]) as temporary:\n"
+        "    temporary.write_bytes(b'half'); print('ready', flush=True); time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(target)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -186,9 +186,9 @@ def test_bytes_reach_the_disk_before_the_rename_and_the_folder_after_it(
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "replace", renamed)
-    with replacing_all([tmp_path / "map.img", tmp_path / "map.hdr"]) as parts:
-        for part in parts:
-            part.write_text("new")
+    with replacing_all([tmp_path / "map.img", tmp_path / "map.hdr"]) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text("new")
     assert done == ["file", "file", "rename", "rename", "folder"]
 
 
@@ -205,8 +205,8 @@ def test_what_described_the_old_file_is_gone_before_the_new_one_is_there(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "replace", watched)
-    with replacing_all([tmp_path / "map.tif"], stale=[overviews]) as (part,):
-        part.write_text("new")
+    with replacing_all([tmp_path / "map.tif"], stale=[overviews]) as (temporary,):
+        temporary.write_text("new")
     assert seen == [False]
 
 
@@ -215,13 +215,13 @@ def test_left_overs_of_a_killed_writer_are_swept_by_the_next_one(tmp_path: Path)
     code = (
         "import os, sys\n"
         "from polyad.atomic import replacing_all\n"
-        "with replacing_all([sys.argv[1], sys.argv[1] + '.aux.xml']) as parts:\n"
+        "with replacing_all([sys.argv[1], sys.argv[1] + '.aux.xml']) as temporaries:\n"
         "    os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(target)], check=False)
-    assert len(names(tmp_path)) == 3  # two parts and the lock
-    with replacing(target) as part:
-        part.write_bytes(b"new")
+    assert len(names(tmp_path)) == 3  # two temporary files and the lock
+    with replacing(target) as temporary:
+        temporary.write_bytes(b"new")
     assert names(tmp_path) == ["map.tif"]
 
 
@@ -244,22 +244,23 @@ def test_left_overs_of_another_machine_are_kept_for_a_day(tmp_path: Path) -> Non
     assert ".map.tif.part-1-aaaaaa" in names(tmp_path)
 
 
+@pytest.mark.unix
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
 def test_replaced_file_hands_on_its_permissions(tmp_path: Path, mode: int) -> None:
     target = tmp_path / "model.polyad"
     target.write_bytes(b"old")
     target.chmod(mode)
-    with replacing(target) as part:
-        assert stat.S_IMODE(part.stat().st_mode) == mode | 0o600
-        part.write_bytes(b"new")
+    with replacing(target) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == mode | 0o600
+        temporary.write_bytes(b"new")
     assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
 def test_new_file_follows_the_umask(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
-        with replacing(tmp_path / "model.polyad") as part:
-            part.write_bytes(b"new")
+        with replacing(tmp_path / "model.polyad") as temporary:
+            temporary.write_bytes(b"new")
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "model.polyad").stat().st_mode) == 0o640
@@ -279,9 +280,9 @@ def test_companion_that_would_not_change_is_never_away(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "replace", watched)
-    with replacing_all([main, companion], stale=[companion]) as parts:
-        parts[0].write_text("new")
-        parts[1].write_text("names")
+    with replacing_all([main, companion], stale=[companion]) as temporaries:
+        temporaries[0].write_text("new")
+        temporaries[1].write_text("names")
     assert (seen, main.read_text(), companion.read_text()) == ([True], "new", "names")
 
 
@@ -290,9 +291,11 @@ def test_companion_under_a_relative_name_stays_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for text in ("old", "new"):
-        with replacing_all(["map.tif", "map.tif.aux.xml"], stale=["map.tif.aux.xml"]) as parts:
-            parts[0].write_text(text)
-            parts[1].write_text("names")
+        with replacing_all(
+            ["map.tif", "map.tif.aux.xml"], stale=["map.tif.aux.xml"]
+        ) as temporaries:
+            temporaries[0].write_text(text)
+            temporaries[1].write_text("names")
     assert Path("map.tif").read_text() == "new"
     assert Path("map.tif.aux.xml").read_text() == "names"
 
@@ -301,9 +304,9 @@ def test_companion_that_is_a_link_stays_a_link(tmp_path: Path) -> None:
     main, link, real = tmp_path / "map.tif", tmp_path / "map.tif.aux.xml", tmp_path / "real"
     real.write_text("old")
     link.symlink_to(real)
-    with replacing_all([main, link], stale=[link]) as parts:
-        for part in parts:
-            part.write_text("new")
+    with replacing_all([main, link], stale=[link]) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text("new")
     assert link.is_symlink()
     assert (main.read_text(), real.read_text()) == ("new", "new")
 
@@ -326,9 +329,9 @@ def test_failure_between_two_renames_brings_everything_back(
     paths = [tmp_path / "map.tif", tmp_path / "map.tif.aux.xml"]
 
     def write() -> None:
-        with replacing_all(paths, stale=stale) as parts:
-            for part in parts:
-                part.write_text("new")
+        with replacing_all(paths, stale=stale) as temporaries:
+            for temporary in temporaries:
+                temporary.write_text("new")
 
     with pytest.raises(OSError, match="Input/output"):
         write()

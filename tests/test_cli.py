@@ -19,9 +19,9 @@ from affine import Affine
 from rasterio.warp import transform as reproject
 
 from polyad.cli import main
-from polyad.scene.classes import ClassInfo
-from polyad.scene.geotiff_map import MapWriter
-from polyad.scene.model import SceneModel
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.write.geotiff import MapWriter
 
 HEIGHT, WIDTH, BANDS = 40, 50, 8
 CORNER = (500_000.0, 4_000_000.0)  # UTM 33 N, pixels of 10 m
@@ -45,7 +45,7 @@ def pixels():
     return np.rint(clean + rng.normal(0, 60, (HEIGHT, WIDTH, BANDS)) + 1000).astype(np.int16)
 
 
-def centre(row, col):
+def center(row, col):
     return CORNER[0] + 10 * (col + 0.5), CORNER[1] - 10 * (row + 0.5)
 
 
@@ -91,10 +91,10 @@ def write_geojson(path, crs="EPSG:4326"):
 
     features = [
         {"type": "Feature", "properties": {"class": name},
-         "geometry": {"type": "Point", "coordinates": moved([centre(r, c)])[0]}}
+         "geometry": {"type": "Point", "coordinates": moved([center(r, c)])[0]}}
         for r, c, name in places
     ]  # fmt: skip
-    ring = moved([centre(*p) for p in ((10, 22), (10, 30), (14, 30), (14, 22), (10, 22))])
+    ring = moved([center(*p) for p in ((10, 22), (10, 30), (14, 30), (14, 22), (10, 22))])
     geometry = {"type": "Polygon", "coordinates": [ring]}
     features.append({"type": "Feature", "properties": {"class": "Soil"}, "geometry": geometry})
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
@@ -342,7 +342,7 @@ def test_the_report_tells_preset_goal_steps_and_the_whole_time_of_training(place
     run("evaluate", best, place / "bil.hdr", place / "truth.tif", "--report", page)
     text, model = page.read_text(), SceneModel.load(best)
     assert "best, goal this-scene" in text
-    assert html.escape(model.recipe.line) in text
+    assert model.recipe.line in html.unescape(text)
     assert f"{model.training['seconds']:.2f} s" in text
     assert model.training["seconds"] > sum(model.estimator.history_.seconds)
     assert f"{HEIGHT} rows x {WIDTH} columns, {BANDS} bands" in text
@@ -461,9 +461,9 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*TRAIN[:2], "{bad}/none.csv", *TRAIN[3:]), ("no such file",)),
         ((*TRAIN[:2], "{bad}/small.tif", *TRAIN[3:]), ("40 rows", "30 rows", "resample")),
         ((*TRAIN[:2], "{bad}/utm32.tif", *TRAIN[3:]), ("32633", "32632", "reproject")),
-        ((*TRAIN[:2], "{bad}/empty.tif", *TRAIN[3:]), ("no pixel is labelled",)),
+        ((*TRAIN[:2], "{bad}/empty.tif", *TRAIN[3:]), ("no pixel is labeled",)),
         ((*TRAIN[:2], "{bad}/outside.csv", *TRAIN[3:]), ("outside",)),
-        ((*TRAIN[:2], "{bad}/lone.tif", *TRAIN[3:], "--samples-per-class", "5"), ("1 labelled",)),
+        ((*TRAIN[:2], "{bad}/lone.tif", *TRAIN[3:], "--samples-per-class", "5"), ("1 labeled",)),
         ((*TRAIN, "--window", "4"), ("odd", "4")),
         ((*TRAIN, "--solver", "newton"), ("joint", "alternating", "newton")),
         ((*TRAIN, "--rank", "0"), ("rank", "0")),
@@ -486,7 +486,7 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*MAP[:4], "{bad}/none/map.tif"), ("no such folder",)),
         ((*MAP[:4], "{bad}/map.jpg"), (".tif", ".jpg")),
         ((*MAP[:4], "{bad}/a-file/map.png"), ("a file of that name",)),
-        ((*EVALUATE, "{bad}/empty.tif"), ("no pixel is labelled",)),
+        ((*EVALUATE, "{bad}/empty.tif"), ("no pixel is labeled",)),
         ((*EVALUATE, "{bad}/other.tif"), ("none of the 1", "1 Lava", "1 Corn")),
         ((*EVALUATE, "{place}/truth.tif", "--out", "{bad}/s.txt"), (".json", ".txt")),
         ((*EVALUATE, "{place}/truth.tif", "--report", "{bad}/none/r.html"), ("no such folder",)),

@@ -14,26 +14,27 @@ from matplotlib.figure import Figure
 import polyad.app
 import polyad.distributed
 import polyad.scene
-from polyad.app.desk import Desk
 from polyad.app.launch import prepare
-from polyad.distributed import map_blocks, map_cluster
-from polyad.distributed import map_scene as map_scene_on
+from polyad.app.workspace import Workspace
+from polyad.distributed import map_files, map_lazy
 from polyad.distributed.plans import plan_scene
-from polyad.scene.classes import ClassInfo, with_classes
-from polyad.scene.colour import colour_bands, false_colour
-from polyad.scene.evaluation import (
+from polyad.scene.assess.evaluation import (
     evaluate,
-    evaluate_timed,
     examine,
     held_out,
     map_pixels,
-    score_map,
 )
-from polyad.scene.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
-from polyad.scene.formats.lazy import describe
-from polyad.scene.labels import check_labels, drop_nodata, open_labels
-from polyad.scene.mapping import (
-    as_scene_model,
+from polyad.scene.assess.report import report_page, write_report
+from polyad.scene.draw.color import color_bands, false_color
+from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
+from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
+from polyad.scene.learn.noise import band_offset, pixel_noise
+from polyad.scene.learn.presets import scene_statistics, train_best
+from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
+from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
+from polyad.scene.learn.training import Samples, train, train_on
+from polyad.scene.map.classifier import as_scene_model
+from polyad.scene.map.mapping import (
     blank_map,
     iter_map,
     map_file,
@@ -41,18 +42,16 @@ from polyad.scene.mapping import (
     scene_tiles,
     tile_mapper,
 )
-from polyad.scene.model import SceneModel, fingerprint, trained_model
-from polyad.scene.noise import band_offset, pixel_noise
-from polyad.scene.patches import extract_patches, iter_patches
-from polyad.scene.presets import survey_scene, train_best
-from polyad.scene.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
-from polyad.scene.readers import open_scene, scene_from_array, valid_mask
-from polyad.scene.refining import active_steps, needs_whole_scene, refiner, warn_of_other_scene
-from polyad.scene.sampling import blocks, fraction, from_labels, per_class
-from polyad.scene.scene_report import report_page, write_report
-from polyad.scene.tiles import Tile, read_block
-from polyad.scene.training import Samples, train, train_on
-from polyad.scene.writers import georeference, write_map
+from polyad.scene.map.refining import active_steps, needs_whole_scene, refiner, warn_of_other_scene
+from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.patches import extract_patches, iter_patches
+from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.tiles import Tile, read_block, read_window
+from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
+from polyad.scene.read.scenes import open_scene, scene_from_array
+from polyad.scene.write.writers import write_map
 
 N = 18  # rows, columns and bands alike: no axis can be told from another by its length
 DEGREES = Affine(0.01, 0, 10.0, 0, -0.01, 50.0)
@@ -150,16 +149,21 @@ def refined_tile(g):
     return refiner(g.model, g.scene, steps, flat)(Tile(slice(0, 9), slice(4, N)))
 
 
-def labelling(make):
+def labeling(make):
     def made(g):
         thing = make(g)
-        desk = getattr(thing, "desk", thing)
+        workspace = getattr(thing, "workspace", thing)
         try:
-            truth = desk.truth.values.tolist()
-            return desk.about(), desk.spectrum(2, 7), desk.session.snapshot().labels, truth
+            truth = workspace.truth.values.tolist()
+            return (
+                workspace.about(),
+                workspace.spectrum(2, 7),
+                workspace.session.snapshot().labels,
+                truth,
+            )
         finally:
-            desk.close()
-            if thing is not desk:
+            workspace.close()
+            if thing is not workspace:
                 thing._socket.close()
 
     return made
@@ -186,102 +190,103 @@ def page(g):
 
 # Every public function that takes a scene or labels, called.
 CALLS = {
-    "app.desk.Desk.__init__": labelling(
-        lambda g: Desk(g.scene, g.labels, g.labels, journal=g.path("a.jsonl"))
+    "app.workspace.Workspace.__init__": labeling(
+        lambda g: Workspace(g.scene, g.labels, g.labels, journal=g.path("a.jsonl"))
     ),
-    "app.launch.prepare": labelling(
+    "app.launch.prepare": labeling(
         lambda g: prepare(g.scene, g.labels, g.labels, journal=g.path("b.jsonl"))
     ),
-    "distributed.blocks.map_blocks": lambda g: map_blocks(
+    "distributed.blocks.map_lazy": lambda g: map_lazy(
         g.model, as_dask(g.scene), probabilities=True
     ).compute(),
-    "distributed.mapping.map_cluster": a_file(
-        lambda g, path: map_cluster(g.model, on_disk(g), path, tile=7), "cluster.tif"
+    "distributed.maps.map_files": a_file(
+        lambda g, path: map_files(g.model, on_disk(g), path, tile=7), "cluster.tif"
     ),
-    "distributed.mapping.map_scene": lambda g: map_scene_on(g.model, on_disk(g), tile=7),
     "distributed.plans.plan_scene": lambda g: plan_scene(
         g.model, on_disk(g), g.path("m.tif"), tile=7
     )[1].tiles,
-    "scene.colour.colour_bands": lambda g: colour_bands(g.scene),
-    "scene.colour.false_colour": lambda g: false_colour(g.scene),
-    "scene.evaluation.evaluate": lambda g: evaluate(g.model, g.scene, g.labels),
-    "scene.evaluation.evaluate_timed": lambda g: evaluate_timed(g.model, g.scene, g.labels)[0],
-    "scene.evaluation.examine": lambda g: examine(g.model, g.scene, g.labels).confidence,
-    "scene.evaluation.held_out": lambda g: held_out(g.model, g.scene, g.labels),
-    "scene.evaluation.map_pixels": lambda g: map_pixels(g.model, g.scene, g.pixels),
-    "scene.evaluation.score_map": lambda g: score_map(
-        g.model, g.class_map, None, g.labels, g.split
-    ),
-    "scene.figures.class_spectra": lambda g: class_spectra(g.scene, g.labels)[1:],
-    "scene.figures.comparison": lambda g: comparison(g.scene, g.labels, g.class_map),
-    "scene.figures.map_figure": lambda g: map_figure(g.class_map),
-    "scene.figures.spectra_figure": lambda g: spectra_figure(g.scene, g.labels),
-    "scene.labels.check_labels": lambda g: check_labels(g.scene, g.labels),
-    "scene.labels.drop_nodata": lambda g: drop_nodata(g.scene, g.labels),
-    "scene.labels.open_labels": lambda g: open_labels(points(g), g.scene),
-    "scene.mapping.tile_mapper": lambda g: tile_mapper(g.model, g.scene, True)(
+    "draw.color.color_bands": lambda g: color_bands(g.scene),
+    "draw.color.false_color": lambda g: false_color(g.scene),
+    "assess.evaluation.evaluate": lambda g: evaluate(g.model, g.scene, g.labels),
+    "assess.evaluation.examine": lambda g: examine(g.model, g.scene, g.labels).confidence,
+    "assess.evaluation.held_out": lambda g: held_out(g.model, g.scene, g.labels),
+    "assess.evaluation.map_pixels": lambda g: map_pixels(g.model, g.scene, g.pixels),
+    "draw.figures.class_spectra": lambda g: class_spectra(g.scene, g.labels)[1:],
+    "draw.figures.comparison": lambda g: comparison(g.scene, g.labels, g.class_map),
+    "draw.figures.map_figure": lambda g: map_figure(g.class_map),
+    "draw.figures.spectra_figure": lambda g: spectra_figure(g.scene, g.labels),
+    "read.labels.check_labels": lambda g: check_labels(g.scene, g.labels),
+    "read.labels.drop_nodata": lambda g: drop_nodata(g.scene, g.labels),
+    "read.labels.open_labels": lambda g: open_labels(points(g), g.scene),
+    "map.mapping.tile_mapper": lambda g: tile_mapper(g.model, g.scene, True)(
         Tile(slice(2, 9), slice(4, N))
     ),
-    "scene.mapping.as_scene_model": lambda g: as_scene_model(g.model.estimator, g.scene).bands,
-    "scene.mapping.blank_map": lambda g: blank_map(g.model, g.scene),
-    "scene.mapping.iter_map": lambda g: tiles_of(iter_map(g.model, g.scene, True, tile=7)),
-    "scene.mapping.map_file": a_file(lambda g, path: map_file(g.model, g.scene, path), "map.tif"),
-    "scene.mapping.map_scene": lambda g: map_scene(g.model, g.scene, probabilities=True),
-    "scene.mapping.scene_tiles": lambda g: scene_tiles(g.scene, 7),
-    "scene.model.SceneModel.check": lambda g: g.model.check(g.scene),
-    "scene.model.SceneModel.learned_from": lambda g: g.model.learned_from(g.scene) or 1 / 0,
-    "scene.model.fingerprint": lambda g: fingerprint(g.scene),
-    "scene.model.trained_model": lambda g: trained_model(
+    "map.classifier.as_scene_model": lambda g: as_scene_model(g.model.estimator, g.scene).bands,
+    "map.mapping.blank_map": lambda g: blank_map(g.model, g.scene),
+    "map.mapping.iter_map": lambda g: tiles_of(iter_map(g.model, g.scene, True, tile=7)),
+    "map.mapping.map_file": a_file(lambda g, path: map_file(g.model, g.scene, path), "map.tif"),
+    "map.mapping.map_scene": lambda g: map_scene(g.model, g.scene, probabilities=True),
+    "map.mapping.scene_tiles": lambda g: scene_tiles(g.scene, 7),
+    "learn.model.SceneModel.check": lambda g: g.model.check(g.scene),
+    "learn.model.SceneModel.learned_from": lambda g: g.model.learned_from(g.scene) or 1 / 0,
+    "learn.model.fingerprint": lambda g: fingerprint(g.scene),
+    "learn.model.trained_model": lambda g: trained_model(
         g.scene, g.labels, g.model.estimator, 3, g.pixels
     ).wavelength,
-    "scene.noise.band_offset": lambda g: band_offset(g.scene, random_state=0),
-    "scene.noise.pixel_noise": lambda g: pixel_noise(g.scene, random_state=0),
-    "scene.patches.extract_patches": lambda g: extract_patches(g.scene, *g.pixels.T, 3),
-    "scene.patches.iter_patches": lambda g: tiles_of(iter_patches(g.scene, *g.pixels.T, 3)),
-    "scene.presets.survey_scene": lambda g: survey_scene(g.scene, "other-scenes").whitening.mean_,
-    "scene.presets.train_best": lambda g: train_best(
+    "learn.noise.band_offset": lambda g: band_offset(g.scene, random_state=0),
+    "learn.noise.pixel_noise": lambda g: pixel_noise(g.scene, random_state=0),
+    "raster.patches.extract_patches": lambda g: extract_patches(g.scene, *g.pixels.T, 3),
+    "raster.patches.iter_patches": lambda g: tiles_of(iter_patches(g.scene, *g.pixels.T, 3)),
+    "learn.presets.scene_statistics": lambda g: (
+        scene_statistics(g.scene, "other-scenes").whitening.mean_
+    ),
+    "learn.presets.train_best": lambda g: train_best(
         g.scene, g.labels, g.pixels, goal="other-scenes", window=3, starts=1, folds=0, epochs=2
     ),
-    "scene.protocols.Blocks.split": lambda g: Blocks(4, 3, size=6).split(g.labels, 0),
-    "scene.protocols.NoOverlap.split": lambda g: NoOverlap(4, 3).split(g.labels, 0),
-    "scene.protocols.OtherFields.split": lambda g: OtherFields(4, 3).split(g.labels, 0),
-    "scene.protocols.RandomPerClass.split": lambda g: RandomPerClass(4, 3).split(g.labels, 0),
-    "scene.readers.scene_from_array": lambda g: scene_from_array(g.scene),
-    "scene.readers.valid_mask": lambda g: valid_mask(g.scene),
-    "scene.refining.active_steps": lambda g: active_steps(g.model, g.scene),
-    "scene.refining.needs_whole_scene": lambda g: needs_whole_scene(g.model, g.scene),
-    "scene.refining.refiner": refined_tile,
-    "scene.refining.warn_of_other_scene": lambda g: warn_of_other_scene(g.model, g.scene),
-    "scene.sampling.Split.classes_of": lambda g: g.split.classes_of(g.labels),
-    "scene.sampling.blocks": lambda g: blocks(g.labels, 0.5, 0, size=6, window=3),
-    "scene.sampling.fraction": lambda g: fraction(g.labels, 0.3, 0),
-    "scene.sampling.from_labels": lambda g: from_labels(
+    "learn.protocols.Blocks.split": lambda g: Blocks(4, 3, size=6).split(g.labels, 0),
+    "learn.protocols.NoOverlap.split": lambda g: NoOverlap(4, 3).split(g.labels, 0),
+    "learn.protocols.OtherFields.split": lambda g: OtherFields(4, 3).split(g.labels, 0),
+    "learn.protocols.RandomPerClass.split": lambda g: RandomPerClass(4, 3).split(g.labels, 0),
+    "read.scenes.scene_from_array": lambda g: scene_from_array(g.scene),
+    "raster.pixels.valid_mask": lambda g: valid_mask(g.scene),
+    "map.refining.active_steps": lambda g: active_steps(g.model, g.scene),
+    "map.refining.needs_whole_scene": lambda g: needs_whole_scene(g.model, g.scene),
+    "map.refining.refiner": refined_tile,
+    "map.refining.warn_of_other_scene": lambda g: warn_of_other_scene(g.model, g.scene),
+    "learn.sampling.Split.classes_of": lambda g: g.split.classes_of(g.labels),
+    "learn.sampling.blocks": lambda g: blocks(g.labels, 0.5, 0, size=6, window=3),
+    "learn.sampling.fraction": lambda g: fraction(g.labels, 0.3, 0),
+    "learn.sampling.from_labels": lambda g: from_labels(
         every_other_row(g.labels, 0), every_other_row(g.labels, 1)
     ),
-    "scene.sampling.per_class": lambda g: per_class(g.labels, 5, 0),
-    "scene.scene_report.report_page": page,
-    "scene.scene_report.write_report": lambda g: write_report(
+    "learn.sampling.per_class": lambda g: per_class(g.labels, 5, 0),
+    "assess.report.report_page": page,
+    "assess.report.write_report": lambda g: write_report(
         g.path("r.html"), g.model, g.scene, g.labels, title="t", command="c"
     ).confidence,
-    "scene.tiles.read_block": lambda g: read_block(g.scene, Tile(slice(2, 9), slice(4, N)), 2),
-    "scene.training.Samples.__init__": lambda g: Samples(
+    "raster.tiles.read_window": lambda g: read_window(
+        g.scene, Tile(slice(2, 9), slice(4, N))
+    ),
+    "raster.tiles.read_block": lambda g: read_block(g.scene, Tile(slice(2, 9), slice(4, N)), 2),
+    "learn.training.Samples.__init__": lambda g: Samples(
         g.scene, *g.pixels.T, 3, g.model.estimator
     ).take(slice(None)),
-    "scene.training.train": lambda g: train(g.scene, g.labels, window=3, epochs=2),
-    "scene.training.train_on": lambda g: train_on(
+    "learn.training.train": lambda g: train(g.scene, g.labels, window=3, epochs=2),
+    "learn.training.train_on": lambda g: train_on(
         g.scene, g.labels, g.pixels, window=3, epochs=2
     ),
-    "scene.writers.write_map": a_file(lambda g, path: write_map(path, g.class_map), "m.tif"),
+    "write.writers.write_map": a_file(lambda g, path: write_map(path, g.class_map), "m.tif"),
 }  # fmt: skip
 
 # Given a scene by functions of the table, or by `open_scene`, never by a user.
 INNER = {
-    "app.exchange", "app.fitter", "app.mapped", "app.pictures", "app.session",
-    "distributed.outputs", "distributed.plans.ScenePlan", "distributed.work",
-    "scene.class_matching", "scene.classes", "scene.evaluation.Examination",
-    "scene.evaluation.known_pixels", "scene.formats", "scene.grid", "scene.order",
-    "scene.protocols.Protocol", "scene.writers.georeference", "scene.writers.write_probabilities",
-    "scene.netcdf_map", "scene.writers.add_map", "scene.writers.add_probabilities", "app.uploads",
+    "app.downloads", "app.trainer", "app.maps", "app.tile_images", "app.session",
+    "distributed.outputs", "distributed.plans.ScenePlan", "distributed.worker",
+    "read.class_matching", "raster.classes", "assess.evaluation.Examination",
+    "assess.evaluation.known_pixels", "read.formats", "raster.grid", "raster.dims",
+    "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
+    "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
+    "write.writers.add_probabilities", "app.uploads",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}
@@ -297,7 +302,9 @@ def takers():
             for name, function in public_functions(module):
                 given = [str(p.annotation) for p in inspect.signature(function).parameters.values()]
                 if any(kind in annotation for annotation in given for kind in kinds):
-                    found.add(f"{module.__name__}.{name}".removeprefix("polyad."))
+                    found.add(
+                        f"{module.__name__}.{name}".removeprefix("polyad.").removeprefix("scene.")
+                    )
     return found
 
 
@@ -347,7 +354,7 @@ def assert_same(got, wanted):
 
 def test_table_of_calls_holds_every_function_that_takes_a_scene_or_labels():
     inner = {name for name in takers() if name.startswith(tuple(INNER))}
-    assert takers() - inner - SERVERS | {"scene.readers.scene_from_array"} == set(CALLS)
+    assert takers() - inner - SERVERS | {"read.scenes.scene_from_array"} == set(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)

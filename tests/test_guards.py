@@ -13,8 +13,8 @@ from polyad.core.plan import plan_inner
 from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.joint import written_gradient
 from polyad.fitting.problem import Problem
-from polyad.scene.mapping import map_scene
-from polyad.scene.readers import scene_from_array
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.scenes import scene_from_array
 
 VIEWS = [
     "view",

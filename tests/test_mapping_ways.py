@@ -12,12 +12,12 @@ import rasterio
 from rasterio.transform import from_origin
 
 from polyad.cli import main
-from polyad.scene.labels import open_labels
-from polyad.scene.mapping import map_file, map_scene
-from polyad.scene.model import SceneModel
-from polyad.scene.readers import open_scene
-from polyad.scene.training import train
-from polyad.scene.writers import write_map
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.training import train
+from polyad.scene.map.mapping import map_file, map_scene
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
+from polyad.scene.write.writers import write_map
 
 HEIGHT, WIDTH, BANDS = 48, 40, 12
 PRESETS = {
@@ -205,7 +205,7 @@ def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
 def test_a_refused_cluster_map_starts_no_cluster(folder, models, tmp_path, monkeypatch, capsys):
     pytest.importorskip("distributed")
     monkeypatch.setattr(
-        "polyad.distributed.mapping.open_cluster", lambda where: pytest.fail("a cluster started")
+        "polyad.distributed.maps.open_cluster", lambda where: pytest.fail("a cluster started")
     )
     with pytest.raises(Refused):
         by_cluster(models[WHOLE_SCENE], folder / "scene.tif", tmp_path / "map.tif", None, "local")
@@ -218,7 +218,7 @@ def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
     def fail(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("polyad.distributed.work.tile_mapper", lambda *_: fail)
+    monkeypatch.setattr("polyad.distributed.worker.tile_mapper", lambda *_: fail)
     with pytest.raises(Refused):
         by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", None, None)
     assert [p.name for p in tmp_path.iterdir()] == ["maps"]

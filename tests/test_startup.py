@@ -13,7 +13,8 @@ import pytest
 from sklearn.base import clone
 
 import polyad
-from polyad.scene import paths, writers
+from polyad.scene.files import paths
+from polyad.scene.write import writers
 
 HEAVY = {
     "torch", "numpy", "scipy", "sklearn", "pandas", "xarray", "rasterio", "rioxarray", "h5py",
@@ -105,7 +106,7 @@ def test_importing_a_package_imports_no_library(name):
 
 
 def test_a_model_and_its_map_need_no_tensorly_and_no_matplotlib():
-    code = "import polyad.scene.mapping, polyad.scene.training, sys; print(*sys.modules)"
+    code = "import polyad.scene.map.mapping, polyad.scene.learn.training, sys; print(*sys.modules)"
     modules = set(python(code)[0].split())
     assert modules & {"tensorly", "matplotlib", "skimage", "sklearn.model_selection"} == set()
     assert "torch" in modules

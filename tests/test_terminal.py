@@ -25,10 +25,10 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
 def test_name_of_a_missing_file_cannot_steer_the_terminal(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         main(["info", "scene\x1b]0;owned\x07\npolyad: all is well\u202e\udcff.tif"])
-    found = printed(capsys)
-    assert RAW.search(found) is None
-    assert found.count("\n") == 1
-    assert "scene\\x1b]0;owned\\x07\\npolyad" in found
+    text = printed(capsys)
+    assert RAW.search(text) is None
+    assert text.count("\n") == 1
+    assert "scene\\x1b]0;owned\\x07\\npolyad" in text
 
 
 def test_name_of_a_damaged_file_cannot_steer_the_terminal(
@@ -58,9 +58,9 @@ def test_arguments_that_are_not_understood_cannot_steer_the_terminal(
     for arguments in (["info", "a", "evil\x1b[2J"], ["info", "--evil\x1b[2J"], ["evil\x1b[2J"]):
         with pytest.raises(SystemExit, match="2"):
             main(arguments)
-        found = printed(capsys)
-        assert "evil\\x1b[2J" in found
-        assert RAW.search(found) is None
+        text = printed(capsys)
+        assert "evil\\x1b[2J" in text
+        assert RAW.search(text) is None
 
 
 def test_report_of_a_scene_whose_name_is_no_text(
@@ -84,9 +84,9 @@ def test_everything_goes_through_one_place(text: str, capsys: pytest.CaptureFixt
     warn(UserWarning(text), UserWarning, "f", 1)
     with pytest.raises(SystemExit):
         fail(text)
-    found = printed(capsys)
-    assert RAW.search(found) is None
-    assert found.count("a\\") == 4
+    text = printed(capsys)
+    assert RAW.search(text) is None
+    assert text.count("a\\") == 4
 
 
 def test_words_that_the_terminal_cannot_show_are_spelled() -> None:

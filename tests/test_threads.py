@@ -1,4 +1,4 @@
-"""Threads are limited where they would wait for each other, and the caller's numbers come back."""
+"""Threads are limited where synchronization would cost more, and the caller's numbers come back."""
 
 import threading
 
@@ -8,9 +8,9 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from polyad import RankRClassifier
-from polyad.scene.mapping import map_scene
-from polyad.scene.readers import scene_from_array
-from polyad.threads import limit_threads, run_parts, threads_for
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.scenes import scene_from_array
+from polyad.threads import limit_threads, run_tasks, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +25,11 @@ def three_threads():
 
 
 def in_new_thread(function):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(function()))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
 def blas_threads():
@@ -76,34 +76,34 @@ def test_threads_born_inside_a_block_do_not_keep_its_limit():
         first_is_in.wait(10)
         with limit_threads(1):
             second_is_in.set()
-            one.join(10)  # leaves last
+            thread.join(10)  # leaves last
         return torch.get_num_threads()
 
-    one = threading.Thread(target=first)
-    one.start()
+    thread = threading.Thread(target=first)
+    thread.start()
     assert in_new_thread(second) == 3
 
 
-def test_parts_are_done_side_by_side_with_one_thread_each():
+def test_tasks_are_done_side_by_side_with_one_thread_each():
     together = threading.Barrier(3, timeout=10)  # breaks unless three threads come at a time
 
-    def part(number):
+    def task(number):
         together.wait()
-        with limit_threads(1):  # as a fit inside a part has it
+        with limit_threads(1):  # as a fit inside a task has it
             pass
         return number, torch.get_num_threads()
 
-    assert run_parts(part, range(3)) == [(0, 1), (1, 1), (2, 1)]
+    assert run_tasks(task, range(3)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_an_error_in_a_part_reaches_the_caller():
+def test_an_error_in_a_task_reaches_the_caller():
     with pytest.raises(ZeroDivisionError):
-        run_parts(lambda k: 1 / k, [1, 0, 2])
+        run_tasks(lambda k: 1 / k, [1, 0, 2])
 
 
 def test_parts_are_done_in_the_callers_thread_where_there_is_one():
     with limit_threads(1):
-        assert run_parts(lambda _: threading.get_ident(), [0, 1]) == [threading.get_ident()] * 2
+        assert run_tasks(lambda _: threading.get_ident(), [0, 1]) == [threading.get_ident()] * 2
 
 
 def small_problem():

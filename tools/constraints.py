@@ -24,7 +24,7 @@ def normal(name: str) -> str:
 
 def brought_by(name: str, extras: frozenset[str]) -> dict[str, str]:
     """Return name and version of all installed packages that a package brings along."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     waiting, seen = [(normal(name), extras)], set()
     while waiting:
         package = waiting.pop()
@@ -33,12 +33,12 @@ def brought_by(name: str, extras: frozenset[str]) -> dict[str, str]:
         seen.add(package)
         for needed in _needs(*package):
             try:
-                found[normal(needed.name)] = distribution(needed.name).version.partition("+")[0]
+                versions[normal(needed.name)] = distribution(needed.name).version.partition("+")[0]
             except PackageNotFoundError:  # of another platform, or an extra nobody asked for
                 continue
             waiting.append((normal(needed.name), frozenset(needed.extras)))
-    found.pop(normal(name), None)
-    return found
+    versions.pop(normal(name), None)
+    return versions
 
 
 def _needs(name: str, extras: frozenset[str]) -> Iterator[Requirement]:

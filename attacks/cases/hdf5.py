@@ -316,7 +316,7 @@ def _halves(folder: Path) -> None:
 
 @case(5, says=None)
 def lookup_table_of_opposite_corners(folder: Path) -> list[str]:
-    """EMIT whose lookup table sends neighbours to opposite corners of a swath of 2 GB."""
+    """EMIT whose lookup table sends neighbors to opposite corners of a swath of 2 GB."""
     _halves(folder)
     rng = np.random.default_rng(0)
     tile = np.zeros((256, 256, 32), np.float32)

@@ -160,7 +160,7 @@ def tiff_at_infinity(folder: Path) -> list[str]:
 
 
 def png(path: Path, width: int, height: int, data: bytes, extra: bytes = b"") -> None:
-    """Write a PNG of grey bytes from its packed lines, with further chunks."""
+    """Write a PNG of gray bytes from its packed lines, with further chunks."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = _chunk(b"IHDR", head) + extra + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunks)
@@ -178,7 +178,7 @@ def png_that_claims_much(folder: Path) -> list[str]:
     return train(folder, "labels.png")
 
 
-@case(5, says="no pixel is labelled")
+@case(5, says="no pixel is labeled")
 def png_with_texts(folder: Path) -> list[str]:
     """PNG with a thousand packed texts of seven megabytes each; none is unpacked."""
     text = _chunk(b"zTXt", b"k\0\0" + zlib.compress(b"a" * 7_000_000, 9))
@@ -194,9 +194,9 @@ def png_of_empty_chunks(folder: Path) -> list[str]:
     return train(folder, "labels.png")
 
 
-@case(8, says="no pixel is labelled")
-def png_of_transparent_colours(folder: Path) -> list[str]:
-    """PNG that names its transparent colour 90,000 times; the first counts."""
+@case(8, says="no pixel is labeled")
+def png_of_transparent_colors(folder: Path) -> list[str]:
+    """PNG that names its transparent color 90,000 times; the first counts."""
     again = _chunk(b"tRNS", bytes(2)) * 90_000
     png(folder / "labels.png", 8, 8, zlib.compress(bytes(9 * 8)), again)
     return train(folder, "labels.png")
@@ -268,9 +268,9 @@ def envi_of_a_number_without_end(folder: Path) -> list[str]:
     return envi(folder, f"samples = 4\nlines = {'9' * 5000}\nbands = 1")
 
 
-@case(10, says="no pixel is labelled")
-def envi_with_a_colour_without_end(folder: Path) -> list[str]:
-    """ENVI labels whose colours have 5,000 digits."""
+@case(10, says="no pixel is labeled")
+def envi_with_a_color_without_end(folder: Path) -> list[str]:
+    """ENVI labels whose colors have 5,000 digits."""
     fields = f"class names = {{a, b}}\nclass lookup = {{{'9' * 5000}, 1, 1, 2, 2, 2}}"
     envi(folder, f"samples = 8\nlines = 8\nbands = 1\n{fields}", 64)
     return train(folder, "scene.hdr")

@@ -133,7 +133,7 @@ for _number, _changes in enumerate([
     {"class_values": "[" * 9999},
     {"flag_values": "[[1], 2]", "class_values": ""},
 ]):  # fmt: skip
-    case(10, says="no pixel is labelled")(_tags(_number, _FIT | _changes))
+    case(10, says="no pixel is labeled")(_tags(_number, _FIT | _changes))
 
 
 def _aux(number: int, body: str) -> Callable[[Path], list[str]]:
@@ -155,7 +155,7 @@ for _number, _row in enumerate([
 ]):  # fmt: skip
     _table = f"<GDALRasterAttributeTable>{_COLUMNS}<Row>{_row}</Row></GDALRasterAttributeTable>"
     _body = f"<PAMRasterBand>{_table}</PAMRasterBand>"
-    case(10, says="no pixel is labelled")(_aux(_number, _body))
+    case(10, says="no pixel is labeled")(_aux(_number, _body))
 
 
 @case(8, says="not well-formed")

@@ -262,7 +262,7 @@ def _shard(folder: Path, side: int, entry: bytes) -> None:
     np.save(folder / "scene.npy", np.zeros((side, side, 3), np.uint8))
 
 
-@case(8, says="no pixel is labelled")
+@case(8, says="no pixel is labeled")
 def shard_of_missing_chunks(folder: Path) -> list[str]:
     """Labels in a shard of a million chunks, all of them missing."""
     _shard(folder, 1000, b"\xff" * 16)

@@ -48,7 +48,7 @@ class Target:
 def open_and_read(path: Path | str) -> None:
     """Open a scene, describe it as `polyad info` does, and read it where it is not too large."""
     from polyad.scene.info import describe
-    from polyad.scene.readers import open_scene
+    from polyad.scene.read.scenes import open_scene
 
     describe(str(path), max_bytes=BUDGET)
     scene = open_scene(path, max_bytes=BUDGET)
@@ -60,7 +60,7 @@ def open_and_read(path: Path | str) -> None:
 def open_as_labels(path: Path) -> None:
     """Open labels with and without the scene that they are said to belong to."""
     from polyad.errors import PolyadError
-    from polyad.scene.labels import open_labels
+    from polyad.scene.read.labels import open_labels
 
     try:
         open_labels(path, a_scene(), max_bytes=BUDGET)
@@ -80,7 +80,7 @@ def open_as_either(path: Path) -> None:
 @functools.cache
 def a_scene() -> Any:
     """Return a small georeferenced scene."""
-    from polyad.scene.readers import scene_from_array
+    from polyad.scene.read.scenes import scene_from_array
 
     values = np.random.default_rng(0).random(SHAPE).astype(np.float32)
     place = rasterio.Affine(0.1, 0, 10.0, 0, -0.1, 40.0)

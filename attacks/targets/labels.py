@@ -68,15 +68,15 @@ def _label_tiff() -> bytes:
 
 
 def _pam_seeds() -> list[bytes]:
-    from polyad.scene.classes import ClassInfo
-    from polyad.scene.pam import pam_xml
+    from polyad.scene.raster.classes import ClassInfo
+    from polyad.scene.write.pam import pam_xml
 
     table = [ClassInfo(1, "Corn", "#4477AA"), ClassInfo(2, "Oats", "#EE7733")]
     return [pam_xml(table).encode()]
 
 
 def _crs(data: bytes, folder: Path) -> None:
-    from polyad.scene.formats.crs import parse_crs
+    from polyad.scene.read.formats.crs import parse_crs
 
     parse_crs(folder / "x.nc", data.decode("utf-8", "replace"))
 

@@ -20,7 +20,7 @@ def a_model(preset: str) -> bytes:
     """Return the file of a small model."""
     import xarray as xr
 
-    from polyad.scene.training import train
+    from polyad.scene.learn.training import train
 
     scene = a_scene()
     labels = xr.DataArray((np.arange(20).reshape(4, 5) % 2 + 1).astype(np.uint16), dims=("y", "x"))
@@ -59,8 +59,8 @@ def _model_header(tree: Tree, folder: Path) -> None:
 
 def use_model(path: Path) -> None:
     """Load a model and map a scene with it."""
-    from polyad.scene.mapping import map_scene
-    from polyad.scene.model import SceneModel
+    from polyad.scene.learn.model import SceneModel
+    from polyad.scene.map.mapping import map_scene
 
     map_scene(SceneModel.load(path), a_scene())
 

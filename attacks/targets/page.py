@@ -1,4 +1,4 @@
-"""The labelling page: journals, commands and raw requests."""
+"""The labeling page: journals, commands and raw requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""polyad: Rank-R networks for tensors of any order, and maps from a few labelled pixels."""
+"""polyad: Rank-R networks for tensors of any order, and maps from a few labeled pixels."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,15 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.core import Plan, RankRLinear, RankRNet, plan_inner
     from polyad.estimators import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
+    from polyad.scene import (
+        SceneModel,
+        evaluate,
+        map_file,
+        map_scene,
+        open_labels,
+        open_scene,
+        train,
+    )
 
     __version__: str
 
@@ -17,9 +26,16 @@ __all__ = [
     "RankRLinear",
     "RankRNet",
     "RankRRegressor",
+    "SceneModel",
+    "evaluate",
     "load",
+    "map_file",
+    "map_scene",
+    "open_labels",
+    "open_scene",
     "plan_inner",
     "save",
+    "train",
 ]
 
 if not TYPE_CHECKING:
@@ -27,6 +43,7 @@ if not TYPE_CHECKING:
         __name__,
         core="Plan RankRLinear RankRNet plan_inner",
         estimators="ModeStandardScaler RankRClassifier RankRRegressor load save",
+        scene="SceneModel evaluate map_file map_scene open_labels open_scene train",
     )
 
     def __getattr__(name):

@@ -1,4 +1,4 @@
-"""Outputs that are either whole or not there: written beside their place, then renamed into it.
+"""Outputs that are either whole or missing: written beside their place, then renamed into it.
 
 A process killed while writing leaves the old file untouched and, next to it, a hidden left-over
 called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away, see
@@ -53,13 +53,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "scores.json"
-    >>> with replacing(target) as part:
-    ...     _ = part.write_text("{}")
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("{}")
     >>> target.read_text()
     '{}'
     """
-    with replacing_all([path]) as parts:
-        yield parts[0]
+    with replacing_all([path]) as temporaries:
+        yield temporaries[0]
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def replacing_all(
     """
     with replacing_together() as outputs:
         outputs.withdraw(*stale)
-        yield [outputs.part(path, companion=k > 0) for k, path in enumerate(paths)]
+        yield [outputs.temporary(path, companion=k > 0) for k, path in enumerate(paths)]
 
 
 @contextmanager
@@ -105,7 +105,7 @@ class Outputs:
     """Files that appear together, each at a temporary path until then.
 
     They are renamed in the order in which they were added. Companions of what was there before,
-    and what is withdrawn, go first: so a reader, or whoever comes after a kill, can meet a file
+    and what is withdrawn, go first: so a reader, or whoever comes after a kill, can find a file
     without its companions, but never a file with the companions of another. A companion that would
     not change stays where it is.
 
@@ -117,21 +117,21 @@ class Outputs:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> with replacing_together() as outputs:
-    ...     _ = outputs.part(folder / "map.tif").write_text("ids")
-    ...     _ = outputs.part(folder / "shares.tif", companion=True).write_text("probabilities")
+    ...     _ = outputs.temporary(folder / "map.tif").write_text("ids")
+    ...     _ = outputs.temporary(folder / "shares.tif", companion=True).write_text("probabilities")
     >>> sorted(path.name for path in folder.iterdir())
     ['map.tif', 'shares.tif']
     """
 
     def __init__(self) -> None:
         self._token = f"{os.getpid()}-{secrets.token_hex(3)}"
-        self._steps: list[tuple[Path, Path]] = []  # (part, target), in the order of the renames
+        self._steps: list[tuple[Path, Path]] = []  # temporary and target, in the order of renames
         self._companions: set[Path] = set()
         self._withdrawn: list[Path] = []
         self._hidden: list[Path] = []  # all names that must be gone in the end
         self._locks: dict[Path, tuple[Path, int] | None] = {}  # one in each folder
 
-    def part(
+    def temporary(
         self, path: str | os.PathLike[str], *, companion: bool = False, folder: bool = False
     ) -> Path:
         """Return an empty file beside ``path``, which will be renamed to it.
@@ -152,11 +152,11 @@ class Outputs:
         if target not in self._companions and companion:
             self._companions.add(target)
             self._withdrawn.append(target)
-        part = self._hide(target)
+        temporary = self._hide(target)
         if not folder:
-            _create(part, target)
-        self._steps.append((part, target))
-        return part
+            _create(temporary, target)
+        self._steps.append((temporary, target))
+        return temporary
 
     def withdraw(self, *paths: str | os.PathLike[str]) -> None:
         """Remove files that describe what is being replaced."""
@@ -175,9 +175,13 @@ class Outputs:
         return hidden
 
     def _commit(self) -> None:
-        for part, target in self._steps:
-            _sync(part, target)
-        same = {t for part, t in self._steps if t in self._companions and _is_same(part, t)}
+        for temporary, target in self._steps:
+            _sync(temporary, target)
+        same = {
+            target
+            for temporary, target in self._steps
+            if target in self._companions and _is_same(temporary, target)
+        }
         undo: Undo = []
         try:
             for old in dict.fromkeys(map(self._named, self._withdrawn)):
@@ -187,9 +191,9 @@ class Outputs:
                     old.rename(aside)
             # Within one folder the order of renames is kept as it is
             _sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
-            for part, target in self._steps:
+            for temporary, target in self._steps:
                 if target not in same:
-                    self._replace(part, target, undo)
+                    self._replace(temporary, target, undo)
             _sync_folders({target.parent for _, target in self._steps})
         except BaseException:
             for name, kept in reversed(undo):
@@ -201,25 +205,25 @@ class Outputs:
         real = Path(os.path.realpath(withdrawn))
         return real if real in self._companions else withdrawn
 
-    def _replace(self, part: Path, target: Path, undo: Undo) -> None:
+    def _replace(self, temporary: Path, target: Path, undo: Undo) -> None:
         known = any(name == target for name, _ in undo)
         if not target.exists():
             undo += [] if known else [(target, None)]
-            part.replace(target)
-        elif part.is_dir():
-            if _exchange(part, target):
-                undo.append((target, part))
+            _move(temporary, target)
+        elif temporary.is_dir():
+            if _exchange(temporary, target):
+                undo.append((target, temporary))
                 return
             kept = self._hide(target)
             undo.append((target, kept))
             target.rename(kept)
-            part.rename(target)
+            temporary.rename(target)
         else:
             if not known:
                 kept = self._hide(target)
                 _copy(target, kept)
                 undo.append((target, kept))
-            part.replace(target)
+            _move(temporary, target)
 
     def _close(self) -> None:
         for path in self._hidden:
@@ -281,13 +285,13 @@ def _check_target(target: Path, as_folder: bool = False) -> None:
         )
 
 
-def _create(part: Path, target: Path) -> None:
+def _create(temporary: Path, target: Path) -> None:
     """Make an empty file that nobody may read who may not read ``target``."""
     try:
-        part.touch(exist_ok=False)
+        temporary.touch(exist_ok=False)
         mode = _mode(target)
         if mode is not None:
-            _set_mode(part, mode | stat.S_IRUSR | stat.S_IWUSR)
+            _set_mode(temporary, mode | stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         if error.errno in _FULL:
             raise disk_full(target) from error
@@ -306,18 +310,20 @@ def _set_mode(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _sync(part: Path, target: Path) -> None:
+def _sync(temporary: Path, target: Path) -> None:
     """Put the bytes on the disk before the name points to them; a full disk may show only here."""
-    if not part.exists():
-        raise OutputError(f"cannot write {target}: nothing was written; this is a fault of polyad")
-    if part.is_dir():
-        for path in [p for p in part.rglob("*") if p.is_file()]:
+    if not temporary.exists():
+        raise OutputError(
+            f"cannot write {target}: nothing was written; this is a bug, please report it"
+        )
+    if temporary.is_dir():
+        for path in [p for p in temporary.rglob("*") if p.is_file()]:
             _sync_file(path)
         return
-    _sync_file(part)
+    _sync_file(temporary)
     mode = _mode(target)
     if mode is not None:
-        _set_mode(part, mode)
+        _set_mode(temporary, mode)
 
 
 def _sync_file(path: Path) -> None:
@@ -340,11 +346,11 @@ def _sync_folders(folders: set[Path]) -> None:
                 os.close(descriptor)
 
 
-def _is_same(part: Path, target: Path) -> bool:
+def _is_same(temporary: Path, target: Path) -> bool:
     return (
         target.is_file()
-        and part.stat().st_size <= _SMALL
-        and filecmp.cmp(part, target, shallow=False)
+        and temporary.stat().st_size <= _SMALL
+        and filecmp.cmp(temporary, target, shallow=False)
     )
 
 
@@ -352,8 +358,19 @@ def _copy(target: Path, kept: Path) -> None:
     """Give the content of ``target`` a second name, or where that cannot be a second copy."""
     try:
         os.link(target, kept)
-    except OSError:
+    except (OSError, AttributeError):  # not every system and file system has links
         shutil.copy2(target, kept)
+
+
+def _move(temporary: Path, target: Path) -> None:
+    """Rename over ``target``, which Windows refuses while another program has it open."""
+    try:
+        temporary.replace(target)
+    except PermissionError as error:
+        raise OutputError(
+            f"cannot write {target}: wanted a file that can be replaced, got '{error.strerror}'; "
+            "close it in other programs, or choose another name"
+        ) from error
 
 
 def _restore(name: Path, kept: Path | None) -> None:
@@ -367,7 +384,7 @@ def _restore(name: Path, kept: Path | None) -> None:
             kept.replace(name)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Let two names change places in one step; return whether the system can do that."""
     if sys.platform != "linux":  # pragma: no cover
         return False
@@ -378,4 +395,4 @@ def _exchange(one: Path, other: Path) -> bool:
     except (OSError, AttributeError):  # pragma: no cover - a C library before 2018
         return False
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+    return bool(renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0)

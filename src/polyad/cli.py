@@ -21,13 +21,13 @@ from typer.core import TyperCommand
 import polyad
 from polyad.errors import PolyadError
 from polyad.scene.arguments import check_arguments
-from polyad.scene.known import known_scene
-from polyad.scene.paths import check_kind, make_folder
+from polyad.scene.files.known import known_scene
+from polyad.scene.files.paths import check_kind, make_folder
 from polyad.terminal import brief, fail, misuse, on_terminal, put, say, warn
 
 app = typer.Typer(
     name="polyad",
-    help="From a hyperspectral scene and a few labelled pixels to a georeferenced class map.",
+    help="From a hyperspectral scene and a few labeled pixels to a georeferenced class map.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -119,18 +119,13 @@ def train(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model on the labelled pixels of a scene."""
+    """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
     check_arguments(preset=(preset, goal), force=force, **files)
-    from polyad.scene.labels import open_labels
-    from polyad.scene.readers import open_scene
-
-    cube = open_scene(scene, max_bytes=max_bytes)
-    marks = open_labels(labels, cube, max_bytes=max_bytes)
-    from polyad.scene.training import train as train_model
-
+    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
-    model = train_model(
+    model = polyad.train(
         cube,
         marks,
         window=window,
@@ -198,21 +193,17 @@ def map_command(
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
         check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
-    from polyad.scene.mapping import map_file
-    from polyad.scene.model import SceneModel
-    from polyad.scene.readers import open_scene
-
-    fitted = SceneModel.load(model)
+    fitted = polyad.SceneModel.load(model)
     if many:
-        from polyad.distributed import map_on
+        from polyad.distributed import map_files
 
-        result = map_on(
-            cluster,
+        done = map_files(
             fitted,
             scene,
-            out=out,
+            out,
             out_dir=out_dir,
             ending=ending,
+            cluster=cluster,
             probabilities=probabilities,
             probability_dtype=probability_type,
             tile=tile,
@@ -221,12 +212,16 @@ def map_command(
             force=force,
             inputs=[model],
         )
-        done = "{pixels:,} pixels mapped in {map_seconds:.2f} s; maps: ".format(**result)
-        say(result, as_json, done + ", ".join(result["maps"]))
+        maps = [str(path) for path in done.paths]
+        say(
+            {"maps": maps, "pixels": done.pixels, "map_seconds": round(done.seconds, 4)},
+            as_json,
+            f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
+        )
         return
-    cube = open_scene(scene[0], max_bytes=max_bytes)
+    cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
     started = time.perf_counter()
-    map_file(
+    polyad.map_file(
         fitted,
         cube,
         out,
@@ -259,32 +254,29 @@ def evaluate(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on the labelled pixels that it did not learn from."""
+    """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
     check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels], force=force)
-    from polyad.scene.evaluation import examine
-    from polyad.scene.labels import open_labels
-    from polyad.scene.model import SceneModel
-    from polyad.scene.readers import open_scene
-    from polyad.scene.writers import write_scores
+    from polyad.scene import examine, write_scores
 
-    fitted = SceneModel.load(model)
-    cube = open_scene(scene, max_bytes=max_bytes)
-    marks = open_labels(labels, cube, max_bytes=max_bytes)
+    fitted = polyad.SceneModel.load(model)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     if report is None:
-        found = examine(fitted, cube, marks, progress=on_terminal())
+        examination = examine(fitted, cube, marks, progress=on_terminal())
     else:
-        from polyad.scene.scene_report import write_report
+        from polyad.scene import write_report  # draws, which takes a second to import
 
         command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
         title, bar = Path(scene).stem, on_terminal()
-        found = write_report(
+        examination = write_report(
             report, fitted, cube, marks, title=title, command=command, progress=bar
         )
-    result = found.to_dict()
+    result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
-    say(result, as_json, str(found.scores) + ("" if report is None else f"\n\nreport: {report}"))
+    written = "" if report is None else f"\n\nreport: {report}"
+    say(result, as_json, str(examination.scores) + written)
 
 
 @app.command(epilog="Example:  polyad label indian-pines --truth indian-pines")
@@ -310,7 +302,7 @@ def label(
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
-        fail(f"the labelling page needs {error.name}; install it with: pip install 'polyad[app]'")
+        fail(f"the labeling page needs {error.name}; install it with: pip install 'polyad[app]'")
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
     serve(scene, labels, truth, settings=settings, browser=browser, **place)
@@ -325,16 +317,16 @@ def info(
     """Tell what is in a scene or a model."""
     from polyad.scene.info import describe
 
-    found = describe(file, max_bytes=max_bytes)
-    width = max(len(name) for name in found) + 2
-    lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in found.items())
-    say(found, as_json, "\n".join(lines))
+    description = describe(file, max_bytes=max_bytes)
+    width = max(len(name) for name in description) + 2
+    lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in description.items())
+    say(description, as_json, "\n".join(lines))
 
 
 @app.command(epilog="Example:  polyad scenes")
 def scenes(as_json: AsJson = False) -> None:
     """List the scenes known by name, and whether their files are here."""
-    from polyad.scene.catalogue import list_known
+    from polyad.scene.files.known import list_known
 
     rows = list_known()
     lines = [
@@ -405,17 +397,17 @@ def reproduce(
         check_kind(out / "report.html", "report")
     from polyad import experiments
 
-    names = ("scenes", "models", "samples_per_class", "noises", "samplings")
+    names = ("scenes", "models", "samples_per_class", "noises", "protocols")
     asked = zip(names, (scene, model, samples_per_class, noise, protocol), strict=True)
     given: dict[str, Any] = {name: values for name, values in asked if values}
     given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
     if cluster is None:
         done = experiments.reproduce(**given, jobs=jobs)
     else:
-        from polyad.distributed.runs import reproduce_on
+        from polyad.distributed import reproduce_on
 
         done = reproduce_on(cluster, **given)
-    lost = "".join(f"\nnot there: {why}" for why in done.missing.values())
+    lost = "".join(f"\nmissing scene: {why}" for why in done.missing.values())
     say(
         done.to_dict(),
         as_json,
@@ -434,7 +426,7 @@ def fetch(
 ) -> None:
     """Download a known scene and check it, or take files fetched by hand."""
     known_scene(name)
-    from polyad.scene.sources import fetch as fetch_scene
+    from polyad.scene.read.known_scenes import fetch as fetch_scene
 
     paths = fetch_scene(name, from_file, progress=on_terminal())
     say(

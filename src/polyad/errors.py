@@ -7,6 +7,19 @@ from contextlib import contextmanager
 
 _LONGEST = 1000  # characters; a file can put a name of any length into a sentence
 
+__all__ = [
+    "BudgetExceeded",
+    "ClusterError",
+    "Diverged",
+    "InputError",
+    "ModelFileError",
+    "OutputError",
+    "PolyadError",
+    "PolyadWarning",
+    "SceneError",
+    "SceneMismatch",
+]
+
 
 class PolyadError(Exception):
     """Base of every error that polyad raises on purpose."""
@@ -31,7 +44,7 @@ class Diverged(PolyadError, ArithmeticError):
 
 
 class ModelFileError(PolyadError):
-    """A model file is damaged, dishonest, too new, or not a model file."""
+    """A model file is damaged, inconsistent, too new, or not a model file."""
 
 
 class OutputError(PolyadError):
@@ -58,8 +71,8 @@ class ClusterError(PolyadError):
 def told_as(kind: type[PolyadError], what: str, remedy: str) -> Iterator[None]:
     """Turn whatever a library raises inside the block into one sentence of ours.
 
-    A library meets a damaged file in more ways than can be listed. Errors of ours pass, and so does
-    a lack of memory.
+    A library fails on a damaged file in more ways than can be listed. Our own errors pass, and so
+    does a lack of memory.
 
     Examples
     --------

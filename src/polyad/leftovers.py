@@ -38,7 +38,7 @@ def lock(target: Path, token: str) -> tuple[Path, int] | None:
     (path, int) or None
         The lock and its descriptor, for `unlock`; None where the file system knows no locks.
     """
-    if fcntl is None:  # pragma: no cover - Windows
+    if fcntl is None:  # Windows
         return None
     path = target.with_name(f".{target.name}.part-{token}{_lock_ending()}")
     try:
@@ -68,8 +68,8 @@ def sweep(target: Path) -> None:
         family = [p for p in hidden if _token(p) == _token(path)]
         locks = [p for p in family if p.name.endswith(_lock_ending())]
         if any(map(_is_abandoned, locks)):
-            for one in sorted(family, key=lambda p: p in locks):  # the locks last
-                remove(one)
+            for leftover in sorted(family, key=lambda p: p in locks):  # the locks last
+                remove(leftover)
             continue
         with suppress(OSError):  # another writer may sweep at the same time
             if time.time() - path.lstat().st_mtime > ABANDONED_AFTER:
@@ -87,8 +87,8 @@ def remove(path: Path) -> None:
 
 def _token(path: Path) -> str | None:
     """Return what the hidden names of one writer have in common."""
-    found = _TOKEN.findall(path.name)
-    return found[-1] if found else None
+    tokens = _TOKEN.findall(path.name)
+    return tokens[-1] if tokens else None
 
 
 @cache
@@ -103,7 +103,7 @@ def _lock_ending() -> str:
 
 def _is_abandoned(lock: Path) -> bool:
     """Whether the process that held a lock of this machine is gone."""
-    if fcntl is None:  # pragma: no cover - Windows
+    if fcntl is None:  # Windows
         return False
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from io import BufferedReader
 from pathlib import Path
 
@@ -20,14 +21,17 @@ _KINDS = (
 )  # fmt: skip
 
 
+_position = threading.Lock()  # of the files of systems that must seek before they read or write
+
+
 def check_regular(path: Path, error: type[PolyadError] = SceneError) -> int:
     """Return the size of a regular file in bytes; raise ``error`` for a pipe or device.
 
     Links are followed; a missing file or a folder is an `OSError`, as ever.
     """
-    found = path.stat()
-    _refuse_other_kinds(path, found.st_mode, error)
-    return found.st_size
+    status = path.stat()
+    _refuse_other_kinds(path, status.st_mode, error)
+    return status.st_size
 
 
 def open_regular(path: Path, error: type[PolyadError] = SceneError) -> BufferedReader:
@@ -45,12 +49,14 @@ def open_regular(path: Path, error: type[PolyadError] = SceneError) -> BufferedR
 
 
 def open_own(path: Path, mode: int, flags: int = 0) -> int:
-    """Open a file that polyad keeps, to read and write; it is made with ``mode`` if not there.
+    """Open a file that polyad keeps, to read and write; it is made with ``mode`` if it is missing.
 
     Anything but a plain file in its place is an `OSError`: a link could lead to any file of the
     user's, and a pipe could be waited for in vain.
     """
     flags |= os.O_RDWR | sum(getattr(os, n, 0) for n in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():  # Windows
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     try:
         file = os.open(path, flags)
     except FileNotFoundError:
@@ -59,6 +65,24 @@ def open_own(path: Path, mode: int, flags: int = 0) -> int:
         os.close(file)
         raise OSError(errno.EINVAL, "wanted a plain file")
     return file
+
+
+def read_at(file: int, size: int, position: int) -> bytes:
+    """Read up to ``size`` bytes from ``position``, from several threads at a time."""
+    if hasattr(os, "pread"):
+        return os.pread(file, size, position)
+    with _position:  # Windows
+        os.lseek(file, position, os.SEEK_SET)
+        return os.read(file, size)
+
+
+def write_at(file: int, data: bytes | memoryview, position: int) -> int:
+    """Write to ``position``, from several threads at a time; return how many bytes were taken."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file, data, position)
+    with _position:  # Windows
+        os.lseek(file, position, os.SEEK_SET)
+        return os.write(file, data)
 
 
 def _refuse_other_kinds(path: Path, mode: int, error: type[PolyadError]) -> None:

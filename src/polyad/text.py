@@ -53,5 +53,5 @@ def printable(text: str) -> str:
     return _IN_TEXT.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _escaped(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]

@@ -1,14 +1,15 @@
-"""How many threads a piece of work deserves, and how they are kept apart.
+"""How many cores there are, how many threads a piece of work deserves, how they are kept apart.
 
-The threads of torch and of BLAS wait for each other at the end of every operation. On a busy
-machine one of them has to wait for a core, each time for a slice of the scheduler's, and an
-operation of microseconds takes milliseconds. So threads share an operation only if it is long;
-work that comes in independent parts is shared out by `run_parts`, whose threads never wait for each
-other; everything else is done by one thread.
+The threads of torch and of BLAS synchronize at the end of every operation. On a busy machine one of
+them has to wait for a core, each time for a slice of the scheduler's, and an operation of
+microseconds takes milliseconds. So threads share an operation only if it is long, where the
+synchronization overhead is small; independent tasks are spread over threads by `run_tasks`, without
+synchronization; everything else is done by one thread.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -20,12 +21,25 @@ from typing import Any, TypeVar
 import torch
 from threadpoolctl import ThreadpoolController
 
-Part = TypeVar("Part")
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 # Of one operation, for each thread that shares it: some hundredths of a second. Measured on two
-# cores with two busy neighbours, see docs/benchmarks.md.
+# cores with two busy neighbors, see docs/benchmarks.md.
 LEAST_FLOPS = 2e9
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use; all of them where the system does not tell.
+
+    Examples
+    --------
+    >>> usable_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def threads_for(flops: float, available: int | None = None) -> int:
@@ -70,24 +84,24 @@ def limit_threads(most: int) -> Iterator[None]:
         _limits.leave(most, own)
 
 
-def run_parts(function: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Return ``[function(part) for part in parts]``, done by as many threads as torch has here.
+def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+    """Return ``[function(task) for task in tasks]``, done by as many threads as torch has here.
 
-    Each part is done with one thread of torch and BLAS. ``function`` is called from several threads
+    Each task is done with one thread of torch and BLAS. ``function`` is called from several threads
     at a time, so what it changes must be its own.
 
     Examples
     --------
-    >>> run_parts(abs, [-1, 2])
+    >>> run_tasks(abs, [-1, 2])
     [1, 2]
     """
-    parts = list(parts)
-    workers = min(torch.get_num_threads(), len(parts))
+    tasks = list(tasks)
+    workers = min(torch.get_num_threads(), len(tasks))
     with limit_threads(1):
         if workers < 2:
-            return [function(part) for part in parts]
+            return [function(task) for task in tasks]
         with ThreadPoolExecutor(workers, "polyad", initializer=_limits.adopt) as pool:
-            return list(pool.map(function, parts))
+            return list(pool.map(function, tasks))
 
 
 class _Limits:
@@ -112,7 +126,7 @@ class _Limits:
                 self._usual = own
                 self._blas = [(library, library.num_threads) for library in _blas_libraries()]
             elif own in self._inside and not getattr(self._thread, "known", False):
-                own = self._usual  # a thread that was born in another one's block
+                own = self._usual  # a thread that was started in another thread's block
             self._inside.append(most)
             self.adopt()
             torch.set_num_threads(min(most, own))

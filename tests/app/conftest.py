@@ -9,8 +9,8 @@ import xarray as xr
 from affine import Affine
 
 from polyad.app import Settings, prepare
-from polyad.scene.classes import ClassInfo, with_classes
-from polyad.scene.readers import scene_from_array
+from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.read.scenes import scene_from_array
 
 CLASSES = [
     ClassInfo(1, "Water", "#4477AA"),
@@ -47,7 +47,7 @@ def make_scene(seed=0, height=HEIGHT, width=WIDTH):
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
     """Fit the final model at once: tests label faster than people."""
-    monkeypatch.setattr("polyad.app.fitter.SETTLE", 0.0)
+    monkeypatch.setattr("polyad.app.trainer.FINAL_DELAY", 0.0)
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ def label_some(session, per_class=5):
         session.do({"do": "label", "class": value, "pixels": pixels})
 
 
-def finished(fitter):
-    mapped = fitter.mapped
-    return mapped.stage == "final" and mapped.revision == fitter.session.snapshot().revision
+def finished(trainer):
+    newest = trainer.newest_map
+    return newest.stage == "final" and newest.revision == trainer.session.snapshot().revision
 
 
 # -- in a browser ----------------------------------------------------------------------------------

@@ -1,21 +1,7 @@
 import numpy as np
 import pytest
 
-from polyad.app.advice import margin_uncertainty, suggest
-from polyad.app.mapped import Candidates, advise, map_window, score_against, shares, tiles_from
-from polyad.scene.classes import ClassInfo, with_classes
-from polyad.scene.mapping import map_scene
-from polyad.scene.readers import scene_from_array
-from polyad.scene.tiles import Tile, plan_tiles
-from polyad.scene.training import train_on
-
-
-def test_margin_is_the_gap_between_the_two_best_classes():
-    proba = np.array([[0.6, 0.3, 0.1], [1 / 3, 1 / 3, 1 / 3], [np.nan] * 3])
-    found = margin_uncertainty(proba)
-    np.testing.assert_allclose(found[:2], [0.7, 1.0])
-    assert np.isnan(found[2])
-    assert margin_uncertainty(np.array([[1.0]])).tolist() == [0.0]
+from polyad.app.advice import Candidates, advise, suggest
 
 
 def test_of_pixels_equally_new_the_most_uncertain_comes_first():
@@ -23,7 +9,7 @@ def test_of_pixels_equally_new_the_most_uncertain_comes_first():
     assert suggest(spectra, np.array([0.1, 0.9, 0.5]), np.array([[0.0]]), 1).tolist() == [1]
 
 
-def test_a_pixel_like_a_labelled_one_comes_after_a_new_one():
+def test_a_pixel_like_a_labeled_one_comes_after_a_new_one():
     spectra = np.array([[0.0, 0.0], [4.0, 4.0], [4.1, 3.9]])
     order = suggest(spectra, np.array([0.9, 0.8, 0.7]), np.array([[0.0, 0.0]]), 3)
     assert order[0] == 1
@@ -45,96 +31,12 @@ def test_advice_is_given_from_little_or_nothing(candidates, labels):
 
 def test_advice_does_not_depend_on_the_unit_of_the_bands():
     rng = np.random.default_rng(1)
-    spectra, labelled, unsure = rng.normal(size=(50, 6)), rng.normal(size=(8, 6)), rng.random(50)
+    spectra, labeled, unsure = rng.normal(size=(50, 6)), rng.normal(size=(8, 6)), rng.random(50)
     scale = np.array([1, 10, 100, 1e3, 1e-3, 1.0])
-    one = suggest(spectra, unsure, labelled, 10)
-    np.testing.assert_array_equal(one, suggest(spectra * scale, unsure, labelled * scale, 10))
-
-
-@pytest.fixture(scope="module")
-def mapped(kit):
-    scene, truth = kit.make_scene()
-    pixels = np.array([[r, c] for r in (3, 12, 21) for c in (2, 8, 15, 22, 29, 36)])
-    model = train_on(scene, truth, pixels, window=5, hidden=8, epochs=30)
-    return scene, truth, model
-
-
-def test_a_map_by_windows_is_the_map_of_the_whole(mapped):
-    scene, _, model = mapped
-    whole, proba = map_scene(model, scene, probabilities=True)
-    for tile in plan_tiles(scene.shape[:2], (13, 17)):
-        ids, unsure, found = map_window(model, scene, tile, candidates=20)
-        np.testing.assert_array_equal(ids, whole.values[tile])
-        exact = 1 + 254 * margin_uncertainty(proba.values[tile])
-        assert np.abs(unsure - exact).max() <= 1
-        assert len(found.pixels) <= 20
-        inside = (found.pixels >= [tile.rows.start, tile.cols.start]).all()
-        assert inside
-        assert (found.pixels < [tile.rows.stop, tile.cols.stop]).all()
-
-
-def test_candidates_are_the_most_uncertain_pixels_with_their_mean_spectra(mapped):
-    scene, _, model = mapped
-    _, unsure, found = map_window(model, scene, Tile(slice(0, 30), slice(0, 40)), candidates=10)
-    assert found.uncertainty.min() >= np.sort(unsure.ravel())[-10] / 255 - 0.01
-    row, col = next((r, c) for r, c in found.pixels if 2 <= r < 28 and 2 <= c < 38)
-    at = [tuple(p) for p in found.pixels.tolist()].index((row, col))
-    mean = scene.values[row - 2 : row + 3, col - 2 : col + 3].mean(axis=(0, 1))
-    np.testing.assert_allclose(found.spectra[at], mean, rtol=1e-4)
-
-
-def test_a_window_without_data_maps_to_nothing(mapped):
-    _, _, model = mapped
-    empty = scene_from_array(np.full((8, 9, 8), np.nan, np.float32))
-    ids, unsure, found = map_window(model, empty, Tile(slice(0, 8), slice(0, 9)))
-    assert not ids.any()
-    assert not unsure.any()
-    assert len(found.pixels) == 0
-    assert advise([found], np.ones((2, 8))) == []
+    chosen = suggest(spectra, unsure, labeled, 10)
+    np.testing.assert_array_equal(chosen, suggest(spectra * scale, unsure, labeled * scale, 10))
 
 
 def test_advice_names_row_column_and_uncertainty():
-    one = Candidates(np.array([[3, 4]]), np.array([0.5]), np.ones((1, 2)))
-    assert advise([one, one], np.zeros((1, 2)))[0] == [3, 4, 0.5]
-
-
-def test_squares_near_the_focus_are_mapped_first():
-    tiles = tiles_from((600, 600), (590, 10))
-    assert (tiles[0].rows.start, tiles[0].cols.start) == (512, 0)
-    assert len(tiles) == 9
-
-
-def test_shares_add_up_to_one_over_the_mapped_pixels():
-    classes = (ClassInfo(1, "a", "#000000"), ClassInfo(2, "b", "#000000"))
-    assert shares(np.array([[0, 1], [2, 2]], np.uint8), classes) == {"1": 1 / 3, "2": 2 / 3}
-
-
-def test_scores_go_by_the_names_of_classes_and_leave_labels_out(mapped):
-    scene, truth, model = mapped
-    ids = map_scene(model, scene).values.astype(np.uint8)
-    found = score_against(truth, ids, model)
-    assert found["overall"] > 0.95
-    assert found["pixels"] == truth.size - 18
-    assert found["classes"] == "3 of 3"
-    swapped = with_classes(
-        truth.copy(data=np.array([0, 2, 1, 3])[truth.values]),
-        [ClassInfo(2, "Water", "#000000"), ClassInfo(1, "Corn", "#000000"),
-         ClassInfo(3, "Woods", "#000000")],
-    )  # fmt: skip
-    assert score_against(swapped, ids, model)["overall"] == found["overall"]
-
-
-def test_true_classes_that_the_model_does_not_know_are_not_scored(mapped):
-    scene, truth, model = mapped
-    ids = map_scene(model, scene).values.astype(np.uint8)
-    other = with_classes(truth, [ClassInfo(k, f"other {k}", "#000000") for k in (1, 2, 3)])
-    assert score_against(other, ids, model) is None
-
-
-def test_a_truth_without_names_is_scored_by_id_and_says_so(mapped):
-    scene, truth, model = mapped
-    ids = map_scene(model, scene).values.astype(np.uint8)
-    wanted = score_against(truth, ids, model)
-    found = score_against(truth.drop_attrs(), ids, model)
-    assert (found["overall"], found["pixels"]) == (wanted["overall"], wanted["pixels"])
-    assert (found["matched_by"], found["classes"]) == ("id", "3 of 3 (by id)")
+    pixel = Candidates(np.array([[3, 4]]), np.array([0.5]), np.ones((1, 2)))
+    assert advise([pixel, pixel], np.zeros((1, 2)))[0] == [3, 4, 0.5]

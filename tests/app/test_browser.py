@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from polyad.app import prepare
-from polyad.scene.labels import open_labels
-from polyad.scene.sources import open_known, open_known_labels
+from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.read.labels import open_labels
 
 FINAL = '#status[data-stage="final"]'
 
@@ -35,7 +35,7 @@ def test_ten_clicks_in_each_of_two_classes_give_a_map_that_is_right(
     tab.wait_for_selector(f'{FINAL}[data-revision="20"]', timeout=60_000)
     kit.until(tab, "polyad.viewer.shownVersion === polyad.store.map.version")
 
-    ids = indian_pines.desk.fitter.mapped.ids
+    ids = indian_pines.workspace.trainer.newest_map.ids
     right = [(ids[truth == value] == mine).mean() for mine, value in ((1, 14), (2, 11))]
     assert min(right) > 0.9
     assert tab.inner_text("#label-count") == "20 labels"
@@ -99,7 +99,7 @@ def test_the_keyboard_alone_is_enough(tab, page, kit):
     tab.wait_for_selector(f'{FINAL}[data-revision="6"]', timeout=60_000)
     tab.keyboard.press("n")
     tab.wait_for_selector("#hint:not([hidden])")
-    row, col, _ = page.desk.fitter.mapped.about["advice"][0]
+    row, col, _ = page.workspace.trainer.newest_map.about["advice"][0]
     assert tab.evaluate("[polyad.viewer.cursor.row, polyad.viewer.cursor.col]") == [row, col]
     tab.keyboard.press("Enter")
     kit.label_count(tab, 7)
@@ -125,7 +125,7 @@ def test_two_tabs_see_each_others_labels_and_maps(browser, tab, page, kit):
     tab.mouse.click(*kit.place(tab, 4, 4))
     kit.until(other, "polyad.store.labels.get('4,4') === 1")
     other.mouse.click(*kit.place(other, 4, 4))  # the same again changes nothing
-    kit.label_some(page.desk.session)
+    kit.label_some(page.workspace.session)
     for each in (tab, other):
         each.wait_for_selector(f'{FINAL}[data-revision="4"]', timeout=60_000)
         assert each.evaluate("polyad.store.labels.size") == 16
@@ -146,7 +146,7 @@ def test_a_class_named_script_is_a_name(tab, page, kit):
     assert tab.evaluate("window.hacked") is None
 
 
-def test_classes_are_renamed_recoloured_and_deleted_on_the_page(tab, page, kit):
+def test_classes_are_renamed_recolored_and_deleted_on_the_page(tab, page, kit):
     kit.open_page(tab, page)
     tab.click("#classes li:first-child .pencil")
     tab.keyboard.type("Sea")
@@ -171,7 +171,7 @@ def test_wheel_zooms_to_the_pixel_and_bands_can_be_picked(tab, page, kit):
     under = """([x, y]) => { const box = polyad.viewer.canvas.getBoundingClientRect();
         return polyad.viewer.pixel(x - box.left, y - box.top); }"""
     assert tab.evaluate(under, [x, y]) == [10, 10]
-    tab.click("#colour-panel summary")
+    tab.click("#color-panel summary")
     tab.locator("#bands input").first.fill("7")
     assert tab.evaluate("polyad.viewer.bands[0]") == 7
     tab.fill("#low", "10")

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from polyad.app import prepare
-from polyad.scene.known import KNOWN_SCENES
-from polyad.scene.sources import open_known
+from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.read.known_scenes import open_known
 
 FINAL = '#status[data-stage="final"]'
 SALINAS = list(KNOWN_SCENES["salinas"].class_names)
@@ -23,10 +23,10 @@ def phone(browser):
 
 
 @pytest.fixture
-def mapped(page, kit):
+def mapped_page(page, kit):
     """The page of a scene with fifteen labels and its final map."""
-    kit.label_some(page.desk.session)
-    page.desk.fitter.final_model()
+    kit.label_some(page.workspace.session)
+    page.workspace.trainer.final_model()
     return page
 
 
@@ -35,12 +35,12 @@ def sixteen(scene, tmp_path, kit):
     """A page with the sixteen classes of Salinas, four of which differ in their last letters."""
     served = prepare(scene, journal=tmp_path / "j", settings=kit.quick).start()
     for name in SALINAS:
-        served.desk.session.do({"do": "add", "name": name})
+        served.workspace.session.do({"do": "add", "name": name})
     yield served
     served.stop()
 
 
-def open_mapped(tab, served, kit):
+def open_with_map(tab, served, kit):
     kit.open_page(tab, served)
     tab.wait_for_selector(FINAL, timeout=60_000)
     kit.until(tab, "polyad.viewer.shownVersion === polyad.store.map.version")
@@ -65,8 +65,8 @@ def row(position):
 # -- where to click next --------------------------------------------------------------------------
 
 
-def test_enter_after_a_mouse_press_on_next_labels_the_suggested_pixel(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_enter_after_a_mouse_press_on_next_labels_the_suggested_pixel(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     tab.click(f"{row(2)} .key")
     tab.click("#next")
     assert focused(tab) == "view"
@@ -78,8 +78,10 @@ def test_enter_after_a_mouse_press_on_next_labels_the_suggested_pixel(tab, mappe
     assert tab.is_hidden("#hint")
 
 
-def test_enter_after_a_key_press_on_the_next_button_labels_the_suggested_pixel(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_enter_after_a_key_press_on_the_next_button_labels_the_suggested_pixel(
+    tab, mapped_page, kit
+):
+    open_with_map(tab, mapped_page, kit)
     tab.focus("#next")
     tab.keyboard.press("Enter")
     pixel = suggested(tab)
@@ -88,8 +90,8 @@ def test_enter_after_a_key_press_on_the_next_button_labels_the_suggested_pixel(t
     assert label_at(tab, pixel) == 1
 
 
-def test_a_finger_chooses_a_class_and_labels_the_suggested_pixel(phone, mapped, kit):
-    open_mapped(phone, mapped, kit)
+def test_a_finger_chooses_a_class_and_labels_the_suggested_pixel(phone, mapped_page, kit):
+    open_with_map(phone, mapped_page, kit)
     phone.tap("#next")
     pixel = suggested(phone)
     phone.tap(f"{row(3)} .name")
@@ -99,8 +101,8 @@ def test_a_finger_chooses_a_class_and_labels_the_suggested_pixel(phone, mapped, 
     assert label_at(phone, pixel) == 3
 
 
-def test_a_suggestion_is_skipped_and_closed_by_its_buttons(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_a_suggestion_is_skipped_and_closed_by_its_buttons(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     tab.click("#next")
     first = suggested(tab)
     tab.click("#hint-skip")
@@ -115,21 +117,21 @@ def test_a_suggestion_is_skipped_and_closed_by_its_buttons(tab, mapped, kit):
     kit.label_count(tab, 15)
 
 
-def test_a_new_map_leaves_the_suggestion_where_it_is(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_a_new_map_leaves_the_suggestion_where_it_is(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     tab.click("#next")
     pixel = suggested(tab)
     version = tab.evaluate("polyad.store.map.version")
-    mapped.desk.session.do({"do": "label", "class": 1, "pixels": [[20, 5]]})
+    mapped_page.workspace.session.do({"do": "label", "class": 1, "pixels": [[20, 5]]})
     kit.until(tab, "v => polyad.store.map.version > v + 1", version)
     assert suggested(tab) == pixel
     assert tab.is_visible("#hint-label")
 
 
 @pytest.mark.parametrize("width", [375, 900, 1200])
-def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped, kit, width):
+def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped_page, kit, width):
     tab.set_viewport_size({"width": width, "height": 720})
-    open_mapped(tab, mapped, kit)
+    open_with_map(tab, mapped_page, kit)
     tab.evaluate("polyad.store.map.advice = [[0, 39, 0.9]]")
     tab.click("#next")
     hit = "([x, y]) => document.elementFromPoint(x, y).id"
@@ -137,15 +139,15 @@ def test_a_suggestion_at_the_edge_lies_clear_of_the_banner(tab, mapped, kit, wid
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_no_button_keeps_the_enter_that_follows_a_press(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_no_button_keeps_the_enter_that_follows_a_press(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     for button in ("#undo", "#zoom-in", "#tool-erase", "#show-scene", "#theme", "#save-csv"):
         tab.click(button)
         assert focused(tab) == "view", button
 
 
-def test_keys_reach_the_scene_after_the_opacity_was_changed(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_keys_reach_the_scene_after_the_opacity_was_changed(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     tab.click("#opacity")
     tab.keyboard.press("u")
     assert tab.evaluate("polyad.viewer.overlay") == "uncertainty"
@@ -157,8 +159,10 @@ def test_keys_reach_the_scene_after_the_opacity_was_changed(tab, mapped, kit):
 # -- classes --------------------------------------------------------------------------------------
 
 
-def test_a_click_on_a_name_chooses_the_class_and_the_next_key_is_for_the_scene(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_a_click_on_a_name_chooses_the_class_and_the_next_key_is_for_the_scene(
+    tab, mapped_page, kit
+):
+    open_with_map(tab, mapped_page, kit)
     tab.click(f"{row(2)} .name")
     assert tab.evaluate("polyad.store.active") == 2
     tab.keyboard.press("n")
@@ -194,7 +198,7 @@ def test_escape_leaves_the_name_as_it_was(tab, page, kit):
     tab.keyboard.press("Escape")
     assert tab.inner_text(f"{row(2)} .name") == "Corn"
     assert tab.locator("#classes .rename").count() == 0
-    assert page.desk.session.board.classes[2].name == "Corn"
+    assert page.workspace.session.label_state.classes[2].name == "Corn"
 
 
 def test_a_name_that_is_refused_stays_in_its_field_with_the_reason(tab, page, kit):
@@ -212,7 +216,7 @@ def test_a_class_changed_in_another_tab_does_not_end_the_renaming(tab, page, kit
     kit.open_page(tab, page)
     tab.dblclick(f"{row(2)} .name")
     tab.keyboard.type("Mai")
-    page.desk.session.do({"do": "add", "name": "Oats"})
+    page.workspace.session.do({"do": "add", "name": "Oats"})
     kit.until(tab, "polyad.store.classes.size === 4")
     tab.keyboard.type("ze")
     tab.keyboard.press("Enter")
@@ -250,41 +254,41 @@ def test_a_list_that_goes_on_says_how_far(tab, sixteen, kit):
     kit.until(tab, f"({shadow})('::after') === 0 && ({shadow})('::before') === 1")
 
 
-# -- colours --------------------------------------------------------------------------------------
+# -- colors --------------------------------------------------------------------------------------
 
 
 def drawn(tab, kit, pixels):
-    """Return the colours on the screen at the middle of pixels, ``(n, 3)``."""
+    """Return the colors on the screen at the middle of pixels, ``(n, 3)``."""
     tab.wait_for_timeout(100)
     picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), float)
     places = np.rint([kit.place(tab, *pixel) for pixel in pixels]).astype(int)
     return picture[places[:, 1], places[:, 0]]
 
 
-def test_colours_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_path, kit):
-    # All of the palette lies over all of a real scene's colours.
+def test_colors_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_path, kit):
+    # All of the palette lies over all of a real scene's colors.
     scene = open_known("indian-pines")
     served = prepare(scene, truth="indian-pines", journal=tmp_path / "j", settings=kit.quick)
-    fitter = served.desk.fitter
-    truth = served.desk.truth.values
+    trainer = served.workspace.trainer
+    truth = served.workspace.truth.values
     for value in range(1, 17):
         pixels = np.argwhere(truth == value)[:4].tolist()
-        served.desk.session.do({"do": "label", "class": value, "pixels": pixels})
+        served.workspace.session.do({"do": "label", "class": value, "pixels": pixels})
     served.start()
     try:
-        open_mapped(tab, served, kit)
+        open_with_map(tab, served, kit)
         taken = np.random.default_rng(0).permutation(np.argwhere(truth > 0))[:2000]
         free = [p for p in taken.tolist() if min(abs(np.subtract(p, a[:2])).max()
-                for a in [*fitter.mapped.about["advice"],
-                          *served.desk.session.snapshot().labels]) > 4]  # fmt: skip
+                for a in [*trainer.newest_map.about["advice"],
+                          *served.workspace.session.snapshot().labels]) > 4]  # fmt: skip
         seen = drawn(tab, kit, free)
-        table = served.desk.session.board.classes.values()
+        table = served.workspace.session.label_state.classes.values()
         swatches = np.array([[int(c.color[k : k + 2], 16) for k in (1, 3, 5)] for c in table])
         nearest = ((seen[:, None] - swatches) ** 2).sum(-1).argmin(1) + 1
-        right = nearest == fitter.mapped.ids[tuple(np.transpose(free))]
+        right = nearest == trainer.newest_map.ids[tuple(np.transpose(free))]
         assert len(free) > 500
         assert right.mean() > 0.98
-        tab.keyboard.down("h")  # the scene alone has its colours
+        tab.keyboard.down("h")  # the scene alone has its colors
         assert np.ptp(drawn(tab, kit, free), axis=1).mean() > 40
         tab.keyboard.up("h")
         tab.click("#show-scene")
@@ -293,8 +297,8 @@ def test_colours_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_pa
         served.stop()
 
 
-def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped, kit):
-    open_mapped(tab, mapped, kit)
+def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped_page, kit):
+    open_with_map(tab, mapped_page, kit)
     assert tab.is_hidden("#legend")
     tab.click("#show-uncertainty")
     words = tab.inner_text("#legend").split()
@@ -304,7 +308,7 @@ def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped, kit):
     picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), int)
     y, x, w = (round(box[k]) for k in ("y", "x", "width"))
     sure, unsure = picture[y + 6, x + 3], picture[y + 6, x + w - 4]
-    assert np.ptp(sure) < 40  # grey as the scene
+    assert np.ptp(sure) < 40  # gray as the scene
     np.testing.assert_allclose(unsure, 0.8 * np.array([255, 225, 80]) + 0.2 * 128, atol=12)
     tab.keyboard.press("m")
     assert tab.is_hidden("#legend")
@@ -314,9 +318,9 @@ def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped, kit):
 
 
 @pytest.mark.parametrize("device", ["tab", "phone"])
-def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped, kit, device):
+def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped_page, kit, device):
     tab = request.getfixturevalue(device)
-    open_mapped(tab, mapped, kit)
+    open_with_map(tab, mapped_page, kit)
     tab.keyboard.press("n")
     seen = set()
     for _ in range(80):

@@ -1,14 +1,13 @@
 import errno
 import json
 import os
-import resource
 import subprocess
 
 import pytest
 
-from polyad.app.journal import Journal
-from polyad.app.journal_lines import read_entries, seal
+from polyad.app.journal import Journal, read_entries
 from polyad.app.session import Session
+from polyad.durable import seal
 from polyad.errors import OutputError, SceneError, SceneMismatch
 
 ABOUT = {"shape": [3, 4], "scene": "abc"}
@@ -70,6 +69,7 @@ def test_a_link_is_not_followed(tmp_path):
     assert (tmp_path / "precious").read_bytes() == b""
 
 
+@pytest.mark.unix
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "j")
     with pytest.raises(OutputError, match="wanted a plain file"):
@@ -260,6 +260,7 @@ def fill(path):
 
 
 def test_a_label_refused_by_a_file_size_limit_never_comes_back(tmp_path):
+    resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:

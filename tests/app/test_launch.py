@@ -4,9 +4,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 
 from polyad.app import launch, redirect, serve
+from polyad.scene.map.mapping import map_scene
 
 
 @pytest.fixture
@@ -19,10 +21,13 @@ def opened(monkeypatch):
         told.append((address, path, path.read_text(), path.stat(), path.parent.stat()))
 
     monkeypatch.setattr(webbrowser, "open", open_browser)
-    monkeypatch.setattr(launch.Page, "run", lambda page: page.desk.close() or page._socket.close())
+    monkeypatch.setattr(
+        launch.Page, "run", lambda page: page.workspace.close() or page._socket.close()
+    )
     return told
 
 
+@pytest.mark.unix
 def test_the_browser_is_told_of_a_private_file_and_not_of_the_token(
     scene, tmp_path, opened, capsys
 ):
@@ -65,3 +70,14 @@ def test_the_file_leads_a_real_browser_to_the_page(tab, page, kit):
         kit.until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
         assert tab.url == page.url
     tab.wrong[:] = [url for url in tab.wrong if not url.startswith("file:")]
+
+
+def test_a_page_returns_its_labels_and_the_model_of_its_newest_map(scene, page, kit):
+    assert page.model() is None
+    kit.label_some(page.workspace.session)
+    labels = page.labels()
+    labeled = {(int(r), int(c)): int(labels.values[r, c]) for r, c in np.argwhere(labels.values)}
+    assert labeled == page.workspace.session.snapshot().labels
+    assert labels.rio.crs == scene.rio.crs
+    ids = map_scene(page.model(), scene).values
+    np.testing.assert_array_equal(ids, page.workspace.trainer.newest_map.ids)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from polyad.app import prepare, show
-from polyad.app.events import QUEUE, Bus
-from polyad.app.gate import Doors
-from polyad.scene.labels import open_labels
-from polyad.scene.model import SceneModel
+from polyad.app.access import AccessPolicy
+from polyad.app.events import QUEUE, EventBus
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.read.labels import open_labels
 
 # -- what works ---------------------------------------------------------------------------------
 
@@ -54,8 +54,8 @@ def test_state_tells_scene_classes_and_labels(client, scene):
 
 
 def test_pictures_spectrum_means_and_class_under_the_pointer(client, page, scene, kit):
-    kit.label_some(page.desk.session)
-    kit.wait_for(lambda: kit.finished(page.desk.fitter))
+    kit.label_some(page.workspace.session)
+    kit.wait_for(lambda: kit.finished(page.workspace.trainer))
     for name in ("scene/0/0/0?r=5&g=3&b=1", "map/0/0/0", "uncertainty/0/0/0"):
         answer = client.get(f"api/{name}")
         assert answer.headers["content-type"] == "image/png"
@@ -67,8 +67,8 @@ def test_pictures_spectrum_means_and_class_under_the_pointer(client, page, scene
 
 
 def test_labels_map_and_model_are_downloads_that_can_be_opened(client, page, scene, tmp_path, kit):
-    kit.label_some(page.desk.session)
-    wanted = page.desk.session.snapshot().raster(scene).values
+    kit.label_some(page.workspace.session)
+    wanted = page.workspace.session.snapshot().raster(scene).values
     for kind in ("csv", "geojson", "tif"):
         answer = client.get(f"api/labels/{kind}")
         assert "attachment" in answer.headers["content-disposition"]
@@ -77,14 +77,14 @@ def test_labels_map_and_model_are_downloads_that_can_be_opened(client, page, sce
     (tmp_path / "m.polyad").write_bytes(client.get("api/files/model.polyad").content)
     assert SceneModel.load(tmp_path / "m.polyad").window == 3
     (tmp_path / "m.tif").write_bytes(client.get("api/files/map.tif").content)
-    found = open_labels(tmp_path / "m.tif", scene)
-    np.testing.assert_array_equal(found.values, page.desk.fitter.mapped.ids)
-    assert found.rio.crs == scene.rio.crs
+    saved = open_labels(tmp_path / "m.tif", scene)
+    np.testing.assert_array_equal(saved.values, page.workspace.trainer.newest_map.ids)
+    assert saved.rio.crs == scene.rio.crs
 
 
 @pytest.mark.parametrize("kind", ["csv", "geojson", "tif"])
 def test_saved_labels_are_loaded_again_as_one_step(client, page, kit, kind):
-    kit.label_some(page.desk.session)
+    kit.label_some(page.workspace.session)
     before = client.get("api/state").json()["labels"]
     content = client.get(f"api/labels/{kind}").content
     for value in (1, 2, 3):
@@ -113,7 +113,7 @@ def test_every_page_hears_of_labels_and_maps_of_the_others(page, client, kit):
     thread.start()
     assert ready.wait(10)
     do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
-    kit.label_some(page.desk.session)
+    kit.label_some(page.workspace.session)
     kit.wait_for(lambda: any('"stage":"final"' in line for line in heard))
     change = next(line for line in heard if '"labels":[[1,2,1]]' in line)
     assert json.loads(change.removeprefix("data: "))["revision"] == 2
@@ -167,7 +167,7 @@ def test_without_the_token_nothing_is_told(page, path):
     base = page.url.rsplit("/", 2)[0]
     answer = httpx.get(f"{base}/{path}")
     assert answer.status_code == 403
-    assert page.desk.name not in answer.text
+    assert page.workspace.name not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_no_path_leads_to_a_file(page, path):
 def raw_get(url, path):
     """Ask for a path as it stands; a client library would tidy it up first."""
     where = httpx.URL(url)
-    with socket.create_connection((where.host, where.port), timeout=10) as wire:
-        wire.sendall(
+    with socket.create_connection((where.host, where.port), timeout=10) as connection:
+        connection.sendall(
             f"GET {where.path}{path} HTTP/1.1\r\nHost: {where.host}:{where.port}\r\n"
             "Connection: close\r\n\r\n".encode()
         )
-        return b"".join(iter(lambda: wire.recv(65536), b""))
+        return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 @pytest.mark.parametrize(
@@ -262,12 +262,12 @@ def test_bad_label_files_are_refused_and_name_no_folder_of_ours(client, kind, co
 
 def test_a_huge_body_is_refused_before_it_is_read(page):
     where = httpx.URL(page.url)
-    with socket.create_connection((where.host, where.port), timeout=10) as wire:
-        wire.sendall(
+    with socket.create_connection((where.host, where.port), timeout=10) as connection:
+        connection.sendall(
             f"POST {where.path}api/do HTTP/1.1\r\nHost: {where.host}:{where.port}\r\n"
             "Content-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n".encode()
         )
-        assert wire.recv(4096).split()[1] == b"413"
+        assert connection.recv(4096).split()[1] == b"413"
 
 
 def test_a_huge_body_without_its_length_is_cut_off(client):
@@ -313,7 +313,7 @@ def test_a_class_may_have_any_name(client, page, tmp_path, scene, name):
     assert name in open_labels(tmp_path / "l.csv", scene).attrs["class_names"]
 
 
-def test_a_scene_deleted_underneath_is_told_and_labelling_goes_on(scene, tmp_path, kit):
+def test_a_scene_deleted_underneath_is_told_and_labeling_goes_on(scene, tmp_path, kit):
     path = tmp_path / "scene.npy"
     np.save(path, scene.values)
     served = prepare(path, settings=kit.quick).start()
@@ -347,26 +347,26 @@ def test_a_full_disk_is_told_and_the_label_is_not_taken(client, page, monkeypatc
 
 def test_a_page_that_lags_too_far_behind_is_told_to_start_over():
     async def lag():
-        bus = Bus()
-        stream = bus.stream()
+        events = EventBus()
+        stream = events.stream()
         assert "hello" in await anext(stream)
         for k in range(QUEUE + 1):
-            bus.publish("progress", {"k": k})
+            events.publish("progress", {"k": k})
         await asyncio.sleep(0)
         first = await anext(stream)
         await stream.aclose()
-        return first, bus.listeners
+        return first, events.listeners
 
     assert asyncio.run(lag()) == ("event: lost\ndata: {}\n\n", 0)
 
 
 def test_doors_listen_on_this_machine_unless_asked():
-    everywhere = Doors("t", 80, "0.0.0.0")
-    assert everywhere.admits_host("192.168.1.7:80")
-    assert not everywhere.admits_host("evil.example:80")
-    assert Doors("t", 80).admits_host("[::1]:80")
-    assert Doors("t", 80).admits_host("localhost")
-    assert not Doors("t", 80).admits_host("192.168.1.7:80")
+    everywhere = AccessPolicy("t", 80, "0.0.0.0")
+    assert everywhere.allows_host("192.168.1.7:80")
+    assert not everywhere.allows_host("evil.example:80")
+    assert AccessPolicy("t", 80).allows_host("[::1]:80")
+    assert AccessPolicy("t", 80).allows_host("localhost")
+    assert not AccessPolicy("t", 80).allows_host("192.168.1.7:80")
 
 
 def test_fifty_clients_lose_no_label(page, kit):
@@ -384,8 +384,8 @@ def test_fifty_clients_lose_no_label(page, kit):
         return taken
 
     with ThreadPoolExecutor(50) as pool:
-        taken = [pixel for found in pool.map(labels_of, range(50)) for pixel in found]
-    labels = page.desk.session.board.labels
+        taken = [pixel for pixels in pool.map(labels_of, range(50)) for pixel in pixels]
+    labels = page.workspace.session.label_state.labels
     assert len(taken) == len(set(taken)) == len(labels)
     assert set(taken) == set(labels)
-    kit.wait_for(lambda: kit.finished(page.desk.fitter))
+    kit.wait_for(lambda: kit.finished(page.workspace.trainer))

@@ -26,12 +26,12 @@ def test_a_label_that_cannot_be_written_is_not_taken(scene, tmp_path, monkeypatc
     with pytest.raises(OutputError, match="was not taken"):
         session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
     monkeypatch.undo()
-    assert session.board.labels == {}
+    assert session.label_state.labels == {}
     session.do({"do": "label", "class": 1, "pixels": [[1, 1]]})
     session.close()
     assert (tmp_path / "j").read_bytes().startswith(whole)
     again = Session(scene, journal=tmp_path / "j")
-    assert again.board.labels == {(1, 1): 1}
+    assert again.label_state.labels == {(1, 1): 1}
     again.close()
 
 
@@ -46,7 +46,7 @@ def test_a_session_comes_back_as_it_was_with_undo_and_redo(scene, tmp_path):
     second = Session(scene, journal=tmp_path / "j")
     assert second.state() == state
     second.do({"do": "redo"})
-    assert (3, 3) in second.board.labels
+    assert (3, 3) in second.label_state.labels
     second.close()
 
 
@@ -65,12 +65,12 @@ def test_a_label_file_is_loaded_once(scene, truth, tmp_path):
     session = Session(scene, journal=tmp_path / "j")
     some = truth.copy(data=np.where(np.arange(truth.size).reshape(truth.shape) % 97, 0, truth))
     session.load(some, "digest")
-    assert len(session.board.labels) == int((some > 0).sum())
+    assert len(session.label_state.labels) == int((some > 0).sum())
     session.do({"do": "undo"})
     session.close()
     session = Session(scene, journal=tmp_path / "j")
     session.load(some, "digest")
-    assert session.board.labels == {}  # it was taken back on purpose
+    assert session.label_state.labels == {}  # it was taken back on purpose
     session.close()
 
 
@@ -96,7 +96,7 @@ def test_kill_9_loses_no_label_that_was_answered(tmp_path):
         answered += [int(line) for line in process.stdout if line.endswith("\n")]
     blank = xr.DataArray(np.zeros((50, 50, 2), np.float32), dims=("y", "x", "band"))
     session = Session(blank, journal=tmp_path / "j")
-    labels = set(session.board.labels)
+    labels = set(session.label_state.labels)
     session.close()
     assert {(k // 50, k % 50) for k in answered} <= labels
     assert len(labels) <= len(answered) + 1  # at most the one in flight

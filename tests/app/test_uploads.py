@@ -1,4 +1,4 @@
-"""Uploaded label files: read within limits by a process of their own, while labelling goes on."""
+"""Uploaded label files: read within limits by a process of their own, while labeling goes on."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 from polyad.app import uploads
 from polyad.errors import InputError
-from polyad.scene.labels import open_labels
+from polyad.scene.read.labels import open_labels
 
 SPOT = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [9.0006, 46.9503]},
         "properties": {"class": 2, "name": "Corn"}}  # fmt: skip
@@ -25,18 +25,18 @@ SPOT = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [9.0006,
 def test_an_upload_is_what_opening_the_file_gives(scene, tmp_path, kind, content):
     (tmp_path / f"upload.{kind}").write_bytes(content)
     wanted = open_labels(tmp_path / f"upload.{kind}", scene)
-    found = uploads.read_upload(content, kind, scene)
-    np.testing.assert_array_equal(found.values, wanted.values)
-    assert all(found.attrs[k] == wanted.attrs[k] for k in found.attrs)
+    labels = uploads.read_upload(content, kind, scene)
+    np.testing.assert_array_equal(labels.values, wanted.values)
+    assert all(labels.attrs[k] == wanted.attrs[k] for k in labels.attrs)
 
 
 def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):
     other = kit.make_scene()[0]
     other = other.assign_coords(x=other.x + 15.0)
     other = other.rio.write_transform(other.rio.transform(recalc=True))
-    from polyad.app.exchange import labels_tif
+    from polyad.app.downloads import labels_tif
     from polyad.app.session import Session
-    from polyad.scene.kinds import is_ours
+    from polyad.scene.files.own_outputs import is_ours
 
     session = Session(other, journal=tmp_path / "j")
     session.do({"do": "add", "name": "Water"})
@@ -58,13 +58,13 @@ def covering(n):
 
 
 @pytest.mark.parametrize("limit", ["processor", "clock"])
-def test_labelling_goes_on_while_a_file_is_read_that_takes_too_long(
+def test_labeling_goes_on_while_a_file_is_read_that_takes_too_long(
     page, client, monkeypatch, limit
 ):
     monkeypatch.setattr(uploads, "SECONDS", 1)
-    monkeypatch.setattr(uploads, "PATIENCE", 60 if limit == "processor" else 2)
+    monkeypatch.setattr(uploads, "WALL_FACTOR", 60 if limit == "processor" else 2)
     if limit == "clock":
-        monkeypatch.setattr(uploads, "_RUN", "import time; time.sleep(600); {!r}")
+        monkeypatch.setattr(uploads, "_SCRIPT", "import time; time.sleep(600); {!r}")
     answers = []
 
     def upload():
@@ -84,8 +84,8 @@ def test_labelling_goes_on_while_a_file_is_read_that_takes_too_long(
 
 
 def test_no_more_than_two_files_are_read_at_once(scene, monkeypatch):
-    monkeypatch.setattr(uploads, "_free", threading.BoundedSemaphore(1))
-    assert uploads._free.acquire()
+    monkeypatch.setattr(uploads, "_slots", threading.BoundedSemaphore(1))
+    assert uploads._slots.acquire()
     with pytest.raises(InputError, match="other label files are being read"):
         uploads.read_upload(b"row,col,class\n0,0,1\n", "csv", scene)
 
@@ -95,13 +95,13 @@ def test_no_more_than_two_files_are_read_at_once(scene, monkeypatch):
     b'{"classes": [["x", "a", "b"]]}\n', b"[" * 99_999,
 ])  # fmt: skip
 def test_an_answer_that_is_none_is_refused(scene, monkeypatch, answer):
-    monkeypatch.setattr(uploads, "_answer", lambda *_: answer)
+    monkeypatch.setattr(uploads, "_run_worker", lambda *_: answer)
     with pytest.raises(InputError, match="could not be read within"):
         uploads.read_upload(b"", "csv", scene)
 
 
 def test_a_reader_that_crashes_is_told_in_a_sentence(scene, monkeypatch):
-    monkeypatch.setattr(uploads, "_RUN", "import os; os.abort(); {!r}")
+    monkeypatch.setattr(uploads, "_SCRIPT", "import os; os.abort(); {!r}")
     with pytest.raises(InputError, match="it is damaged or too large"):
         uploads.read_upload(b"row,col,class\n0,0,1\n", "csv", scene)
 

@@ -95,7 +95,7 @@ def test_on_epoch_sees_every_epoch(patches):
     [
         (CNNClassifier(epochs=0), "epochs must be a whole number"),
         (CNNClassifier(learning_rate=0), "learning_rate must be above 0"),
-        (CNNClassifier(optimiser="magic"), "optimiser must be one of sgd"),
+        (CNNClassifier(optimizer="magic"), "optimizer must be one of sgd"),
         (DenseClassifier(activation="sine"), "activation must be one of tanh"),
         (PatchSVC("smell"), "features must be one of spectrum, patch-mean"),
     ],
@@ -114,7 +114,7 @@ def test_the_cnn_wants_patches_of_five_pixels():
 def test_a_diverging_fit_says_so(patches):
     X, y = patches
     with pytest.raises(Diverged, match="smaller learning_rate"):
-        DenseClassifier(activation="relu", optimiser="sgd", learning_rate=1e30, epochs=50,
+        DenseClassifier(activation="relu", optimizer="sgd", learning_rate=1e30, epochs=50,
                         random_state=0).fit(X, y)  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from benchmarks.data import made_classifier, made_scene
 from benchmarks.growth import slopes
 from benchmarks.page import page, targets
 from benchmarks.timing import Ratio, Times, interleave, peak_bytes
-from polyad.scene.mapping import map_scene
+from polyad.scene.map.mapping import map_scene
 
 DOCS = Path(__file__).parents[2] / "docs"
 

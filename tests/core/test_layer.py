@@ -265,10 +265,10 @@ def test_xavier_start_is_the_one_torch_makes():
 
 @pytest.mark.parametrize("start", ["unit-variance", "xavier"])
 def test_same_generator_state_gives_the_same_numbers(start):
-    one = RankRLinear((3, 4), 5, 2, start=start, generator=seeded(7))
-    two = RankRLinear((3, 4), 5, 2, start=start)
-    two.reset_parameters(seeded(7))
-    assert all(map(torch.equal, one.parameters(), two.parameters()))
+    first = RankRLinear((3, 4), 5, 2, start=start, generator=seeded(7))
+    second = RankRLinear((3, 4), 5, 2, start=start)
+    second.reset_parameters(seeded(7))
+    assert all(map(torch.equal, first.parameters(), second.parameters()))
 
 
 @pytest.mark.parametrize("start", ["unit-variance", "xavier"])
@@ -281,10 +281,10 @@ def test_global_random_state_is_not_touched_when_a_generator_is_passed(start):
 
 def test_without_a_generator_torch_manual_seed_decides():
     torch.manual_seed(3)
-    one = RankRLinear((3, 4), 5, 2)
+    first = RankRLinear((3, 4), 5, 2)
     torch.manual_seed(3)
-    two = RankRLinear((3, 4), 5, 2)
-    assert torch.equal(one.factors[0], two.factors[0])
+    second = RankRLinear((3, 4), 5, 2)
+    assert torch.equal(first.factors[0], second.factors[0])
 
 
 # To dense and back: Theorem 1

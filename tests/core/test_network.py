@@ -121,6 +121,44 @@ def test_start_is_handed_to_the_hidden_layer(start):
     assert all(map(torch.equal, net.hidden.factors, wanted.factors))
 
 
+def test_like_without_weights_is_a_copy():
+    net = RankRNet((3, 4), 5, 2, 2, "relu", hidden_bias=False, start="xavier", dtype=torch.float64)
+    twin = net.like({})
+    assert (twin.activation, twin.hidden.start) == ("relu", "xavier")
+    assert twin.hidden.bias is None
+    assert all(p.requires_grad for p in twin.parameters())
+    x = torch.rand(7, 3, 4, dtype=torch.float64)
+    assert torch.equal(twin(x), net(x))
+    with torch.no_grad():
+        twin.output.weight.zero_()
+    assert net.output.weight.any()
+
+
+def test_like_takes_its_sizes_from_the_weights_it_is_given():
+    net = RankRNet((3, 4), 5, 2, 2, output_bias=False)
+    state = {name: torch.cat([value, value]) for name, value in net.hidden.state_dict().items()}
+    weights = {f"hidden.{name}": value for name, value in state.items()}
+    output = torch.cat([net.output.weight, net.output.weight], dim=1) / 2
+    twice = net.like(weights | {"output.weight": output})
+    assert (twice.hidden.out_features, twice.hidden.in_shape, twice.hidden.rank) == (10, (3, 4), 2)
+    x = torch.rand(7, 3, 4)
+    torch.testing.assert_close(twice(x), net(x))
+
+
+def test_like_draws_no_random_numbers():
+    net = RankRNet((3, 4), 5, 2, 2)
+    before = torch.get_rng_state()
+    net.like({})
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_like_refuses_a_weight_that_the_network_does_not_have():
+    net = RankRNet((3,), 5, 2, 1)
+    names = "hidden.bias, hidden.factors.0, output.weight, output.bias"
+    with pytest.raises(InputError, match=f"named as one of {names}, got hidden.factors.1"):
+        net.like({"hidden.factors.1": torch.ones(5, 1, 4)})
+
+
 def test_output_weights_start_within_xavier_bounds_and_biases_at_zero():
     net = RankRNet((3, 4), 60, 20, 2, generator=seeded())
     bound = (6 / 80) ** 0.5

@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("distributed")
 
 from polyad.distributed import open_cluster
-from polyad.scene.mapping import map_file
-from polyad.scene.model import SceneModel
-from polyad.scene.readers import open_scene
-from polyad.scene.training import train_on
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.training import train_on
+from polyad.scene.map.mapping import map_file
+from polyad.scene.read.scenes import open_scene
 
 HEIGHT, WIDTH, BANDS = 150, 110, 12
 TILE = 8  # 266 tiles, the last ones cut

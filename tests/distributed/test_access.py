@@ -72,6 +72,7 @@ def test_a_local_cluster_listens_here_only_and_serves_no_pages(two_workers):
                 continue
 
 
+@pytest.mark.unix
 def test_nobody_else_can_write_where_workers_keep_their_data(two_workers):
     for folder in two_workers.run(lambda dask_worker: dask_worker.local_directory).values():
         above = [p for p in Path(folder).parents if p.name.startswith("polyad-")]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.distributed import map_blocks
+from polyad.distributed import map_lazy
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.mapping import map_scene
-from polyad.scene.readers import open_scene
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.scenes import open_scene
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def scene(scene_path):
     ],
 )
 def test_lazy_map_equals_the_map_of_the_whole_scene(scene, model, chunks):
-    lazy = map_blocks(model, scene.chunk(chunks))
+    lazy = map_lazy(model, scene.chunk(chunks))
     assert lazy.chunks is not None
     xr.testing.assert_identical(lazy.compute(), map_scene(model, scene))
 
@@ -34,11 +34,11 @@ def test_lazy_map_equals_the_map_of_the_whole_scene(scene, model, chunks):
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 9)])
 def test_scene_smaller_than_the_window_is_reflected_over_and_over(scene, model, size):
     small = scene.isel(y=slice(20, 20 + size[0]), x=slice(size[1]))
-    xr.testing.assert_identical(map_blocks(model, small.chunk()).compute(), map_scene(model, small))
+    xr.testing.assert_identical(map_lazy(model, small.chunk()).compute(), map_scene(model, small))
 
 
 def test_lazy_probabilities_are_those_of_the_whole_scene(scene, model):
-    lazy = map_blocks(model, scene.chunk(y=20, x=17), probabilities=True)
+    lazy = map_lazy(model, scene.chunk(y=20, x=17), probabilities=True)
     wanted = map_scene(model, scene, probabilities=True)[1]
     assert lazy.dims == wanted.dims
     xr.testing.assert_allclose(lazy.compute(), wanted, rtol=0, atol=2e-6)
@@ -51,22 +51,22 @@ def test_nothing_is_read_before_the_map_is_computed(scene, model):
         raise RuntimeError("read")
 
     pixels = dask.array.map_blocks(read, scene.chunk(y=20, x=17).data, meta=np.empty((0, 0, 0)))
-    lazy = map_blocks(model, scene.copy(data=pixels))
+    lazy = map_lazy(model, scene.copy(data=pixels))
     with pytest.raises(RuntimeError, match="read"):
         lazy.compute()
 
 
 def test_lazy_map_is_computed_by_a_cluster(scene, model, two_workers):
-    lazy = map_blocks(model, scene.chunk(y=20, x=17))
+    lazy = map_lazy(model, scene.chunk(y=20, x=17))
     found = two_workers.compute(lazy.data).result(timeout=60)
     np.testing.assert_array_equal(found, map_scene(model, scene).values)
 
 
 def test_scene_in_memory_is_refused_with_the_remedy(scene, model):
     with pytest.raises(InputError, match=r"scene\.chunk"):
-        map_blocks(model, scene)
+        map_lazy(model, scene)
 
 
 def test_scene_with_other_bands_is_refused_before_anything_is_computed(scene, model):
     with pytest.raises(SceneMismatch, match="wants 12 bands"):
-        map_blocks(model, scene.isel(band=slice(5)).chunk())
+        map_lazy(model, scene.isel(band=slice(5)).chunk())

@@ -1,8 +1,7 @@
-"""Whatever is killed, the same command goes on, and the map has the bytes of an undisturbed one."""
+"""Whatever is killed, the same command resumes, and the map has the bytes of an undisturbed one."""
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -11,13 +10,13 @@ import time
 
 import pytest
 
-import polyad.distributed.ledger as ledger_module
+import polyad.distributed.finished as finished_module
 from distributed import Client
-from polyad.distributed import BrokenLedgerWarning, map_cluster, map_many
+from polyad.distributed import BrokenLedgerWarning, map_files
 from polyad.errors import ClusterError, OutputError
 
 MAP = [sys.executable, "-c", "from polyad.cli import main; main()", "map"]
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills processes by signals")
+resource = pytest.importorskip("resource", reason="kills processes by signals")
 
 
 def wait_until(condition, seconds=60):
@@ -44,7 +43,7 @@ class Mapping(threading.Thread):
 
     def __init__(self, *arguments, **options):
         super().__init__()
-        self.call, self.error = lambda: map_cluster(*arguments, **options), None
+        self.call, self.error = lambda: map_files(*arguments, **options), None
 
     def run(self):
         try:
@@ -56,22 +55,21 @@ class Mapping(threading.Thread):
 def half_done(model, scene_path, out, tile, monkeypatch, before=0):
     """Make a map that breaks off, for want of room, 20 tiles further."""
     written = []
-    real = ledger_module.write_all
+    real = finished_module.write_all
 
-    def write_all(file, data, position=None):
-        if position is not None:
-            written.append(position)
+    def write_all(file, data, position):
+        written.append(position)
         if len(written) > 20:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(file, data, position)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_module, "write_all", write_all)
+        patch.setattr(finished_module, "write_all", write_all)
         with pytest.raises(OutputError, match=rf"is full.*{before + 20} of 266 tiles are kept"):
-            map_cluster(model, scene_path, out, tile=tile)
+            map_files(model, scene_path, out, tile=tile)
 
 
-def test_driver_killed_goes_on_where_it_was(
+def test_driver_killed_resumes_where_it_was(
     two_workers, certificates, model, model_path, scene_path, wanted, tile, tmp_path
 ):
     out = tmp_path / "map.tif"
@@ -87,7 +85,7 @@ def test_driver_killed_goes_on_where_it_was(
     before = lines(out)
     assert 20 <= len(before) < 266
     assert not out.exists()
-    job = Mapping(model, scene_path, out, client=two_workers, tile=tile)
+    job = Mapping(model, scene_path, out, cluster=two_workers, tile=tile)
     job.start()
     grown = wait_until(lambda: len(lines(out)) > len(before) and lines(out))
     job.join(60)
@@ -112,14 +110,14 @@ def start_scheduler(folder):
     return file, processes
 
 
-def test_lost_scheduler_is_told_and_the_next_one_goes_on(
+def test_lost_scheduler_is_told_and_the_next_one_resumes(
     two_workers, model, scene_path, wanted, tile, tmp_path
 ):
     out = tmp_path / "map.tif"
     file, processes = start_scheduler(tmp_path)
     try:
         with Client(scheduler_file=str(file), set_as_default=False, timeout=5) as client:
-            job = Mapping(model, scene_path, out, client=client, tile=tile)
+            job = Mapping(model, scene_path, out, cluster=client, tile=tile)
             job.start()
             wait_until(lambda: len(lines(out)) >= 10)
             processes[0].kill()
@@ -130,19 +128,19 @@ def test_lost_scheduler_is_told_and_the_next_one_goes_on(
             process.wait()
     assert isinstance(job.error, ClusterError)
     assert "scheduler" in str(job.error)
-    assert "the same command goes on" in str(job.error)
+    assert "the same command resumes" in str(job.error)
     assert len(lines(out)) >= 10
-    map_cluster(model, scene_path, out, client=two_workers, tile=tile)
+    map_files(model, scene_path, out, cluster=two_workers, tile=tile)
     assert out.read_bytes() == wanted[0]
 
 
-def test_full_disk_is_told_and_after_making_room_it_goes_on(
+def test_full_disk_is_told_and_after_making_room_it_resumes(
     model, scene_path, wanted, tile, tmp_path, monkeypatch
 ):
     out = tmp_path / "map.tif"
     half_done(model, scene_path, out, tile, monkeypatch)
     assert len(lines(out)) == 20
-    map_cluster(model, scene_path, out, tile=tile)
+    map_files(model, scene_path, out, tile=tile)
     assert out.read_bytes() == wanted[0]
 
 
@@ -159,7 +157,7 @@ def test_limit_of_the_system_on_file_size_is_told(
     assert "of 266 tiles are kept" in limited.stderr
     assert "Traceback" not in limited.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["polyad.tiles"]
-    map_many(model, [str(scene_path)], tmp_path, tile=tile)
+    map_files(model, [str(scene_path)], out_dir=tmp_path, tile=tile)
     assert (tmp_path / "scene.tif").read_bytes() == wanted[0]
 
 
@@ -176,7 +174,7 @@ def test_damaged_ledger_line_is_set_aside_and_its_tile_done_again(
         half_done(model, scene_path, out, tile, monkeypatch, before=19)
     aside = ledger.with_name("ledger.jsonl.broken")
     assert aside.read_bytes() == kept[0] + kept[4]
-    map_cluster(model, scene_path, out, tile=tile)
+    map_files(model, scene_path, out, tile=tile)
     assert out.read_bytes() == wanted[0]
 
 
@@ -188,14 +186,14 @@ def test_damaged_tile_is_done_again(model, scene_path, wanted, tile, tmp_path, m
     content[70] ^= 1
     store.write_bytes(content)
     with pytest.warns(BrokenLedgerWarning, match="1 tiles"):
-        map_cluster(model, scene_path, out, tile=tile)
+        map_files(model, scene_path, out, tile=tile)
     assert out.read_bytes() == wanted[0]
 
 
 def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, monkeypatch):
-    from polyad.scene.mapping import map_file
-    from polyad.scene.model import SceneModel
-    from polyad.scene.readers import open_scene
+    from polyad.scene.learn.model import SceneModel
+    from polyad.scene.map.mapping import map_file
+    from polyad.scene.read.scenes import open_scene
 
     out = tmp_path / "map.tif"
     half_done(model, scene_path, out, tile, monkeypatch)
@@ -203,7 +201,7 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     model.save(path)
     other = SceneModel.load(path)
     other.estimator.network_.output.weight.data.neg_()
-    map_cluster(other, scene_path, out, tile=tile)
+    map_files(other, scene_path, out, tile=tile)
     map_file(other, open_scene(scene_path), tmp_path / "wanted.tif", tile=tile)
     assert out.read_bytes() == (tmp_path / "wanted.tif").read_bytes()
     assert not (tmp_path / "map.tif.tiles").exists()
@@ -214,7 +212,7 @@ def test_worker_killed_in_the_middle_loses_nothing(
 ):
     out = tmp_path / "map.tif"
     pid = next(iter(two_workers.run(os.getpid).values()))
-    job = Mapping(model, scene_path, out, client=two_workers, tile=tile)
+    job = Mapping(model, scene_path, out, cluster=two_workers, tile=tile)
     job.start()
     wait_until(lambda: len(lines(out)) >= 10)
     os.kill(pid, signal.SIGKILL)

@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from polyad.distributed.ledger import BrokenLedgerWarning, Ledger, TileStore
+from polyad.distributed.finished import BrokenLedgerWarning, Ledger, TileStore
 from polyad.errors import OutputError
-from polyad.scene.tiles import Tile
+from polyad.scene.raster.tiles import Tile
 
 NAMES = ["ledger.jsonl", "lock", "ledger.jsonl.broken"]
 
@@ -19,6 +19,7 @@ def begin(folder, *lines):
         file.writelines(b"%s %08x\n" % (line, zlib.crc32(line)) for line in lines)
 
 
+@pytest.mark.unix
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "notes"])
 def test_other_file_in_its_place_is_left_alone(tmp_path, name, kind):

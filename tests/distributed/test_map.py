@@ -7,13 +7,12 @@ import pytest
 import rasterio
 import xarray as xr
 
-from polyad import distributed
 from polyad.cli import main
-from polyad.distributed import map_cluster, map_many, open_cluster
-from polyad.distributed.ledger import Ledger
+from polyad.distributed import map_files, open_cluster
+from polyad.distributed.finished import Ledger
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
-from polyad.scene.mapping import map_scene
-from polyad.scene.readers import open_scene
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.scenes import open_scene
 
 
 def names(folder):
@@ -24,33 +23,27 @@ def test_map_and_probabilities_have_the_bytes_of_one_machine(
     two_workers, model, scene_path, wanted, tile, tmp_path
 ):
     out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
-    map_cluster(model, scene_path, out, client=two_workers, probabilities=proba, tile=tile)
+    map_files(model, scene_path, out, cluster=two_workers, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
     assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
 
 
 def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, tile, tmp_path):
     out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
-    mapped = map_cluster(model, scene_path, out, probabilities=proba, tile=tile)
+    mapped = map_files(model, scene_path, out, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
-    assert mapped == (out, 150 * 110)
+    assert (mapped.paths, mapped.pixels) == ([out], 150 * 110)
     assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
 
 
-@pytest.mark.parametrize("workers", [True, False])
-def test_map_in_memory_is_that_of_one_machine(two_workers, model, scene_path, workers):
-    scene = open_scene(scene_path)
-    found = distributed.map_scene(model, scene, client=two_workers if workers else None, tile=40)
-    xr.testing.assert_identical(found, map_scene(model, scene))
-
-
-def test_map_in_memory_tells_which_tile_failed(model, scene_path, monkeypatch):
+def test_error_of_another_package_tells_which_tile_failed(model, scene_path, tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(distributed.mapping, "do_here", broken)
+    monkeypatch.setattr("polyad.distributed.maps.map_tile_here", broken)
     with pytest.raises(ClusterError, match=r"tile 0 of .* failed: RuntimeError: no more"):
-        distributed.map_scene(model, scene_path, tile=40)
+        map_files(model, scene_path, tmp_path / "map.tif", tile=40)
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("kind", ["geotiff", "netcdf", "zarr"])
@@ -64,34 +57,34 @@ def test_workers_read_every_kind_of_file(two_workers, model, scene_path, kind, t
         plain.drop_attrs().to_netcdf(path, engine="h5netcdf")
     else:
         plain.drop_attrs().to_zarr(path, consolidated=False)
-    map_cluster(model, path, tmp_path / "map.npy", client=two_workers, tile=40)
+    map_files(model, path, tmp_path / "map.npy", cluster=two_workers, tile=40)
     np.testing.assert_array_equal(
         np.load(tmp_path / "map.npy"), map_scene(model, open_scene(path)).values
     )
 
 
 def test_lazy_scene_is_sent_as_its_path_and_window(two_workers, model, scene_path, tmp_path):
-    part = open_scene(scene_path).isel(y=slice(3, 90), x=slice(50, 110))
-    map_cluster(model, part, tmp_path / "map.tif", client=two_workers, tile=32)
+    window = open_scene(scene_path).isel(y=slice(3, 90), x=slice(50, 110))
+    map_files(model, window, tmp_path / "map.tif", cluster=two_workers, tile=32)
     with rasterio.open(tmp_path / "map.tif") as found:
-        np.testing.assert_array_equal(found.read(1), map_scene(model, part).values)
+        np.testing.assert_array_equal(found.read(1), map_scene(model, window).values)
         assert found.transform.f == 4000000 - 3 * 30
 
 
 @pytest.mark.parametrize(
     ("change", "remedy"),
-    [(lambda s: s.load(), "pass the path"), (lambda s: s.chunk(), "map_blocks")],
+    [(lambda s: s.load(), "pass the path"), (lambda s: s.chunk(), "map_lazy")],
 )
 def test_scene_that_would_be_sent_whole_is_refused(model, scene_path, tmp_path, change, remedy):
     scene = change(open_scene(scene_path))
     with pytest.raises(InputError, match=remedy):
-        map_cluster(model, scene, tmp_path / "map.tif")
+        map_files(model, scene, tmp_path / "map.tif")
 
 
 def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path, tmp_path):
     out, scene = tmp_path / "map.zarr", open_scene(scene_path)
     for tile in (64, 50):
-        map_cluster(model, scene_path, out, tile=tile)
+        map_files(model, scene_path, out, tile=tile)
         found = xr.open_zarr(out, consolidated=False, chunks=None)["class_map"]
         np.testing.assert_array_equal(found.values, map_scene(model, scene).values)
         assert found.attrs["class_names"] == [c.name for c in model.classes]
@@ -105,7 +98,9 @@ def test_many_scenes_share_one_ledger_and_a_bad_one_does_not_stop_the_others(
         envi(tmp_path / f"s{k}.hdr", np.roll(values, 7 * k, axis=0))
     (tmp_path / "s1.img").write_bytes(b"short")
     with pytest.raises(SceneError, match=r"1 of 3 scenes could not be mapped.*\n.*s1"):
-        map_many(model, [f"{tmp_path}/s*.hdr"], tmp_path / "maps", client=two_workers, tile=50)
+        map_files(
+            model, [f"{tmp_path}/s*.hdr"], out_dir=tmp_path / "maps", cluster=two_workers, tile=50
+        )
     assert names(tmp_path / "maps") == ["s0.tif", "s0.tif.aux.xml", "s2.tif", "s2.tif.aux.xml"]
     for k in (0, 2):
         with rasterio.open(tmp_path / "maps" / f"s{k}.tif") as found:
@@ -117,18 +112,18 @@ def test_scenes_of_the_same_name_are_refused(model, scene_path, values, envi, tm
     (tmp_path / "b").mkdir()
     other = envi(tmp_path / "b" / "scene.hdr", values)
     with pytest.raises(InputError, match="different folders"):
-        map_many(model, [str(scene_path), str(other)], tmp_path)
+        map_files(model, [str(scene_path), str(other)], out_dir=tmp_path)
 
 
 def test_pattern_without_files_is_an_error(model, tmp_path):
     with pytest.raises(SceneError, match="no file matches"):
-        map_many(model, [f"{tmp_path}/*.hdr"], tmp_path)
+        map_files(model, [f"{tmp_path}/*.hdr"], out_dir=tmp_path)
 
 
 def test_scene_that_the_model_does_not_fit_is_refused_at_once(model, values, envi, tmp_path):
     path = envi(tmp_path / "s.hdr", values[..., :5])
     with pytest.raises(SceneMismatch, match="wants 12 bands"):
-        map_cluster(model, path, tmp_path / "map.tif")
+        map_files(model, path, tmp_path / "map.tif")
 
 
 def test_scene_that_workers_do_not_see_is_told_with_the_reason(
@@ -138,7 +133,7 @@ def test_scene_that_workers_do_not_see_is_told_with_the_reason(
     monkeypatch.setattr("polyad.distributed.plans.absolute", lambda _: "/nowhere/s.hdr")
     monkeypatch.setattr("polyad.distributed.plans.open_scene", lambda _, **__: open_scene(path))
     with pytest.raises(SceneError, match="all of them share"):
-        map_cluster(model, path, tmp_path / "map.tif", client=two_workers)
+        map_files(model, path, tmp_path / "map.tif", cluster=two_workers)
 
 
 def test_second_process_on_the_same_output_is_refused(model, scene_path, tmp_path):
@@ -146,13 +141,13 @@ def test_second_process_on_the_same_output_is_refused(model, scene_path, tmp_pat
         Ledger(tmp_path / "map.tif.tiles"),
         pytest.raises(OutputError, match="another process"),
     ):
-        map_cluster(model, scene_path, tmp_path / "map.tif")
+        map_files(model, scene_path, tmp_path / "map.tif")
 
 
 @pytest.mark.parametrize("name", ["no/map.tif", "no/map.zarr", "map.docx"])
 def test_output_that_cannot_be_is_told_before_anything_is_mapped(model, scene_path, name, tmp_path):
     with pytest.raises(OutputError, match=name.split("/")[-1]):
-        map_cluster(model, scene_path, tmp_path / name)
+        map_files(model, scene_path, tmp_path / name)
     assert names(tmp_path) == []
 
 
@@ -183,7 +178,7 @@ def test_cluster_that_is_not_there_is_told_in_one_sentence(where, sentence, monk
 
 
 def test_worker_of_another_version_is_refused(model):
-    from polyad.distributed.work import TileWork
+    from polyad.distributed.worker import TileWork
 
     work = TileWork(model, (), versions={"torch": "1.0"})
     with pytest.raises(ClusterError, match="torch"):

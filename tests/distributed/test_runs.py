@@ -5,17 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyad.distributed import spread_runs
+from polyad.distributed.runs import spread_runs
 from polyad.errors import PolyadError
-from polyad.experiments.maps import MapStore
-from polyad.experiments.protocol import Protocol
-from polyad.experiments.records import RecordStore
+from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.runs import run_all, run_one
+from polyad.experiments.settings import RunSettings
 
 
 def protocols():
     return [
-        Protocol("standin-tiny", model, 5, noise="pixel", epochs=2, seed=seed)
+        RunSettings("standin-tiny", model, 5, noise="pixel", epochs=2, seed=seed)
         for model in ("rank-1", "rank-2")
         for seed in (0, 1)
     ]
@@ -44,6 +43,6 @@ def test_records_and_maps_are_the_same_as_without_a_cluster(two_workers, tmp_pat
 
 
 def test_error_of_a_run_reaches_the_caller(two_workers):
-    bad = Protocol("no-such-scene", "rank-1", 5)
+    bad = RunSettings("no-such-scene", "rank-1", 5)
     with pytest.raises(PolyadError, match="no-such-scene"):
         list(spread_runs([bad], two_workers))

@@ -246,20 +246,20 @@ def test_a_flipped_bit_in_the_weights_says_checksum(path):
     refused(path, bytes(flip), match="do not match their checksum")
 
 
-def _same_model(one, other):
+def _same_model(first, second):
     """Tell whether two files hold the same header, spaces aside, and the same data."""
 
-    def parts(content):
+    def header_and_data(content):
         size = struct.unpack("<Q", content[:8])[0]
         return json.loads(content[8 : 8 + size]), content[8 + size :]
 
     try:
-        return parts(one) == parts(other)
+        return header_and_data(first) == header_and_data(second)
     except (ValueError, OverflowError, MemoryError, RecursionError):
         return False
 
 
-# -- dishonest files: everything below carries a valid checksum -------------------------------
+# -- inconsistent files: everything below carries a valid checksum -------------------------------
 
 
 def forge(path, change=None, tensors=None, raw=None):

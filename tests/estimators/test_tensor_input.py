@@ -374,8 +374,8 @@ def test_one_sample_of_each_class_is_enough_to_fit():
 def test_partial_fit_learns_batch_by_batch():
     model = RankRClassifier(hidden=8, random_state=0)
     for _ in range(30):
-        for part in (slice(0, 30), slice(30, 60)):
-            model.partial_fit(X3[part], Y3[part], classes=[0, 1, 2])
+        for half in (slice(0, 30), slice(30, 60)):
+            model.partial_fit(X3[half], Y3[half], classes=[0, 1, 2])
     assert model.score(X3, Y3) > 0.8
     assert len(model.history_) == model.n_iter_ == 60
 
@@ -398,8 +398,8 @@ def test_partial_fit_of_a_batch_without_some_classes():
 def test_partial_fit_is_repeatable_and_keeps_the_first_scaler():
     def run():
         model = RankRRegressor(**QUICK)
-        for part in (slice(0, 30), slice(30, 60)):
-            model.partial_fit(X3[part], Y3[part])
+        for half in (slice(0, 30), slice(30, 60)):
+            model.partial_fit(X3[half], Y3[half])
         return model
 
     assert_array_equal(run().predict(X3), run().predict(X3))

@@ -2,14 +2,14 @@
 
 import pytest
 
-from polyad.experiments.protocol import Protocol
 from polyad.experiments.records import Record, fold
+from polyad.experiments.settings import RunSettings
 
 
 def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes):
     """Return a record of this overall accuracy, in percent, after every epoch (of ``at``)."""
     at = range(1, epochs + 1) if at is None else at
-    protocol = Protocol("standin-tiny", model, 5, epochs=epochs, seed=seed)
+    settings = RunSettings("standin-tiny", model, 5, epochs=epochs, seed=seed)
     share = accuracy / 100
     fields = {
         "epochs": fold(at),
@@ -22,7 +22,7 @@ def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes)
         "seconds": {"fit": 1.0, "evaluate": 0.5},
         "versions": {},
     }
-    return Record(protocol, protocol.key, settings=protocol.settings(), **(fields | changes))
+    return Record(settings, settings.key, stored=settings.to_stored(), **(fields | changes))
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from polyad.experiments import runs
 from polyad.experiments.evaluation import SceneEvaluator
 from polyad.experiments.models import MODELS, Model
-from polyad.experiments.protocol import Protocol
 from polyad.experiments.runs import noisy, run_one
 from polyad.experiments.scenes import load_scene
-from polyad.scene.patches import extract_patches
+from polyad.experiments.settings import RunSettings
+from polyad.scene.raster.patches import extract_patches
 
 TINY = "standin-tiny"
 
@@ -36,8 +36,10 @@ class Listener:
 @pytest.fixture
 def run(monkeypatch):
     """Return the listener, its protocol, the noisy scene and its labels, after one run."""
-    monkeypatch.setitem(MODELS, "rank-1", Model("listener", Listener, iterative=False))
-    asked = Protocol(TINY, "rank-1", 5, noise="pixel", seed=3)
+    monkeypatch.setitem(
+        MODELS, "rank-1", Model("listener", "keeps what it is given", Listener, iterative=False)
+    )
+    asked = RunSettings(TINY, "rank-1", 5, noise="pixel", seed=3)
     run_one(asked)
     data = load_scene(TINY)
     return Listener.made, asked, noisy(data.cube, asked), data.labels
@@ -69,7 +71,7 @@ def test_a_network_is_asked_for_its_test_pixels_in_the_noisy_scene(monkeypatch):
             super().__init__(cube, pixels, scaler, window)
 
     monkeypatch.setattr(runs, "SceneEvaluator", Watched)
-    asked = Protocol(TINY, "rank-1", 5, noise="pixel", epochs=2)
+    asked = RunSettings(TINY, "rank-1", 5, noise="pixel", epochs=2)
     run_one(asked)
     ((cube, pixels),) = seen
     data = load_scene(TINY)
@@ -87,10 +89,10 @@ def test_time_to_evaluate_is_no_time_to_fit(monkeypatch):
 
     monkeypatch.setattr(SceneEvaluator, "predict", slow)
     monkeypatch.setattr(runs, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    record, _ = run_one(Protocol(TINY, "rank-1", 5, epochs=2))
+    record, _ = run_one(RunSettings(TINY, "rank-1", 5, epochs=2))
     assert record.seconds == {"fit": 0.0, "evaluate": 20.0}
 
 
 def test_biases_of_a_rank_r_network_are_not_counted_as_the_paper_counts():
-    record, _ = run_one(Protocol(TINY, "rank-2", 5, epochs=1))
+    record, _ = run_one(RunSettings(TINY, "rank-2", 5, epochs=1))
     assert record.parameters == 2 * 75 * (5 + 5 + 12) + 75 * 3

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from polyad.experiments.protocol import Protocol
 from polyad.experiments.records import (
     BrokenRecordWarning,
     Record,
@@ -18,14 +17,15 @@ from polyad.experiments.records import (
     fold,
     unfold,
 )
+from polyad.experiments.settings import RunSettings
 
 
 @pytest.fixture
 def record():
-    protocol = Protocol("standin-tiny", "rank-1", 5, epochs=3)
+    settings = RunSettings("standin-tiny", "rank-1", 5, epochs=3)
     return Record(
-        protocol,
-        protocol.key,
+        settings,
+        settings.key,
         ((1, 3, 1),),
         (5000, 6000, 6543),
         {"3": {"oa": 0.6543, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}},
@@ -35,7 +35,7 @@ def record():
         parameters=42,
         seconds={"fit": 1.0, "evaluate": 0.5},
         versions={"polyad": "0"},
-        settings=protocol.settings(),
+        stored=settings.to_stored(),
     )
 
 
@@ -43,7 +43,7 @@ def test_a_record_read_again_is_the_same(tmp_path, record):
     store = RecordStore(tmp_path)
     store.append(record)
     assert RecordStore(tmp_path).load() == [record]
-    assert store.keys() == {record.protocol.key}
+    assert store.keys() == {record.settings.key}
 
 
 def test_accuracies_come_back_in_percent(record):
@@ -54,11 +54,11 @@ def test_accuracies_come_back_in_percent(record):
 
 def test_runs_of_one_cell_share_a_file_and_keep_their_order(tmp_path, record):
     store = RecordStore(tmp_path)
-    second = replace(record.protocol, seed=1)
+    second = replace(record.settings, seed=1)
     store.append(record)
-    store.append(replace(record, protocol=second, key=second.key, settings=second.settings()))
+    store.append(replace(record, settings=second, key=second.key, stored=second.to_stored()))
     assert [p.name for p in tmp_path.glob("*.jsonl")] == ["standin-tiny_rank-1_5_none.jsonl"]
-    assert [r.protocol.seed for r in store.load()] == [0, 1]
+    assert [r.settings.seed for r in store.load()] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_runs_of_one_cell_share_a_file_and_keep_their_order(tmp_path, record):
 def test_a_broken_line_is_reported_with_its_number_and_set_aside(tmp_path, record, line):
     store = RecordStore(tmp_path)
     store.append(record)
-    path = tmp_path / f"{record.protocol.cell}.jsonl"
+    path = tmp_path / f"{record.settings.cell}.jsonl"
     path.write_text(path.read_text() + line + "\n" + record.to_line() + "\n")
     with pytest.warns(BrokenRecordWarning, match=r"line 2 .*set aside in .*\.broken"):
         assert len(store.load()) == 2
@@ -92,7 +92,7 @@ def test_a_curve_that_misses_epochs_is_broken(record):
 
 def test_a_line_left_open_spoils_only_itself(tmp_path, record):
     store = RecordStore(tmp_path)
-    path = tmp_path / f"{record.protocol.cell}.jsonl"
+    path = tmp_path / f"{record.settings.cell}.jsonl"
     path.write_text('{"key": "torn')
     store.append(record)
     with pytest.warns(BrokenRecordWarning, match="line 1"):
@@ -108,7 +108,7 @@ def test_folded_epochs_unfold(epochs):
 
 SCRIPT = """
 import sys
-from polyad.experiments.protocol import plan_runs
+from polyad.experiments.settings import plan_runs
 from polyad.experiments.records import RecordStore
 from polyad.experiments.runs import run_all
 plan = plan_runs(["standin-tiny"], ["rank-1"], [5], ["none"], runs=400, epochs=2)
@@ -127,12 +127,12 @@ def test_killed_at_any_moment_every_record_is_whole_and_the_rest_is_done_later(t
         time.sleep(0.005)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    from polyad.experiments.protocol import plan_runs
     from polyad.experiments.runs import run_all
+    from polyad.experiments.settings import plan_runs
 
     store = RecordStore(tmp_path)
     before = store.load()  # a broken line would warn, and a warning is an error here
     assert len(before) >= 3
     plan = plan_runs(["standin-tiny"], ["rank-1"], [5], ["none"], len(before) + 2, epochs=2)
     assert run_all(plan, store, progress=False) == 2
-    assert [r.protocol.seed for r in store.load()] == list(range(len(before) + 2))
+    assert [r.settings.seed for r in store.load()] == list(range(len(before) + 2))

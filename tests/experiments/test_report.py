@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -71,16 +72,16 @@ def test_a_second_call_does_no_run_and_writes_the_same(out):
     assert (out / "paper.md").read_text() == before
 
 
-def test_the_report_names_the_scene_that_was_not_there_and_fills_no_cell_of_it(out):
+def test_the_report_names_the_missing_scene_and_fills_no_cell_of_it(out):
     html = (out / "report.html").read_text()
-    assert "Scenes that were not there" in html
+    assert "Missing scenes" in html
     assert "polyad fetch botswana" in html
     assert str(Path.home()) not in (out / "paper.md").read_text()
     page = (out / "paper.md").read_text()
     table = page.split("### Table 1")[1].split("###")[0]
     rows = [line.split("|") for line in table.splitlines() if line.startswith("| Rank-1")]
     assert rows
-    assert all("±" in row[2] and row[3].strip() == "scene not there" for row in rows)
+    assert all("±" in row[2] and row[3].strip() == "missing scene" for row in rows)
 
 
 def test_the_report_is_one_file_with_maps_and_says_standin(out):
@@ -88,6 +89,15 @@ def test_the_report_is_one_file_with_maps_and_says_standin(out):
     assert not re.search(r'(src|href)="(?!data:)', html)
     assert html.count('class="pixels"') == 13  # ground truth and 4 models x 3 noises
     assert TINY in html
+
+
+def test_both_reports_have_one_style_and_one_policy(out):
+    html = (out / "report.html").read_text()
+    style = (files("polyad.scene.assess") / "templates/style.css").read_text()
+    assert html.startswith("<!doctype html>")
+    assert style.strip() in html
+    assert "default-src 'none'" in html
+    assert '<meta name="generator" content="polyad">' in html
 
 
 def test_findings_show_the_band_offset_to_be_no_noise(out):
@@ -149,10 +159,10 @@ def test_a_cell_of_table_one_comes_out_again_from_its_command(tmp_path):
         main(["reproduce", *command.split(), "--out", str(tmp_path)])
     records = [Record.from_line(line) for line in COMMITTED.read_text().splitlines()]
     again, first = (
-        sorted(found, key=lambda r: r.protocol.seed)  # they come in as they finish
+        sorted(found, key=lambda r: r.settings.seed)  # they come in as they finish
         for found in (RecordStore(tmp_path / "records").load(), records)
     )
-    assert [r.protocol.seed for r in again] == [r.protocol.seed for r in first] == list(range(10))
+    assert [r.settings.seed for r in again] == [r.settings.seed for r in first] == list(range(10))
     # in percent: another machine rounds otherwise, and epochs amplify it
     ours, theirs = (np.array([r.accuracies()[:50] for r in part]) for part in (again, first))
     assert np.abs(ours - theirs)[:, :20].max() < 0.5
@@ -168,15 +178,15 @@ def test_other_protocols_have_their_own_table_and_leave_the_papers_alone(tmp_pat
     reproduce(*asked, **options)
     alone = (tmp_path / "tables/table-1-none-5.csv").read_text()
     assert "Every protocol" not in (tmp_path / "paper.md").read_text()
-    done = reproduce(*asked, **options, samplings=["random", "blocks", "other-fields"])
+    done = reproduce(*asked, **options, protocols=["random", "blocks", "other-fields"])
     assert done.runs_done == 12
     assert (tmp_path / "tables/table-1-none-5.csv").read_text() == alone
     page = (tmp_path / "paper.md").read_text()
     assert "--protocol random --protocol blocks --protocol other-fields" in page
     results = Results(RecordStore(tmp_path / "records").load())
     row = next(r for r in protocol_table(results, TINY, 3).texts() if r[0].startswith("Rank-1"))
-    for text, sampling in zip(row[3:], ("other-fields", "blocks"), strict=True):
-        mean = np.mean(results.scores(TINY, "rank-1", 5, "none", "oa", sampling))
+    for text, protocol in zip(row[3:], ("other-fields", "blocks"), strict=True):
+        mean = np.mean(results.scores(TINY, "rank-1", 5, "none", "oa", protocol))
         assert text.startswith(f"{mean:.2f} ± ")
     assert row[3] in page
     assert "Other fields and blocks" in page

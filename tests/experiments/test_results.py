@@ -7,9 +7,9 @@ import pytest
 
 from polyad.experiments.paper_tables import (
     accuracy_table,
-    honesty_table,
     parameter_table,
     protocol_table,
+    score_table,
     time_table,
 )
 from polyad.experiments.results import Results
@@ -59,7 +59,7 @@ def test_three_runs_of_each_model_are_enough_to_compare_and_two_are_not(record_o
 def test_the_table_of_scores_shows_each_score_in_its_own_column(record_of):
     scores = {"50": {"oa": 0.61, "aa": 0.52, "kappa": 0.43, "oa_no_overlap": 0.34}}
     runs = [record_of(61.0, seed=k, scores=scores, curve=(7000,) * 50) for k in range(2)]
-    (row,) = honesty_table(Results(runs), TINY, runs=2).texts()
+    (row,) = score_table(Results(runs), TINY, runs=2).texts()
     assert [text.split(" ±")[0] for text in row[1:]] == [
         "61.00",
         "70.00",
@@ -81,7 +81,7 @@ def test_the_table_of_accuracies_shows_the_50th_epoch_and_the_last(record_of):
 
 def test_a_count_of_parameters_unlike_the_formula_is_shown(record_of):
     run = record_of(60.0)
-    run = replace(run, protocol=replace(run.protocol, scene="botswana", samples_per_class=10))
+    run = replace(run, settings=replace(run.settings, scene="botswana", samples_per_class=10))
     row = parameter_table(["botswana"], Results([run])).texts()[0]
     assert row[1].endswith(", but counted [42]")
 
@@ -110,6 +110,6 @@ def test_time_per_epoch_is_that_of_fitting_alone(record_of):
 def test_the_table_of_protocols_shows_no_overlap_beside_the_random_draw(record_of):
     scores = {"50": {"oa": 0.61, "aa": 0.52, "kappa": 0.43, "oa_no_overlap": 0.34}}
     run = record_of(61.0, scores=scores)
-    far = replace(run, protocol=replace(run.protocol, sampling="blocks"))
+    far = replace(run, settings=replace(run.settings, protocol="blocks"))
     (row,) = protocol_table(Results([run, far]), TINY, runs=1).texts()
     assert row[1:] == ["61.00", "34.00", "not run", "61.00"]

@@ -1,5 +1,7 @@
 """Runs: the protocol followed, the scene-wise evaluation equal to patch by patch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,15 +10,14 @@ from polyad import RankRClassifier
 from polyad.baselines import CNNClassifier, DenseClassifier
 from polyad.errors import InputError
 from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.maps import MapStore
 from polyad.experiments.models import MODELS
-from polyad.experiments.protocol import SAMPLINGS, Protocol, plan_runs
-from polyad.experiments.records import Record, RecordStore
+from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.runs import run_all, run_one
 from polyad.experiments.scenes import load_scene, present_scenes
+from polyad.experiments.settings import RUN_PROTOCOLS, STORED_NAMES, RunSettings, plan_runs
 from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.patches import extract_patches, interior
-from polyad.scene.sampling import per_class
+from polyad.scene.learn.sampling import per_class
+from polyad.scene.raster.patches import extract_patches, interior
 
 TINY = "standin-tiny"
 
@@ -51,23 +52,25 @@ def test_scene_wise_evaluation_equals_patch_by_patch(model, sparse, monkeypatch)
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_every_model_runs_and_is_scored(model):
-    record, class_map = run_one(Protocol(TINY, model, 5, epochs=2))
+    record, class_map = run_one(RunSettings(TINY, model, 5, epochs=2))
     assert 0.2 < record.final["oa"] <= 1
     assert class_map.shape == (40, 32)
     assert set(np.unique(class_map)) <= {1, 2, 3}
     assert record.n_train == 15
     assert len(record.curve) == (2 if MODELS[model].iterative else 0)
-    assert record.settings["model_settings"] == dict(MODELS[model].settings)
+    assert record.stored["model_settings"] == {
+        STORED_NAMES.get(name, name): value for name, value in MODELS[model].settings.items()
+    }
 
 
 def test_the_curve_ends_with_the_final_score():
-    record, _ = run_one(Protocol(TINY, "rank-2", 5, epochs=4))
+    record, _ = run_one(RunSettings(TINY, "rank-2", 5, epochs=4))
     assert record.curve[-1] == round(10_000 * record.final["oa"])
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     first, again, other = (
-        run_one(Protocol(TINY, "rank-1", 5, epochs=3, seed=seed, noise="pixel"))[0]
+        run_one(RunSettings(TINY, "rank-1", 5, epochs=3, seed=seed, noise="pixel"))[0]
         for seed in (1, 1, 2)
     )
     assert first.curve == again.curve
@@ -77,16 +80,16 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
 
 def test_a_band_offset_changes_nothing_but_pixel_noise_does():
     plain, offset, pixel = (
-        run_one(Protocol(TINY, "rank-1", 5, epochs=5, noise=noise))[0]
+        run_one(RunSettings(TINY, "rank-1", 5, epochs=5, noise=noise))[0]
         for noise in ("none", "band-offset", "pixel")
     )
     assert np.abs(plain.accuracies() - offset.accuracies()).max() < 0.5
     assert plain.final["oa"] > pixel.final["oa"] + 0.05
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(sampling):
-    asked = Protocol(TINY, "svm-spectrum", 4, sampling=sampling)
+@pytest.mark.parametrize("protocol", RUN_PROTOCOLS)
+def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(protocol):
+    asked = RunSettings(TINY, "svm-spectrum", 4, protocol=protocol)
     labels = load_scene(TINY).labels
     split = asked.split(labels)
     record, _ = run_one(asked)
@@ -94,11 +97,11 @@ def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(sampling):
     assert interior(*split.test.T, labels.shape, 5).all()  # the paper drops the border
     trained, tested = split.classes_of(labels)
     assert set(tested) <= set(trained)
-    if sampling == "blocks":
+    if protocol == "blocks":
         assert record.n_test_no_overlap == record.n_test
-    if sampling != "random":
-        assert asked.cell.endswith(f"_{sampling}")
-        assert Record.from_line(record.to_line()).protocol == asked
+    if protocol != "random":
+        assert asked.cell.endswith(f"_{protocol}")
+        assert Record.from_line(record.to_line()).settings == asked
 
 
 def test_runs_spread_over_processes_equal_runs_one_after_another(tmp_path):
@@ -128,7 +131,7 @@ def test_progress_says_how_many_are_done_when_it_ends_and_how_good_the_last_were
     [
         ({"models": ["rank-9"]}, "rank-9.* known are rank-1, .*cnn"),
         ({"noises": ["loud"]}, "loud.* known are none, pixel, band-offset"),
-        ({"samplings": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
+        ({"protocols": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
         ({"runs": -1}, "runs must not be negative"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"samples_per_class": [0]}, "samples_per_class must be at least 1"),
@@ -160,25 +163,25 @@ def test_a_scene_that_was_not_fetched_is_missing_with_its_reason(tmp_path, monke
 
 
 def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch):
-    base = Protocol(TINY, "rank-1", 5)
+    base = RunSettings(TINY, "rank-1", 5)
     keys = {
         base.key,
-        Protocol(TINY, "rank-2", 5).key,
-        Protocol(TINY, "rank-1", 6).key,
-        Protocol(TINY, "rank-1", 5, noise="pixel").key,
-        Protocol(TINY, "rank-1", 5, seed=1).key,
-        Protocol(TINY, "rank-1", 5, epochs=50).key,
-        Protocol(TINY, "rank-1", 5, sampling="blocks").key,
+        RunSettings(TINY, "rank-2", 5).key,
+        RunSettings(TINY, "rank-1", 6).key,
+        RunSettings(TINY, "rank-1", 5, noise="pixel").key,
+        RunSettings(TINY, "rank-1", 5, seed=1).key,
+        RunSettings(TINY, "rank-1", 5, epochs=50).key,
+        RunSettings(TINY, "rank-1", 5, protocol="blocks").key,
     }
     assert len(keys) == 7
     changed = dict(MODELS["rank-1"].settings) | {"learning_rate": 1.0}
-    monkeypatch.setitem(MODELS, "rank-1", MODELS["rank-1"].__class__("x", None, changed))
+    monkeypatch.setitem(MODELS, "rank-1", replace(MODELS["rank-1"], settings=changed))
     assert base.key not in keys
 
 
 @pytest.mark.parametrize(("name", "total"), [("pavia-university", 42776), ("botswana", 3248)])
 def test_standins_have_the_shape_and_label_counts_of_what_they_stand_for(name, total):
-    from polyad.scene.known import KNOWN_SCENES
+    from polyad.scene.files.known import KNOWN_SCENES
 
     row = STANDINS[f"standin-{name}"]
     assert row.shape == KNOWN_SCENES[name].shape

@@ -116,8 +116,8 @@ def test_five_percent_is_the_level_of_significance():
 
 def test_hedges_g_of_unequal_samples_pools_by_degrees_of_freedom():
     a, b = np.array([1.0, 2, 3, 4, 9]), np.array([2.0, 2.5, 3.0])
-    centred = np.concatenate([a - a.mean(), b - b.mean()])
-    pooled = np.sqrt((centred**2).sum() / 6)
+    centered = np.concatenate([a - a.mean(), b - b.mean()])
+    pooled = np.sqrt((centered**2).sum() / 6)
     assert hedges_g(a, b).value == pytest.approx((a.mean() - b.mean()) / pooled * (1 - 3 / 23))
 
 

@@ -14,24 +14,23 @@ import xarray as xr
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.ledger import Ledger, TileStore
-from polyad.experiments.maps import MapStore
-from polyad.experiments.protocol import Protocol
-from polyad.experiments.records import Record, RecordStore
-from polyad.scene import scene_report
-from polyad.scene.classes import ClassInfo, class_table, with_classes
-from polyad.scene.geotiff_map import MapWriter, open_quietly
-from polyad.scene.labels import open_labels
-from polyad.scene.model import SceneModel
-from polyad.scene.tiles import Tile
-from polyad.scene.writers import add_map, add_probabilities, write_map, write_scores
+from polyad.distributed.finished import Ledger, TileStore
+from polyad.experiments.records import MapStore, Record, RecordStore
+from polyad.experiments.settings import RunSettings
+from polyad.scene.assess import report as report_module
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
+from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.labels import open_labels
+from polyad.scene.write.geotiff import MapWriter, open_quietly
+from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
 
 
 def class_map(version: int, side: int = 5) -> xr.DataArray:
-    """Return a map; the versions differ in ids, number of classes, names and colours."""
+    """Return a map; the versions differ in ids, number of classes, names and colors."""
     ids = (np.arange(6 * side, dtype=np.uint8).reshape(6, side) * (version + 1)) % (version + 3)
     table = [ClassInfo(k, f"v{version} no {k}", f"#00{k}{version}FF") for k in range(1, 6)]
     return with_classes(xr.DataArray(ids, dims=("y", "x")), table[: version + 2])
@@ -99,8 +98,12 @@ def test_envi_map_after_a_real_kill(bench, at: int) -> None:
 
 
 def test_png_map(bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyad.scene.figures.map_figure", lambda given: given.attrs["class_names"])
-    monkeypatch.setattr("polyad.scene.figures.to_png", lambda names: json.dumps(names).encode())
+    monkeypatch.setattr(
+        "polyad.scene.draw.figures.map_figure", lambda given: given.attrs["class_names"]
+    )
+    monkeypatch.setattr(
+        "polyad.scene.draw.figures.to_png", lambda names: json.dumps(names).encode()
+    )
     bench.check(
         lambda folder: write_map(folder / "map.png", class_map(0)),
         lambda folder: write_map(folder / "map.png", class_map(1)),
@@ -162,9 +165,9 @@ def test_map_writer_puts_map_and_probabilities_in_place_together(
 def test_folder_of_a_zarr_map(bench) -> None:
     def write(folder: Path, text: str) -> None:
         with replacing_together() as outputs:
-            part = outputs.part(folder / "map.zarr", folder=True)
-            (part / "class_map").mkdir(parents=True)
-            (part / "class_map" / "zarr.json").write_text(text)
+            temporary = outputs.temporary(folder / "map.zarr", folder=True)
+            (temporary / "class_map").mkdir(parents=True)
+            (temporary / "class_map" / "zarr.json").write_text(text)
 
     bench.check(
         lambda folder: write(folder, "old"),
@@ -203,13 +206,13 @@ def test_scores(bench, ending: str) -> None:
 
 def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     examination = type("Found", (), {"to_dict": dict})()
-    monkeypatch.setattr(scene_report, "examine", lambda *_, **__: examination)
-    monkeypatch.setattr(scene_report, "blank_map", lambda *_: class_map(0))
-    monkeypatch.setattr(scene_report, "report_page", lambda *_, title, **__: title * 9999)
+    monkeypatch.setattr(report_module, "examine", lambda *_, **__: examination)
+    monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
+    monkeypatch.setattr(report_module, "report_page", lambda *_, title, **__: title * 9999)
 
     def write(folder: Path, title: str) -> None:
         path, model = folder / "report.html", None
-        scene_report.write_report(path, model, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
+        report_module.write_report(path, model, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
 
     bench.check(
         lambda folder: write(folder, "old"),
@@ -222,12 +225,12 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(seed: int) -> Record:
-    protocol = replace(Protocol("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
+    settings = replace(RunSettings("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
     scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
     counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
     return Record(
-        protocol, protocol.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
-        seconds={}, versions={}, settings=protocol.settings(),
+        settings, settings.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
+        seconds={}, versions={}, stored=settings.to_stored(),
     )  # fmt: skip
 
 

@@ -20,11 +20,11 @@ import xarray as xr
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.ledger import Ledger
+from polyad.distributed.finished import Ledger
 from polyad.errors import OutputError
-from polyad.scene.classes import ClassInfo
-from polyad.scene.model import SceneModel
-from polyad.scene.writers import add_map, add_probabilities, write_map, write_scores
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
 
 KILOBYTES = 256
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -143,7 +143,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np, xarray as xr
 from polyad.errors import OutputError
-from polyad.scene.writers import write_map
+from polyad.scene.write.writers import write_map
 
 place = Path(sys.argv[1])
 ids = np.random.default_rng(0).integers(0, 31, (600, 600)).astype(np.uint8)

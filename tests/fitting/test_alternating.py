@@ -1,4 +1,4 @@
-"""The alternating solver: the fast path walks the plain one's path, step by step."""
+"""The alternating solver: the fast path gives the plain one's numbers, step by step."""
 
 import copy
 import itertools
@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import Diverged
-from polyad.fitting.alternating import Steps, alternating, alternating_reference
+from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
 from polyad.fitting.epochs import Stopping
 from polyad.fitting.problem import Problem
 
@@ -22,8 +22,8 @@ def same_path(network, problem, steps, epochs=3):
     def seeded():
         return torch.Generator().manual_seed(7)
 
-    fast, history = alternating(network, problem, Stopping(epochs), steps, generator=seeded())
-    plain, expected = alternating_reference(
+    fast, history = fit_alternating(network, problem, Stopping(epochs), steps, generator=seeded())
+    plain, expected = fit_alternating_reference(
         network, problem, Stopping(epochs), steps, generator=seeded()
     )
     assert history.loss == pytest.approx(expected.loss, rel=1e-9)
@@ -73,16 +73,16 @@ def test_single_precision_follows_double(network_of, problem_of):
     network, problem = network_of((3, 4)), problem_of((3, 4))
     short = Problem(problem.x.float(), problem.target.float(), problem.weight.float(), "log")
     double, single = (
-        alternating(start, data, Stopping(2), Steps(0.01, 3, 8), generator=torch.Generator())[0]
+        fit_alternating(start, data, Stopping(2), Steps(0.01, 3, 8), generator=torch.Generator())[0]
         for start, data in ((network, problem), (copy.deepcopy(network).float(), short))
     )
-    for wanted, found in zip(double.parameters(), single.parameters(), strict=True):
-        assert found.dtype == torch.float32
-        assert_close(found.double(), wanted, rtol=1e-3, atol=1e-4)
+    for wanted, fitted in zip(double.parameters(), single.parameters(), strict=True):
+        assert fitted.dtype == torch.float32
+        assert_close(fitted.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_each_epoch_lowers_the_loss_at_first(network_of, problem_of):
-    _, history = alternating(
+    _, history = fit_alternating(
         network_of((4, 5)),
         problem_of((4, 5), n=40),
         Stopping(20),
@@ -95,7 +95,9 @@ def test_each_epoch_lowers_the_loss_at_first(network_of, problem_of):
 def test_nothing_handed_in_is_changed(network_of, problem_of):
     network, problem = network_of(), problem_of()
     before, x = copy.deepcopy(network.state_dict()), problem.x.clone()
-    alternating(network, problem, Stopping(3), Steps(), generator=torch.Generator().manual_seed(0))
+    fit_alternating(
+        network, problem, Stopping(3), Steps(), generator=torch.Generator().manual_seed(0)
+    )
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])
     assert torch.equal(problem.x, x)
@@ -104,7 +106,7 @@ def test_nothing_handed_in_is_changed(network_of, problem_of):
 def test_same_seed_same_bits(network_of, problem_of):
     def run(seed):
         generator = torch.Generator().manual_seed(seed)
-        return alternating(
+        return fit_alternating(
             network_of(), problem_of(), Stopping(3), Steps(batch_size=6), generator=generator
         )[1].loss
 
@@ -114,7 +116,7 @@ def test_same_seed_same_bits(network_of, problem_of):
 
 def test_validation_on_epoch_and_best_weights(network_of, problem_of):
     held, seen = problem_of(seed=9), []
-    network, history = alternating(
+    network, history = fit_alternating(
         network_of(),
         problem_of(),
         Stopping(40),
@@ -132,7 +134,7 @@ def test_validation_on_epoch_and_best_weights(network_of, problem_of):
 def test_divergence_says_what_to_try(network_of, problem_of):
     problem = problem_of(loss="squared")
     with pytest.raises(Diverged, match="try a smaller learning_rate"):
-        alternating(
+        fit_alternating(
             network_of(activation="identity"),
             problem,
             Stopping(30),

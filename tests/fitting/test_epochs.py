@@ -116,5 +116,5 @@ def test_the_bar_goes_to_standard_error_and_only_when_asked(network_of, capsys):
 
 @pytest.mark.parametrize(("n", "size"), [(10, 3), (10, 10), (10, 50), (1, 1), (7, None)])
 def test_batches_cover_every_sample_once(n, size):
-    covered = [k for part in batch_slices(n, size) for k in range(part.start, part.stop)]
+    covered = [k for rows in batch_slices(n, size) for k in range(rows.start, rows.stop)]
     assert covered == list(range(n))

@@ -13,7 +13,7 @@ from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.fitting import joint as solver
 from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.epochs import Stopping
-from polyad.fitting.joint import autograd_gradient, choose_gradient, joint, written_gradient
+from polyad.fitting.joint import autograd_gradient, choose_gradient, fit_joint, written_gradient
 from polyad.fitting.problem import LOSSES, Problem
 
 pytestmark = pytest.mark.usefixtures("callers_state")
@@ -94,7 +94,7 @@ def test_adam_step_is_that_of_torch(decay, network_of):
 @pytest.mark.parametrize("head_start", [0.0, 2.0])
 def test_joint_is_plain_adamw_on_all_weights(loss, head_start, network_of, problem_of):
     network, problem = network_of(), problem_of(loss=loss)
-    fit = joint(
+    fit = fit_joint(
         network,
         problem,
         Stopping(30),
@@ -122,16 +122,16 @@ def test_a_weight_too_large_to_rebuild_goes_through_autograd(monkeypatch, networ
     assert choose_gradient(network_of()) is written_gradient
     huge = RankRNet((1000, 1000), 60, 2, 1, device="meta")
     assert choose_gradient(huge) is autograd_gradient
-    expected = joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
+    expected = fit_joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
     monkeypatch.setattr(solver, "MAX_REBUILT", 0)
-    other = joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
+    other = fit_joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
     assert other.history.loss == pytest.approx(expected.history.loss, rel=1e-12)
 
 
 def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of):
     def run(seed):
         generator = torch.Generator().manual_seed(seed)
-        fit = joint(
+        fit = fit_joint(
             network_of(),
             problem_of(),
             Stopping(4),
@@ -146,9 +146,9 @@ def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of)
 
 
 def test_going_on_from_a_state_is_one_long_fit(network_of, problem_of):
-    whole = joint(network_of(), problem_of(), Stopping(8), learning_rate=0.01, head_start=1.0)
-    half = joint(network_of(), problem_of(), Stopping(4), learning_rate=0.01, head_start=1.0)
-    rest = joint(
+    whole = fit_joint(network_of(), problem_of(), Stopping(8), learning_rate=0.01, head_start=1.0)
+    half = fit_joint(network_of(), problem_of(), Stopping(4), learning_rate=0.01, head_start=1.0)
+    rest = fit_joint(
         half.network,
         problem_of(),
         Stopping(4),
@@ -164,7 +164,7 @@ def test_loss_falls_and_the_start_stays(network_of, problem_of):
     network, problem = network_of(), problem_of()
     before = copy.deepcopy(network.state_dict())
     x, target = problem.x.clone(), problem.target.clone()
-    fit = joint(network, problem, Stopping(60), learning_rate=0.02)
+    fit = fit_joint(network, problem, Stopping(60), learning_rate=0.02)
     assert fit.history.loss[-1] < 0.5 * fit.history.loss[0]
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])
@@ -173,14 +173,14 @@ def test_loss_falls_and_the_start_stays(network_of, problem_of):
 
 
 def test_fitted_weights_have_memory_of_their_own(network_of, problem_of):
-    fit = joint(network_of(), problem_of(), Stopping(2), learning_rate=0.01)
+    fit = fit_joint(network_of(), problem_of(), Stopping(2), learning_rate=0.01)
     starts = {p.untyped_storage().data_ptr() for p in fit.network.parameters()}
     assert len(starts) == len(list(fit.network.parameters()))
 
 
 def test_best_validation_weights_come_back(network_of, problem_of):
     held = problem_of(seed=9)
-    fit = joint(network_of(), problem_of(), Stopping(150), learning_rate=0.05, validation=held)
+    fit = fit_joint(network_of(), problem_of(), Stopping(150), learning_rate=0.05, validation=held)
     with torch.no_grad():
         assert held.mean_loss(fit.network(held.x)) == min(fit.history.validation_loss)
     assert fit.history.validation_loss[-1] > min(fit.history.validation_loss)

@@ -61,8 +61,8 @@ def test_weights_count_as_repetitions(problem_of):
 
 def test_take_keeps_samples_targets_and_weights_together(problem_of):
     problem = problem_of()
-    part = problem.take(torch.tensor([4, 1]))
-    assert len(part) == 2
-    assert_close(part.x[0], problem.x[4])
-    assert_close(part.target[1], problem.target[1])
-    assert_close(part.weight, problem.weight[[4, 1]])
+    taken = problem.take(torch.tensor([4, 1]))
+    assert len(taken) == 2
+    assert_close(taken.x[0], problem.x[4])
+    assert_close(taken.target[1], problem.target[1])
+    assert_close(taken.weight, problem.weight[[4, 1]])

@@ -65,13 +65,14 @@ def installed(once):
 
 def _install(folder):
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
-    wheels = folder / "wheels"
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT]
-    subprocess.run(wheel, check=True)
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--no-index", "--target", folder, *wheels.glob("*.whl")],
-        check=True,
-    )
+    wheel = os.environ.get("POLYAD_WHEEL")  # one that was built for a release
+    if wheel is None:
+        wheels = folder / "wheels"
+        build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT]
+        subprocess.run(build, check=True)
+        (wheel,) = wheels.glob("*.whl")
+    install = [*pip, "install", "--no-deps", "--no-index", "--target", folder, wheel]
+    subprocess.run(install, check=True)
 
 
 @pytest.fixture(scope="session")
@@ -273,7 +274,7 @@ def _pixels():
     return np.where(_seen()[..., None], _counts(), np.int16(NODATA))
 
 
-def _labelled():
+def _labeled():
     """Return (row, col, name) of twelve pixels of each class."""
     rows, cols = range(3, HEIGHT, 6), range(2, WIDTH - 5, 3)
     places = {(row, col): NAMES[_truth()[row, col] - 1] for row in rows for col in cols}
@@ -356,7 +357,7 @@ def _write_geojson(path):
         geometry = {"type": kind, "coordinates": coordinates}
         return {"type": "Feature", "properties": {"class": name}, "geometry": geometry}
 
-    points = [feature(name, "Point", *lonlat((row, col))) for row, col, name in _labelled()]
+    points = [feature(name, "Point", *lonlat((row, col))) for row, col, name in _labeled()]
     ring = lonlat((30, 20), (30, 23), (33, 23), (33, 20), (30, 20))
     features = [*points, feature("Woods", "Polygon", [ring])]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
@@ -366,4 +367,4 @@ def _write_csv(path, header, position):
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow([*header, "class"])
-        table.writerows([*position(row, col), name] for row, col, name in _labelled())
+        table.writerows([*position(row, col), name] for row, col, name in _labeled())

@@ -20,7 +20,7 @@ def test_version_is_the_same_in_the_package_and_at_the_prompt(newcomer, installe
     assert newcomer.types("polyad --version").strip() == about.name.removesuffix(".dist-info")[7:]
 
 
-def test_wheel_holds_the_labelling_page_and_the_types_and_no_tests(installed):
+def test_wheel_holds_the_labeling_page_and_the_types_and_no_tests(installed):
     assert (installed / "polyad" / "app" / "static" / "index.html").exists()
     assert (installed / "polyad" / "py.typed").exists()
     assert not (installed / "tests").exists()

@@ -23,8 +23,9 @@ import sys
 IMPORTS = (
     "matplotlib.figure", "skimage.segmentation", "sklearn.model_selection", "sklearn.pipeline",
     "torch.optim", "torch._dynamo", "polyad.cli", "polyad.core", "polyad.estimators",
-    "polyad.scene.demo", "polyad.scene.info", "polyad.scene.scene_report", "polyad.scene.sources",
-    "polyad.distributed.mapping", "polyad.experiments", "polyad.app",
+    "polyad.scene.demo", "polyad.scene.info", "polyad.scene.assess.report",
+    "polyad.scene.read.known_scenes", "polyad.distributed.maps", "polyad.experiments",
+    "polyad.app",
 )  # fmt: skip
 
 

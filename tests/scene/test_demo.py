@@ -7,9 +7,9 @@ import pytest
 
 from polyad.cli import main
 from polyad.scene import demo
-from polyad.scene.labels import open_labels
-from polyad.scene.model import SceneModel
-from polyad.scene.training import train
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.training import train
+from polyad.scene.read.labels import open_labels
 
 FILES = ["map.png", "map.tif", "map.tif.aux.xml", "model.polyad", "report.html", "scores.json"]
 

@@ -1,4 +1,4 @@
-"""The labelling page: click some pixels, see the whole map, click where it is wrong.
+"""The labeling page: click some pixels, see the whole map, click where it is wrong.
 
 Needs the extra ``polyad[app]``. On the command line: ``polyad label SCENE``.
 """
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.app.fitter import Settings
     from polyad.app.launch import Page, prepare, serve, show
+    from polyad.app.trainer import Settings
 
 __all__ = ["Page", "Settings", "prepare", "serve", "show"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        fitter="Settings",
         launch="Page prepare serve show",
+        trainer="Settings",
     )

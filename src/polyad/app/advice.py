@@ -1,15 +1,15 @@
-r"""Where to click next: pixels the model is unsure of and that are unlike what is labelled.
+r"""Where to click next: pixels the model is unsure of and that differ from those labeled.
 
-A pixel's worth is its uncertainty, one minus the margin between its two most probable classes,
-times how new it is: :math:`\min(1, 2 d / m)`, where *d* is the distance of its spectrum (the mean
-over the model's window, bands standardised) to the nearest labelled one and *m* the median of *d*.
-Novelty saturates, since what lies far from everything is as often a flaw as a find. Pixels are
-taken one after the other, each counted as labelled when the next is chosen: a field gets one click.
+A pixel's worth is its uncertainty times its novelty :math:`\min(1, 2 d / m)`, where *d* is the
+distance of its spectrum (mean over the model's window, bands standardized) to the nearest labeled
+one and *m* is the median of *d*. Novelty saturates, since a pixel far from all others is often a
+defect. Pixels are chosen one by one, each counted as labeled before the next: a field gets one
+click.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,42 +17,45 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def margin_uncertainty(proba: Array) -> Array:
-    """Return one minus the margin between the two most probable classes.
+CANDIDATES = 1000  # pixels that suggestions are chosen from, over the whole scene
+SUGGESTIONS = 24  # pixels the page is given
+
+
+class Candidates(NamedTuple):
+    """Uncertain pixels: where, how uncertain, and their spectra (mean over the model's window)."""
+
+    pixels: Array  # (n, 2)
+    uncertainty: Array  # (n,)
+    spectra: Array  # (n, bands)
+
+
+def advise(candidates: list[Candidates], labeled: Array) -> list[list[float]]:
+    """Return the pixels to click next as ``[row, column, uncertainty]``, best first.
 
     Parameters
     ----------
-    proba : ndarray, ``(..., classes)``
-        NaN where there is no prediction.
-
-    Returns
-    -------
-    ndarray, ``(...)``
-        From 0 (sure) to 1 (two classes alike); NaN where there is no prediction.
-
-    Examples
-    --------
-    >>> margin_uncertainty(np.array([[1.0, 0.0], [0.5, 0.5]]))
-    array([0., 1.])
+    candidates : list of Candidates
+        Of each tile of the scene.
+    labeled : ndarray, ``(labels, bands)``
+        Spectra of the labeled pixels, mean over the window.
     """
-    if proba.shape[-1] < 2:
-        return 1.0 - proba[..., 0]
-    two = np.partition(proba, -2, axis=-1)[..., -2:]
-    return 1.0 - (two[..., 1] - two[..., 0])
+    pixels, uncertainty, spectra = map(np.concatenate, zip(*candidates, strict=True))
+    order = suggest(spectra, uncertainty, labeled, SUGGESTIONS)
+    return [[*map(int, pixels[k]), round(float(uncertainty[k]), 4)] for k in order]
 
 
-def suggest(spectra: Array, uncertainty: Array, labelled: Array, n: int) -> npt.NDArray[np.intp]:
+def suggest(spectra: Array, uncertainty: Array, labeled: Array, n: int) -> npt.NDArray[np.intp]:
     """Return the candidates most worth a label, best first.
 
     Parameters
     ----------
     spectra : ndarray, ``(candidates, bands)``
     uncertainty : ndarray, ``(candidates,)``
-        See `margin_uncertainty`.
-    labelled : ndarray, ``(labels, bands)``
-        Spectra of the labelled pixels.
+        From 0 (sure) to 1.
+    labeled : ndarray, ``(labels, bands)``
+        Spectra of the labeled pixels.
     n : int
-        How many to return; fewer if there are not so many candidates.
+        How many to return, at most.
 
     Returns
     -------
@@ -61,19 +64,19 @@ def suggest(spectra: Array, uncertainty: Array, labelled: Array, n: int) -> npt.
 
     Examples
     --------
-    >>> labelled = np.array([[0.0], [1.0]])
-    >>> suggest(np.array([[0.0], [0.5], [0.9]]), np.array([0.9, 0.8, 0.1]), labelled, n=1)
+    >>> labeled = np.array([[0.0], [1.0]])
+    >>> suggest(np.array([[0.0], [0.5], [0.9]]), np.array([0.9, 0.8, 0.1]), labeled, n=1)
     array([1])
     """
     n = min(n, len(spectra))
     if n == 0:
         return np.empty(0, np.intp)
-    both = np.concatenate([spectra, labelled]).astype(np.float64)
+    both = np.concatenate([spectra, labeled]).astype(np.float64)
     scale = both.std(axis=0)
     both = (both - both.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     x, known = both[: len(spectra)], both[len(spectra) :]
     distance = _nearest(x, known) if len(known) else np.ones(len(x))
-    near = float(np.median(distance)) / 2 or 1.0  # closer than this it is like a labelled one
+    near = float(np.median(distance)) / 2 or 1.0  # closer than this counts as similar to a label
     chosen = np.empty(n, np.intp)
     left = np.ones(len(x), bool)
     for k in range(n):

@@ -1,4 +1,4 @@
-"""News for every open page: labels of other tabs, new maps, progress."""
+"""Server-sent events for every open page: labels from other tabs, new maps, progress."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-QUEUE = 256  # messages a page may lag behind before it is told to start over
-HEARTBEAT = 15.0  # seconds; finds out that a page is gone
+QUEUE = 256  # messages a page may lag behind before it must fetch the state anew
+HEARTBEAT = 15.0  # seconds; shows whether a page is gone
 
 
-class Bus:
-    """Hands each message to every listener; may be fed from any thread."""
+class EventBus:
+    """Sends each event to every listener, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class Bus:
         self._closed = False
 
     def publish(self, kind: str, about: dict[str, Any]) -> None:
-        """Send a message to every listener; never waits."""
+        """Send an event to every listener without waiting."""
         text = f"event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n"
         with self._lock:
             listeners = list(self._listeners.items())
@@ -36,11 +36,11 @@ class Bus:
 
     @property
     def listeners(self) -> int:
-        """How many pages listen."""
+        """The number of pages that listen."""
         return len(self._listeners)
 
     async def stream(self) -> AsyncIterator[str]:
-        """Yield messages as server-sent events until the page is gone."""
+        """Yield events as text until the page is gone."""
         queue: asyncio.Queue[str] = asyncio.Queue(QUEUE)
         with self._lock:
             self._listeners[queue] = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ class Bus:
 
 
 def _put(queue: asyncio.Queue[str], text: str) -> None:
-    """Queue a message; a page that lags too far behind is told to fetch everything anew."""
+    """Queue an event; a page that lags too far behind is told to fetch the state anew."""
     if queue.full():
         while not queue.empty():
             queue.get_nowait()

@@ -1,4 +1,11 @@
-"""The journal: one line of JSON for each command, on the disk before the command is answered."""
+"""The journal: one line of JSON for each command, on the disk before the command is answered.
+
+An unfinished last line was therefore never answered and may go; any other line that is not as it
+was written is damage, and is reported. Each line has a checksum of its own.
+
+Format 1 had no checksums. Its files are read on: they may begin with lines without one, and from
+the first line that carries a checksum every line must.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +13,37 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from polyad.app.journal_lines import (
-    BEGINNING,
-    FORMAT,
-    check_header,
-    check_is_journal,
-    read_entries,
-    seal,
-)
-from polyad.atomic import replacing
-from polyad.errors import OutputError, SceneError
-from polyad.regular import open_own
-from polyad.scene.formats import guards
-from polyad.scene.known import KNOWN_SCENES
-from polyad.scene.readers import split_key
-from polyad.scene.sources import data_folder
+from polyad import durable
+from polyad.durable import Entry, LineFile, is_sealed, parse, seal, unseal
+from polyad.errors import OutputError, SceneError, SceneMismatch
+from polyad.scene.files.known import KNOWN_SCENES, data_folder
+from polyad.scene.files.paths import split_key
+from polyad.scene.raster import guards
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+FORMAT = 2
+BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
 
-_INFLATION = 30  # parsed lines take about this many times their size in memory
+# What to do when a line cannot be written, by what is the matter
+REMEDIES = {
+    durable.Torn: "Free some space, click again",
+    durable.Changed: (
+        "Save the labels from the page, move the journal away and start again with them"
+    ),
+    durable.Replaced: (
+        "Move that file away and click again: the journal is then written anew, whole"
+    ),
+    durable.Gone: "Then click again",
+}
 
 
 class Journal:
     """An append-only file of commands.
 
-    Opening reads what is there and cuts off a last line that a crash left half written; see
-    `polyad.app.journal_lines`. The file is locked, so that no two servers write to one journal.
+    Opening reads what is there and cuts off a last line that a crash left half written. The file
+    is locked, so that no two servers write to one journal.
 
     Parameters
     ----------
@@ -55,21 +59,20 @@ class Journal:
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self.path = path
-        self._file = _open(path)
+        self._lines = _open(path)
         try:
-            content = _read(self._file, path)
+            content = _read(self._lines)
             entries, good = read_entries(content, path)
             if entries:
                 check_header(entries[0], about, path)
-            self._size = good
-            self._cut_back()
+            self._lines.keep(good)
             if not entries:
                 self.append({"polyad journal": FORMAT, **about})
-                _sync_folder(path.parent)
+                durable.sync_folder(path.parent)
             elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
-                self._write(b"\n")
+                self._append(b"\n")
         except BaseException:
-            self._file.close()
+            self.close()
             raise
         self.commands = entries[1:]
 
@@ -79,74 +82,90 @@ class Journal:
         If that fails, the file is cut back to what it was and an `OutputError` says so. A journal
         that was deleted or moved away meanwhile is written anew, whole, in its place.
         """
-        self._check_unchanged()
-        self._write(seal(command))
+        self._append(seal(command))
 
     def close(self) -> None:
         """Release the file."""
-        self._file.close()
+        self._lines.close()
 
-    def _write(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
+        remedy = "Put it back and click again"
         try:
-            self._file.seek(self._size)
-            _write_all(self._file, line)
+            self._lines.check_place()
+            remedy = "Free some space and click again"
+            self._lines.append(line)
         except OSError as error:
-            self._cut_back()
-            raise self._refusal(_why(error), "Free some space and click again") from error
-        self._size += len(line)
-
-    def _cut_back(self) -> None:
-        """Take off what lies behind the last answered line, so that it never comes back."""
-        self._torn = True
-        with suppress(OSError):  # the next command tries again
-            if os.fstat(self._file.fileno()).st_size > self._size:
-                self._file.truncate(self._size)
-                os.fsync(self._file.fileno())
-            self._torn = False
-
-    def _check_unchanged(self) -> None:
-        """Refuse to write to a file that others wrote to; make one anew that is gone."""
-        if self._torn:
-            self._cut_back()
-        if self._torn:
-            raise self._refusal("a refused label cannot be cut off", "Free some space, click again")
-        ours = os.fstat(self._file.fileno())
-        if ours.st_size != self._size:
-            raise self._refusal(
-                f"another program changed it: wanted {self._size:,} bytes, got {ours.st_size:,}",
-                "Save the labels from the page, move the journal away and start again with them",
-            )
-        try:
-            named = self.path.lstat()
-        except FileNotFoundError:
-            self._make_anew()
-            return
-        except OSError as error:
-            raise self._refusal(_why(error), "Put it back and click again") from error
-        if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino):
-            raise self._refusal(
-                "another file took its place",
-                "Move that file away and click again: the journal is then written anew, whole",
-            )
-
-    def _make_anew(self) -> None:
-        """Write all that was answered to a new file; the lost one is still open, and read."""
-        try:
-            self._file.seek(0)
-            with replacing(self.path) as part:
-                part.chmod(0o600)
-                part.write_bytes(self._file.read(self._size))
-            new = _open(self.path)
-        except (OSError, OutputError) as error:
-            raise self._refusal(
-                f"it is gone, and cannot be written anew: {_why(error)}", "Then click again"
+            raise OutputError(
+                f"cannot write to the journal {self.path} ({durable.why(error)}); the label "
+                f"was not taken. {REMEDIES.get(type(error), remedy)}"
             ) from error
-        self._file.close()
-        self._file = new
 
-    def _refusal(self, why: str, remedy: str) -> OutputError:
-        return OutputError(
-            f"cannot write to the journal {self.path} ({why}); the label was not taken. {remedy}"
+
+def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
+    r"""Return the entries of a journal and the number of bytes that hold them.
+
+    Examples
+    --------
+    >>> read_entries(seal({"do": "undo"}) + b'{"do":"re', Path("x"))
+    ([{'do': 'undo'}], 31)
+    """
+    entries: list[Entry] = []
+    good, sealed = 0, False
+    while good < len(content):
+        end = content.find(b"\n", good)
+        line = content[good:] if end < 0 else content[good:end]
+        if end < 0 and not is_sealed(line):
+            break  # unfinished: never answered, so nobody relies on it
+        sealed = sealed or is_sealed(line)
+        try:
+            entries.append(unseal(line) if sealed else _unsealed(line))
+        except ValueError as error:
+            raise SceneError(
+                f"{path}, line {len(entries) + 1}: the journal is damaged ({error}) and was left "
+                "as it is; take this line out with an editor to go on without its label, or move "
+                "the file away to start anew"
+            ) from error
+        good += len(line) + 1
+    return entries, min(good, len(content))
+
+
+def _unsealed(line: bytes) -> Entry:
+    entry = parse(line)
+    if entry.get("polyad journal") == FORMAT:
+        raise durable.Unsealed("it has no checksum")
+    return entry
+
+
+def check_is_journal(content: bytes, path: Path) -> None:
+    r"""Refuse a file that is no journal before anything of it is changed.
+
+    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
+
+    Examples
+    --------
+    >>> check_is_journal(b'{"polyad jou', Path("x"))
+    >>> check_is_journal(b"row,col,class\n", Path("labels.csv"))
+    Traceback (most recent call last):
+    polyad.errors.SceneError: labels.csv is no journal of polyad; it was left as it is, ...
+    """
+    if not (content.startswith(BEGINNING) or BEGINNING.startswith(content)):
+        raise SceneError(
+            f"{path} is no journal of polyad; it was left as it is, name another file with "
+            "--journal"
+        )
+
+
+def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path) -> None:
+    """Raise an error unless the journal is of a known format and was written for this scene."""
+    if header.get("polyad journal") not in range(1, FORMAT + 1):
+        raise SceneError(
+            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, wanted one "
+            f"up to {FORMAT}; use the polyad that wrote it, or move it away to start anew"
+        )
+    if any(header.get(key) != value for key, value in about.items()):
+        raise SceneMismatch(
+            f"{path} belongs to another scene of {str(header.get('shape'))[:40]} pixels, this one "
+            f"has {about.get('shape')}; move the journal away to start anew"
         )
 
 
@@ -175,58 +194,28 @@ def journal_path(source: str | None, fingerprint: str) -> Path:
     return folder / f"{path.name}-{digest}{ending}"
 
 
-def _open(path: Path) -> FileIO:
+def _open(path: Path) -> LineFile:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = open_own(path, 0o600)
+        return LineFile(path, 0o600)
+    except durable.InUse as error:
+        raise OutputError(
+            f"the journal {path} is in use: this scene is being labeled by another polyad; "
+            "open its page in a second tab, or stop it"
+        ) from error
     except OSError as error:
         raise OutputError(
-            f"cannot open the journal {path} ({_why(error)}); choose another place with --journal"
+            f"cannot open the journal {path} ({durable.why(error)}); choose another place with "
+            "--journal"
         ) from error
-    # Without a buffer: what a full disk refused must not be written later
-    file = os.fdopen(descriptor, "r+b", buffering=0)
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
-            raise OutputError(
-                f"the journal {path} is in use: this scene is being labelled by another polyad; "
-                "open its page in a second tab, or stop it"
-            ) from error
-    return file
 
 
-def _read(file: FileIO, path: Path) -> bytes:
+def _read(lines: LineFile) -> bytes:
     """Return the content of a journal, once its first bytes say that it is one."""
-    check_is_journal(file.read(len(BEGINNING)), path)
-    size = os.fstat(file.fileno()).st_size
-    if size * _INFLATION > guards.memory_budget():
+    check_is_journal(lines.read(len(BEGINNING)), lines.path)
+    if lines.size * durable.INFLATION > guards.memory_budget():
         raise SceneError(
-            f"{path}: a journal is read at once, and its {guards.human_bytes(size)} do not fit in "
-            "half of this machine's memory; move it away to start anew"
+            f"{lines.path}: a journal is read at once, and its {guards.human_bytes(lines.size)} do "
+            "not fit in half of this machine's memory; move it away to start anew"
         )
-    file.seek(0)
-    return file.readall()
-
-
-def _write_all(file: FileIO, content: bytes) -> None:
-    """Write from where the file stands and wait for the disk."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[file.write(rest) :]
-    os.fsync(file.fileno())
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # pragma: no cover - Windows cannot open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return lines.read()

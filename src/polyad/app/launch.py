@@ -1,8 +1,7 @@
-"""Start the labelling page: for the command line, for a script, in a notebook."""
+"""Start the labeling page: for the command line, for a script, in a notebook."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import threading
@@ -15,45 +14,54 @@ from os import PathLike
 from typing import Self
 
 import uvicorn
+import xarray as xr
 
-from polyad.app.desk import Desk, Source
-from polyad.app.fitter import Settings
-from polyad.app.gate import Doors
+from polyad.app.access import AccessPolicy
+from polyad.app.connection import TimedConnection
 from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
-from polyad.app.wire import Wire
+from polyad.app.trainer import Settings
+from polyad.app.workspace import RasterSource, Workspace
 from polyad.errors import OutputError
+from polyad.scene.learn.model import SceneModel
 from polyad.terminal import put
+from polyad.threads import usable_cores
 
-_GRACE = 1  # seconds that open pages get to say goodbye
+_SHUTDOWN_SECONDS = 1  # for open pages to close their connections
 _MAX_HEAD = 32 * 2**10  # bytes of a request's line and headers
 
 
 @dataclass
 class Page:
-    """A labelling page that is being served.
+    """A labeling page that is being served.
 
     Attributes
     ----------
     url : str
-        The address, with its token: whoever has it can label.
-    desk : Desk
-        The scene, its labels and its newest model.
+        The address with its token; who has it can label.
     """
 
     url: str
-    desk: Desk
+    workspace: Workspace
     _server: uvicorn.Server = field(repr=False)
     _socket: socket.socket = field(repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
 
+    def labels(self) -> xr.DataArray:
+        """Return the labels so far on the scene's grid, 0 where unlabeled."""
+        return self.workspace.session.snapshot().raster(self.workspace.scene)
+
+    def model(self) -> SceneModel | None:
+        """Wait for the final model of the labels so far; None with fewer than two classes."""
+        return self.workspace.trainer.final_model()
+
     def run(self) -> None:
         """Serve until interrupted."""
-        self.desk.start()
+        self.workspace.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
-            self.desk.close()
+            self.workspace.close()
             self._socket.close()
 
     def start(self) -> Self:
@@ -66,7 +74,7 @@ class Page:
 
     def stop(self) -> None:
         """End a page that was started in the background."""
-        self.desk.bus.close()
+        self.workspace.events.close()
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=15)
@@ -80,9 +88,9 @@ class Page:
 
 
 def prepare(
-    scene: Source,
-    labels: Source | None = None,
-    truth: Source | None = None,
+    scene: RasterSource,
+    labels: RasterSource | None = None,
+    truth: RasterSource | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -93,34 +101,36 @@ def prepare(
     """Return a page that is ready to be served; see `serve` for the parameters."""
     listening = _listen(host, port)
     try:
-        # One core is left to the browser that draws and to the answers to clicks.
-        threads = max(1, (os.cpu_count() or 1) - 1)
-        desk = Desk(scene, labels, truth, journal=journal, settings=settings, threads=threads)
+        # Leave one core to the browser and to the answers to clicks.
+        threads = max(1, usable_cores() - 1)
+        workspace = Workspace(
+            scene, labels, truth, journal=journal, settings=settings, threads=threads
+        )
     except BaseException:
         listening.close()
         raise
-    doors = Doors(secrets.token_urlsafe(24), listening.getsockname()[1], host, framed)
+    policy = AccessPolicy(secrets.token_urlsafe(24), listening.getsockname()[1], host, framed)
     config = uvicorn.Config(
-        make_app(desk, doors),
-        http=Wire,
+        make_app(workspace, policy),
+        http=TimedConnection,
         ws="none",
         h11_max_incomplete_event_size=_MAX_HEAD,
-        log_level="error",  # a malformed request is no news
+        log_level="error",  # malformed requests are not worth a line
         access_log=False,  # the address holds the token
         lifespan="off",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    shown = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
-    url = f"http://{f'[{shown}]' if ':' in shown else shown}:{doors.port}/{doors.token}/"
-    return Page(url, desk, uvicorn.Server(config), listening)
+    address = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
+    url = f"http://{f'[{address}]' if ':' in address else address}:{policy.port}/{policy.token}/"
+    return Page(url, workspace, uvicorn.Server(config), listening)
 
 
 def serve(
-    scene: Source,
-    labels: Source | None = None,
-    truth: Source | None = None,
+    scene: RasterSource,
+    labels: RasterSource | None = None,
+    truth: RasterSource | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -128,7 +138,7 @@ def serve(
     settings: Settings | None = None,
     browser: bool = True,
 ) -> None:
-    """Serve the labelling page of a scene until interrupted.
+    """Serve the labeling page of a scene until interrupted.
 
     Parameters
     ----------
@@ -149,17 +159,19 @@ def serve(
         Open the page.
     """
     page = prepare(scene, labels, truth, host=host, port=port, journal=journal, settings=settings)
-    put(f"labelling {page.desk.name}: {page.url}")
-    put(f"every label is kept in {page.desk.session.journal.path}; end with Ctrl+C")
-    with suppress(KeyboardInterrupt), ExitStack() as stack:  # Ctrl+C is the announced way to end it
+    put(f"labeling {page.workspace.name}: {page.url}")
+    put(f"every label is kept in {page.workspace.session.journal.path}; end with Ctrl+C")
+    with suppress(KeyboardInterrupt), ExitStack() as stack:  # the way to end it
         if browser:
-            with suppress(OSError):  # no room for the file: the address is on the terminal
+            with suppress(OSError):  # no redirect file: the address is on the terminal
                 webbrowser.open(stack.enter_context(redirect_file(page.url)))
         page.run()
 
 
-def show(scene: Source, labels: Source | None = None, truth: Source | None = None) -> Page:
-    """Show the labelling page in a notebook on this machine.
+def show(
+    scene: RasterSource, labels: RasterSource | None = None, truth: RasterSource | None = None
+) -> Page:
+    """Show the labeling page in a notebook on this machine.
 
     Parameters
     ----------
@@ -169,20 +181,20 @@ def show(scene: Source, labels: Source | None = None, truth: Source | None = Non
     Returns
     -------
     Page
-        Displays itself in a cell. ``page.desk.session.snapshot()`` has the labels and
-        ``page.desk.fitter.final_model()`` the model; ``page.stop()`` ends it.
+        Displays itself in a cell. ``page.labels()`` and ``page.model()`` return the labels and the
+        model; ``page.stop()`` ends it.
     """
     return prepare(scene, labels, truth, framed=True).start()
 
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only on sockets that say they are TCP
+    # asyncio sends small answers at once only if the socket names TCP
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # a browser that is quicker than the server waits instead of failing
+        listening.listen()  # a browser faster than the server waits instead of failing
     except OSError as error:
         listening.close()
         raise OutputError(

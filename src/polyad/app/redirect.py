@@ -1,7 +1,7 @@
-"""A file that leads the browser to the page, so that the token stands in no command line.
+"""A file that redirects the browser to the page, so that no command line shows the token.
 
-Every user of a machine can read the command lines of all. The browser is therefore told the name of
-a file that only this user can read, and finds the address in there.
+Every user of a machine can read all command lines. So the browser is given the name of a file that
+only this user can read, and finds the address in it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0; url={address}"><title>polyad</title></head>
-<body><p><a href="{address}">Open the labelling page</a></p></body></html>
+<body><p><a href="{address}">Open the labeling page</a></p></body></html>
 """
 
 
 @contextmanager
 def redirect_file(address: str) -> Iterator[str]:
-    """Yield the ``file:`` address of a private file that leads to ``address``, while it is there.
+    """Yield the ``file:`` URL of a private file that redirects to ``address``; then delete it.
 
     Examples
     --------
-    >>> with redirect_file("http://127.0.0.1:80/token/") as leading:
-    ...     leading.startswith("file:///"), "token" in leading
+    >>> with redirect_file("http://127.0.0.1:80/token/") as url:
+    ...     url.startswith("file:///"), "token" in url
     (True, False)
     """
-    # Nobody else may enter the folder, so nobody can put another file in this one's place
+    # Nobody else may enter the folder, so nobody can replace the file.
     with tempfile.TemporaryDirectory(prefix="polyad-", dir=_runtime_folder()) as folder:
         path = Path(folder) / "open.html"
         path.touch(mode=0o600, exist_ok=False)
@@ -39,6 +39,6 @@ def redirect_file(address: str) -> Iterator[str]:
 
 
 def _runtime_folder() -> str | None:
-    """Return the user's folder for files of running programs, None for that of temporary ones."""
+    """Return the user's runtime folder, or None for the default temporary folder."""
     folder = os.environ.get("XDG_RUNTIME_DIR")
     return folder if folder and os.access(folder, os.W_OK | os.X_OK) else None

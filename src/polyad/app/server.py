@@ -1,4 +1,8 @@
-"""The routes of the labelling page. No logic: each one is a call on the desk."""
+"""The routes of the labeling page. No logic: each one is a call on the workspace.
+
+A click is a POST to ``api/do``: the session writes it to the journal, which wakes the trainer. The
+trainer announces its map as an event, and the page asks for the tiles of it in view.
+"""
 
 from __future__ import annotations
 
@@ -13,71 +17,71 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from polyad.app.board import Command
-from polyad.app.desk import Desk
-from polyad.app.exchange import LABEL_FILES, map_tif, model_file
-from polyad.app.gate import MAX_BODY, App, Doors, Gate, TooLarge
-from polyad.app.pictures import map_tile, uncertainty_tile
+from polyad.app.access import MAX_BODY, AccessControl, AccessPolicy, App, TooLarge
+from polyad.app.downloads import LABEL_FILES, map_tif, model_file
+from polyad.app.label_state import Command
+from polyad.app.tile_images import map_tile, uncertainty_tile
 from polyad.app.uploads import read_upload
+from polyad.app.workspace import Workspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError
-from polyad.scene.model import SceneModel
+from polyad.scene.learn.model import SceneModel
 
-_TYPES = {
+_MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_KEEP = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
-_COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
+_CACHED = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
+_PAGE_COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
 
 
-def make_app(desk: Desk, doors: Doors, max_body: int = MAX_BODY) -> App:
-    """Return the ASGI application that serves ``desk`` to those whom ``doors`` admit."""
+def make_app(workspace: Workspace, policy: AccessPolicy, max_body: int = MAX_BODY) -> App:
+    """Return the ASGI application that serves ``workspace`` to those whom ``policy`` allows."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    _add_answers_to_errors(app)
-    _add_page(app)
-    _add_reading(app, desk)
-    _add_pictures(app, desk)
-    _add_writing(app, desk)
-    _add_files(app, desk)
-    return Gate(app, doors, max_body)
+    _add_error_handlers(app)
+    _add_static_files(app)
+    _add_state(app, workspace)
+    _add_tiles(app, workspace)
+    _add_commands(app, workspace)
+    _add_downloads(app, workspace)
+    return AccessControl(app, policy, max_body)
 
 
-def _add_page(app: FastAPI) -> None:
-    # A table of what there is, made once: a path from the browser never becomes a file name.
+def _add_static_files(app: FastAPI) -> None:
+    # Read once into a table: a path from the browser never becomes a file name.
     folder = files("polyad.app") / "static"
     pages = {item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
 
     def page(name: str) -> Response:
         if name not in pages:
             raise HTTPException(404, "there is no such file")
-        return Response(pages[name], media_type=_TYPES[name.rsplit(".", 1)[-1]])
+        return Response(pages[name], media_type=_MEDIA_TYPES[name.rsplit(".", 1)[-1]])
 
     app.get("/")(lambda: page("index.html"))
     app.get("/static/{name}")(page)
 
 
-def _add_reading(app: FastAPI, desk: Desk) -> None:
+def _add_state(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/state")
     def state() -> dict[str, Any]:
-        return desk.state()
+        return workspace.state()
 
     @app.get("/api/spectrum")
     def spectrum(row: int, col: int) -> dict[str, Any]:
-        return desk.spectrum(row, col)
+        return workspace.spectrum(row, col)
 
     @app.get("/api/means")
     def means() -> dict[str, Any]:
-        return desk.fitter.means
+        return workspace.trainer.means
 
     @app.get("/api/events")
     async def events() -> StreamingResponse:
-        stream: AsyncIterator[str] = desk.bus.stream()
+        stream: AsyncIterator[str] = workspace.events.stream()
         return StreamingResponse(stream, media_type="text/event-stream")
 
 
-def _add_pictures(app: FastAPI, desk: Desk) -> None:
+def _add_tiles(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/scene/{level}/{row}/{col}")
     def scene(
         level: int,
@@ -89,65 +93,63 @@ def _add_pictures(app: FastAPI, desk: Desk) -> None:
         low: float = Query(2.0, allow_inf_nan=False),
         high: float = Query(98.0, allow_inf_nan=False),
     ) -> Response:
-        return _png(desk.pictures.tile(level, row, col, (r, g, b), (low, high)), _KEEP)
+        return _png(workspace.scene_tiles.tile(level, row, col, (r, g, b), (low, high)), _CACHED)
 
     @app.get("/api/map/{level}/{row}/{col}")
     def class_map(level: int, row: int, col: int) -> Response:
-        classes = desk.session.snapshot().classes
-        return _png(map_tile(desk.fitter.mapped.ids, classes, level, row, col))
+        classes = workspace.session.snapshot().classes
+        return _png(map_tile(workspace.trainer.newest_map.ids, classes, level, row, col))
 
     @app.get("/api/uncertainty/{level}/{row}/{col}")
     def uncertainty(level: int, row: int, col: int) -> Response:
-        return _png(uncertainty_tile(desk.fitter.mapped.uncertainty, level, row, col))
+        return _png(uncertainty_tile(workspace.trainer.newest_map.uncertainty, level, row, col))
 
     @app.get("/api/class")
     def class_at(row: int, col: int) -> dict[str, Any]:
-        ids, unsure = desk.fitter.mapped.ids, desk.fitter.mapped.uncertainty
-        if not (0 <= row < ids.shape[0] and 0 <= col < ids.shape[1]):
-            raise InputError(f"pixel [{row}, {col}] lies outside the scene")
-        share = max(int(unsure[row, col]) - 1, 0) / 254
-        return {"class": int(ids[row, col]), "uncertainty": round(share, 3)}
+        return workspace.trainer.newest_map.at(row, col)
 
 
-def _add_writing(app: FastAPI, desk: Desk) -> None:
+def _add_commands(app: FastAPI, workspace: Workspace) -> None:
     @app.post("/api/do")
     async def do(request: Request) -> dict[str, Any]:
         command = _command(await _json(request))
-        return await run_in_threadpool(desk.session.do, command)
+        return await run_in_threadpool(workspace.session.do, command)
 
     @app.post("/api/focus")
     async def focus(request: Request) -> dict[str, Any]:
         body = await _json(request)
-        desk.fitter.focus = _number(body, "row"), _number(body, "col")
+        workspace.trainer.focus = _number(body, "row"), _number(body, "col")
         return {}
 
     @app.post("/api/labels/{kind}")
     async def upload(kind: str, request: Request) -> dict[str, Any]:
         content = await request.body()
 
-        def take() -> dict[str, Any]:
-            return desk.session.load(read_upload(content, kind, desk.scene))
+        def load() -> dict[str, Any]:
+            return workspace.session.load(read_upload(content, kind, workspace.scene))
 
-        return await run_in_threadpool(take)
+        return await run_in_threadpool(load)
 
 
-def _add_files(app: FastAPI, desk: Desk) -> None:
+def _add_downloads(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/labels/{kind}")
     def labels(kind: str) -> Response:
         if kind not in LABEL_FILES:
             raise HTTPException(404, f"labels are saved as {', '.join(LABEL_FILES)}")
         media, write = LABEL_FILES[kind]
-        return _download(write(desk.session.snapshot(), desk.scene), f"labels.{kind}", media)
+        return _download(
+            write(workspace.session.snapshot(), workspace.scene), f"labels.{kind}", media
+        )
 
     @app.get("/api/files/{name}")
     def result(name: str) -> Response:
         makers: dict[str, tuple[str, Callable[[SceneModel], bytes]]] = {
-            "map.tif": ("image/tiff", lambda model: map_tif(model, desk.scene)),
+            "map.tif": ("image/tiff", lambda model: map_tif(model, workspace.scene)),
             "model.polyad": ("application/octet-stream", model_file),
         }
         if name not in makers:
             raise HTTPException(404, f"there is {' and '.join(makers)}")
-        model = desk.fitter.final_model()
+        model = workspace.trainer.final_model()
         if model is None:
             raise HTTPException(409, "there is no model yet; label pixels of two classes")
         media, make = makers[name]
@@ -170,8 +172,8 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def _command(body: dict[str, Any]) -> Command:
-    """Return the command without anything that is not part of one."""
-    if body.get("do") not in _COMMANDS:
+    """Return the command with the keys a command has, and no others."""
+    if body.get("do") not in _PAGE_COMMANDS:
         raise InputError(f"no such command: {str(body.get('do'))[:40]!r}")
     keys: tuple[str, ...] = ("do", "class", "pixels", "name", "color", "stroke")
     kept = {k: body[k] for k in keys if k in body}
@@ -200,7 +202,7 @@ def _download(content: bytes, name: str, media: str) -> Response:
     return Response(content, media_type=media, headers=headers)
 
 
-def _add_answers_to_errors(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     def answer(status: int, text: str) -> JSONResponse:
         return JSONResponse({"error": text}, status)
 
@@ -211,25 +213,26 @@ def _add_answers_to_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         return answer(422, f"{first['loc'][-1]}: {first['msg']}")
 
-    async def ours(_: Request, error: Exception) -> JSONResponse:
+    async def polyad_error(_: Request, error: Exception) -> JSONResponse:
         if isinstance(error, OutputError):
             return answer(507, str(error))
         known = isinstance(error, InputError) or not isinstance(error, SceneError)
         return answer(422 if known or isinstance(error, ValueError) else 503, str(error))
 
-    async def gone(_: Request, error: Any) -> JSONResponse:
+    async def unreadable(_: Request, error: Any) -> JSONResponse:
         return answer(503, f"the scene cannot be read: {error.strerror or error}")
 
-    async def fault(_: Request, error: Exception) -> JSONResponse:
-        del error  # the gate tells it in the terminal
-        return answer(500, "polyad failed at this; labels already given are safe")
+    async def bug(_: Request, error: Exception) -> JSONResponse:
+        del error  # `AccessControl` logs it
+        report = "this is a bug, please report it"
+        return answer(500, f"polyad failed at this (labels already given are safe); {report}")
 
     async def too_large(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 413, {"connection": "close"})
 
     app.exception_handler(HTTPException)(http)
     app.exception_handler(RequestValidationError)(malformed)
-    app.exception_handler(PolyadError)(ours)
-    app.exception_handler(OSError)(gone)
+    app.exception_handler(PolyadError)(polyad_error)
+    app.exception_handler(OSError)(unreadable)
     app.exception_handler(TooLarge)(too_large)
-    app.exception_handler(Exception)(fault)
+    app.exception_handler(Exception)(bug)

@@ -1,4 +1,4 @@
-"""One scene being labelled: its board, its journal, and who wants to hear of changes."""
+"""The labeling session of one scene: label state, journal, listeners."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from polyad.app.board import Board, Change, Command, Pixel
 from polyad.app.journal import Journal, journal_path
+from polyad.app.label_state import Change, Command, LabelState, Pixel
 from polyad.errors import PolyadError, SceneError
 from polyad.regular import open_regular
-from polyad.scene.classes import ClassInfo, class_table, with_classes
-from polyad.scene.model import fingerprint
+from polyad.scene.learn.model import fingerprint
+from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 
 Listener = Callable[[Change, dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Labels and classes as they were at one moment.
+    """Labels and classes at one moment.
 
     Attributes
     ----------
     revision : int
-        Of the labels.
+        Revision of the labels.
     labels : dict
         Pixel (row, column) to class id.
     classes : tuple of ClassInfo
@@ -40,11 +40,11 @@ class Snapshot:
     classes: tuple[ClassInfo, ...]
 
     def raster(self, scene: xr.DataArray) -> xr.DataArray:
-        """Return the labels on the scene's grid, 0 where unlabelled, with the classes."""
+        """Return the labels on the scene's grid with their classes, 0 where unlabeled."""
         values = np.zeros((scene.sizes["y"], scene.sizes["x"]), np.uint16)
         for pixel, value in self.labels.items():
             values[pixel] = value
-        # Coordinates keep their attributes: those of the grid mapping are the georeference.
+        # Attributes of coordinates are kept: the grid mapping's are the georeference.
         coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
         labels = xr.DataArray(values, dims=("y", "x"), coords=coords, name="class")
         labels = labels.rio.write_grid_mapping(scene.rio.grid_mapping)
@@ -52,17 +52,17 @@ class Snapshot:
 
 
 class Session:
-    """The labels of one scene; safe to be used from several threads.
+    """The labels of one scene; safe to use from several threads.
 
-    Every command is in the journal, on the disk, before `do` returns.
+    Every command is in the journal, on disk, before `do` returns.
 
     Parameters
     ----------
     scene : DataArray, dims (y, x, band)
     source : str, optional
-        Where the scene was opened from; the journal lies beside it.
+        Path the scene was opened from; the journal lies beside it.
     journal : Path, optional
-        Another place for the journal.
+        Another path for the journal.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Session:
     ) -> None:
         shape = scene.sizes["y"], scene.sizes["x"]
         mark = fingerprint(scene)
-        self.board = Board(shape)
+        self.label_state = LabelState(shape)
         self.journal = Journal(
             journal or journal_path(source, mark), {"shape": list(shape), "scene": mark}
         )
@@ -85,7 +85,7 @@ class Session:
     def _replay(self) -> None:
         for line, command in enumerate(self.journal.commands, start=2):
             try:
-                self.board.do(command)
+                self.label_state.do(command)
             except PolyadError as error:
                 raise SceneError(
                     f"{self.journal.path}, line {line}: the journal holds a command that cannot be "
@@ -95,13 +95,13 @@ class Session:
         self.journal.commands.clear()
 
     def do(self, command: Command) -> dict[str, Any]:
-        """Carry out a command and return what it changed, in types that JSON knows."""
+        """Carry out a command and return what it changed, as JSON types."""
         with self._lock:
-            change = self.board.plan(command)
+            change = self.label_state.plan(command)
             if change or "digest" in command:
                 self.journal.append(command)
-            before = self.board.revision
-            self.board.commit(command, change)
+            before = self.label_state.revision
+            self.label_state.commit(command, change)
             answer = self._describe(change, before)
             if change:
                 for listener in self._listeners:
@@ -109,17 +109,17 @@ class Session:
             return answer
 
     def load(self, labels: xr.DataArray, digest: str = "") -> dict[str, Any]:
-        """Take over a raster of labels as one step; a file seen before is not taken twice."""
-        if digest and digest in self.board.loaded:
+        """Load a raster of labels as one step, unless its digest was loaded before."""
+        if digest and digest in self.label_state.loaded:
             return self.do({"do": "label", "class": 0, "pixels": []})
         values = labels.values
         rows, cols = np.nonzero(values > 0)
-        given = values[rows, cols]
-        used = set(np.unique(given).tolist())
+        class_ids = values[rows, cols]
+        used = set(np.unique(class_ids).tolist())
         command: dict[str, Any] = {
             "do": "load",
             "classes": [list(c) for c in class_table(labels) if c.value in used],
-            "labels": np.column_stack([rows, cols, given]).tolist(),
+            "labels": np.column_stack([rows, cols, class_ids]).tolist(),
         }
         return self.do(command | ({"digest": digest} if digest else {}))
 
@@ -131,19 +131,19 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Return labels and classes as they are now."""
         with self._lock:
-            board = self.board
-            return Snapshot(board.label_revision, dict(board.labels), tuple(board.classes.values()))
+            state = self.label_state
+            return Snapshot(state.label_revision, dict(state.labels), tuple(state.classes.values()))
 
     def state(self) -> dict[str, Any]:
-        """Return everything a page must know of labels and classes."""
+        """Return what a page must know of labels and classes."""
         with self._lock:
-            board = self.board
+            state = self.label_state
             return {
-                "revision": board.revision,
-                "undo": board.can_undo,
-                "redo": board.can_redo,
-                "classes": [c._asdict() for c in board.classes.values()],
-                "labels": [[row, col, value] for (row, col), value in board.labels.items()],
+                "revision": state.revision,
+                "undo": state.can_undo,
+                "redo": state.can_redo,
+                "classes": [c._asdict() for c in state.classes.values()],
+                "labels": [[row, col, value] for (row, col), value in state.labels.items()],
             }
 
     def close(self) -> None:
@@ -154,9 +154,9 @@ class Session:
     def _describe(self, change: Change, before: int) -> dict[str, Any]:
         return {
             "before": before,
-            "revision": self.board.revision,
-            "undo": self.board.can_undo,
-            "redo": self.board.can_redo,
+            "revision": self.label_state.revision,
+            "undo": self.label_state.can_undo,
+            "redo": self.label_state.can_redo,
             "labels": [[row, col, new] for (row, col), (_, new) in change.labels.items()],
             "classes": [
                 {"value": k, **(info._asdict() if info else {"name": None, "color": None})}
@@ -166,7 +166,7 @@ class Session:
 
 
 def file_digest(path: str | Path) -> str:
-    """Return a digest of a file's content, or of its name where there is no such file."""
+    """Return a digest of a file's content, or of its name if there is no such file."""
     path = Path(path)
     if not path.is_file():
         return hashlib.sha256(str(path).encode()).hexdigest()[:32]

@@ -1,8 +1,8 @@
-"""Reads one uploaded label file in a process of its own, within limits of memory and time.
+"""Reads one uploaded label file in a separate process, with limits on memory and time.
 
-The request is JSON on standard input; the answer is a line of JSON on standard output, with
-``classes`` or an ``error``, and after the classes the raster of class ids. Whatever the file does
-to the libraries that read it, it does here: the page only sees the answer, or that there is none.
+The request is JSON on standard input. The answer on standard output is a line of JSON with either
+``classes``, followed by the raster of class ids, or an ``error``. Whatever a hostile file does to
+the libraries that read it happens here: the page sees only the answer, or that there is none.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from polyad.errors import PolyadError, SceneError
-from polyad.scene.class_tables import complete
-from polyad.scene.classes import ClassInfo
-from polyad.scene.formats.guards import human_bytes
-from polyad.scene.grid import Grid, check_same_place
-from polyad.scene.label_vectors import read_csv_marks, read_geojson_marks
-from polyad.scene.marks import draw
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.guards import human_bytes
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.label_marks import draw
+from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
 
 try:
     import resource
-except ImportError:  # pragma: no cover - Windows: the page's own clock is the limit
+except ImportError:  # pragma: no cover - Windows: the page limits the time
     resource = None  # type: ignore[assignment]
 
 VECTORS = {".csv": read_csv_marks, ".geojson": read_geojson_marks}
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Linux' CLONE_NEWUSER and CLONE_NEWNET
-_FILES = 64  # open at a time
+_OPEN_FILES = 64
 _SLACK = 32 * 2**20  # bytes of an answer beside its raster
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     crs = None if request["crs"] is None else CRS.from_wkt(request["crs"])
     grid = Grid((request["shape"][0], request["shape"][1]), crs, transform)
     if path.suffix not in VECTORS:
-        import polyad.scene.label_rasters  # noqa: F401  (before the limits; takes a second)
+        import polyad.scene.read.label_rasters  # noqa: F401  (before the limits; takes a second)
     confine(budget, int(request["seconds"]), 2 * grid.shape[0] * grid.shape[1] + _SLACK)
     warnings.simplefilter("ignore")  # the page shows the labels themselves
     answer: Mapping[str, Any]
@@ -63,7 +63,7 @@ def main() -> None:
         answer = {"error": str(error)}
     except MemoryError:
         answer = {"error": f"reading the file takes more than {human_bytes(budget)} of memory"}
-    except Exception as error:  # a library's own; the file is at fault, or it would not be new
+    except Exception as error:  # of a library that reads the file
         answer = {"error": f"the file cannot be read ({type(error).__name__}); save it again"}
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.write(values.astype("<u2").tobytes() if "classes" in answer else b"")
@@ -74,7 +74,7 @@ def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple
     if path.suffix in VECTORS:
         values, names, colors = draw(path, VECTORS[path.suffix](path, grid, budget), grid)
     else:
-        from polyad.scene.label_rasters import read_label_raster
+        from polyad.scene.read.label_rasters import read_label_raster
 
         raster = read_label_raster(path, None, grid.shape, budget)
         values, names, colors = raster.values, raster.names, raster.colors
@@ -85,8 +85,8 @@ def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple
 
 
 def confine(memory: int, seconds: int, output: int) -> None:
-    """Give up the network, and memory and time beyond what has been used plus these."""
-    with suppress(OSError, AttributeError, ValueError):  # not Linux, or not allowed here
+    """Drop the network, and limit memory, CPU time and output from here on."""
+    with suppress(OSError, AttributeError, TypeError, ValueError):  # not Linux, or not allowed here
         ctypes.CDLL(None).unshare(_NEW_USER | _NEW_NETWORK)
     if resource is None:  # pragma: no cover - Windows
         return
@@ -94,19 +94,19 @@ def confine(memory: int, seconds: int, output: int) -> None:
         "RLIMIT_AS": _address_space() + memory,
         "RLIMIT_CPU": int(time.process_time()) + seconds + 1,
         "RLIMIT_FSIZE": output,
-        "RLIMIT_NOFILE": _FILES,
+        "RLIMIT_NOFILE": _OPEN_FILES,
         "RLIMIT_CORE": 0,
     }
-    for name, most in limits.items():
-        with suppress(OSError, AttributeError, ValueError):  # a lower one is in force already
-            resource.setrlimit(getattr(resource, name), (most, most))
+    for name, limit in limits.items():
+        with suppress(OSError, AttributeError, ValueError):  # a lower limit holds already
+            resource.setrlimit(getattr(resource, name), (limit, limit))
 
 
 def _address_space() -> int:
-    """Return the bytes this process has mapped: its libraries, before any file is read."""
+    """Return the bytes this process has mapped so far, mostly libraries."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
+    except (OSError, AttributeError):
         return 2 * 2**30  # not Linux
 
 

@@ -1,6 +1,6 @@
 """Other models behind the same contract: what the paper compares with, and what users would pick.
 
-Each takes samples ``(n, s, s, bands)``, standardises what it needs from the training samples alone,
+Each takes samples ``(n, s, s, bands)``, standardizes what it needs from the training samples alone,
 and predicts like any scikit-learn classifier.
 """
 

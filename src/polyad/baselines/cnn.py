@@ -4,7 +4,7 @@ Architecture (Makantasis et al. 2015, as the paper describes it): 150 and then 3
 without padding, 75 hidden units, one output per class. With biases its sizes are those of Table 2:
 699,241 parameters for Indian Pines, 624,839 for Botswana and 567,759 for Pavia University.
 
-The paper names neither activation nor optimiser, but describes what they led to: more than 200
+The paper names neither activation nor optimizer, but describes what they led to: more than 200
 epochs until a plateau and a wide spread between runs. What we chose, and what it was chosen
 from, is written where the results are (docs/results/paper.md).
 """
@@ -86,7 +86,7 @@ class CNNClassifier(GradientClassifier):
         Number of 3 x 3 kernels of the two convolutions.
     hidden : int, default=75
     activation : {"tanh", "relu"}, default="tanh"
-    optimiser : {"sgd", "momentum", "adam"}, default="sgd"
+    optimizer : {"sgd", "momentum", "adam"}, default="sgd"
     learning_rate : float, default=0.001
     batch_size : int, default=65
         Shuffled anew in every epoch.
@@ -116,20 +116,22 @@ class CNNClassifier(GradientClassifier):
         hidden: int = 75,
         *,
         activation: str = "tanh",
-        optimiser: str = "sgd",
+        optimizer: str = "sgd",
         learning_rate: float = 0.001,
         batch_size: int = 65,
         epochs: int = 500,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        super().__init__(
+            hidden,
+            activation=activation,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            epochs=epochs,
+            random_state=random_state,
+        )
         self.kernels = kernels
-        self.hidden = hidden
-        self.activation = activation
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.random_state = random_state
 
     def _network(self, shape: tuple[int, ...], n_classes: int) -> nn.Module:
         smallest = 2 * (KERNEL - 1) + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from torch import Tensor, nn
 
 from polyad.baselines.gradient import ACTIVATIONS, GradientClassifier, unfilled
@@ -32,7 +31,7 @@ class DenseClassifier(GradientClassifier):
     hidden : int, default=75
         As many as the Rank-R network has.
     activation : {"tanh", "relu"}, default="tanh"
-    optimiser : {"sgd", "momentum", "adam"}, default="adam"
+    optimizer : {"sgd", "momentum", "adam"}, default="adam"
     learning_rate : float, default=0.0005
     batch_size : int, default=65
         Shuffled anew in every epoch.
@@ -53,25 +52,6 @@ class DenseClassifier(GradientClassifier):
     >>> DenseClassifier(epochs=100, random_state=0).fit(X, y).score(X, y)
     1.0
     """
-
-    def __init__(
-        self,
-        hidden: int = 75,
-        *,
-        activation: str = "tanh",
-        optimiser: str = "adam",
-        learning_rate: float = 5e-4,
-        batch_size: int = 65,
-        epochs: int = 200,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.random_state = random_state
 
     def _network(self, shape: tuple[int, ...], n_classes: int) -> nn.Module:
         return DenseNet(math.prod(shape), self.hidden, n_classes, self.activation)

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,35 +17,46 @@ from torch import Tensor, nn
 
 from polyad.core.layer import give_memory
 from polyad.errors import Diverged, InputError
-from polyad.estimators.scaler import ModeStandardScaler, check_sample_shape
+from polyad.estimators.scaler import NUMERIC, ModeStandardScaler, check_sample_shape
+from polyad.estimators.softmax import SoftmaxClassifierMixin
 
 Array = npt.NDArray[Any]
 OnEpoch = Callable[[int, nn.Module], None]
-Optimiser = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
+Optimizer = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
 
-OPTIMISERS: dict[str, Optimiser] = {
+OPTIMIZERS: dict[str, Optimizer] = {
     "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate),
     "momentum": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
     "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
 }
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 CHUNK = 2048  # samples predicted at a time
-_NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32], "order": "C"}
 
 
-class GradientClassifier(ClassifierMixin, BaseEstimator):
+class GradientClassifier(SoftmaxClassifierMixin, BaseEstimator):
     """Fit a torch network by batches; the children say which network.
 
-    They store ``epochs``, ``learning_rate``, ``batch_size``, ``optimiser``, ``activation`` and
-    ``random_state`` and make the network in `_network`.
+    They make it in `_network`.
     """
 
-    epochs: int
-    learning_rate: float
-    batch_size: int
-    optimiser: str
-    activation: str
-    random_state: int | np.random.RandomState | None
+    def __init__(
+        self,
+        hidden: int = 75,
+        *,
+        activation: str = "tanh",
+        optimizer: str = "adam",
+        learning_rate: float = 5e-4,
+        batch_size: int = 65,
+        epochs: int = 200,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.random_state = random_state
 
     def _network(self, shape: tuple[int, ...], n_classes: int) -> nn.Module:
         """Return the network for samples of ``shape``, its weights not yet drawn."""
@@ -67,7 +77,7 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, **_NUMERIC)
+        X, y = validate_data(self, X, y, **NUMERIC, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -87,16 +97,16 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
         self, x: Tensor, codes: Tensor, generator: torch.Generator, on_epoch: OnEpoch | None
     ) -> list[float]:
         """Run the epochs; return the mean loss of each."""
-        optimiser = OPTIMISERS[self.optimiser](list(self.network_.parameters()), self.learning_rate)
+        optimizer = OPTIMIZERS[self.optimizer](list(self.network_.parameters()), self.learning_rate)
         losses = []
         for epoch in range(1, self.epochs + 1):
             order = torch.randperm(len(x), generator=generator)
             total = 0.0
             for batch in torch.split(order, self.batch_size):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss = nn.functional.cross_entropy(self.network_(x[batch]), codes[batch])
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
                 total += float(loss.detach()) * len(batch)
             losses.append(total / len(x))
             if not math.isfinite(total):
@@ -113,35 +123,17 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
         """Number of weights and biases."""
         return sum(p.numel() for p in self.network_.parameters())
 
-    def decision_function(self, X: Array) -> Array:
-        """Return logits: ``(n, C)``, or for two classes ``(n,)``, positive for the second."""
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    def predict_proba(self, X: Array) -> Array:
-        """Return class probabilities, ``(n, C)`` in the order of ``classes_``."""
-        return softmax(self._logits(X), axis=1)
-
-    def predict_log_proba(self, X: Array) -> Array:
-        """Return log-probabilities, ``(n, C)``."""
-        return log_softmax(self._logits(X), axis=1)
-
-    def predict(self, X: Array) -> Array:
-        """Return the most probable class of each sample, ``(n,)``."""
-        codes = self._logits(X).argmax(axis=1)
-        return self.classes_[codes]
-
-    def _logits(self, X: Array) -> Array:
+    def _outputs(self, X: Array) -> Array:
         check_is_fitted(self, "network_")
         check_sample_shape(X, self.sample_shape_)
-        X = validate_data(self, X, reset=False, **_NUMERIC)
+        X = validate_data(self, X, reset=False, **NUMERIC, order="C")
         dtype = next(self.network_.parameters()).dtype
         with torch.no_grad():
-            parts = [
+            logits = [
                 self.network_(torch.from_numpy(self.scaler_.transform(X[k : k + CHUNK])).to(dtype))
                 for k in range(0, len(X), CHUNK)
             ]
-        return torch.cat(parts).numpy()
+        return torch.cat(logits).numpy()
 
     def _check_parameters(self) -> None:
         for name in ("epochs", "batch_size"):
@@ -150,7 +142,7 @@ class GradientClassifier(ClassifierMixin, BaseEstimator):
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.learning_rate <= 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate!r}")
-        for name, table in (("optimiser", OPTIMISERS), ("activation", ACTIVATIONS)):
+        for name, table in (("optimizer", OPTIMIZERS), ("activation", ACTIVATIONS)):
             if getattr(self, name) not in table:
                 known = ", ".join(table)
                 raise InputError(f"{name} must be one of {known}, got {getattr(self, name)!r}")

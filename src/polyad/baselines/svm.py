@@ -20,12 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyad.errors import InputError
-from polyad.estimators.scaler import check_sample_shape
+from polyad.estimators.scaler import NUMERIC, check_sample_shape
 
 Array = npt.NDArray[Any]
 
 
-def centre_spectrum(X: Array) -> Array:
+def center_spectrum(X: Array) -> Array:
     """Return the spectrum of the middle pixel, ``(n, bands)``, of patches ``(n, s, s, bands)``."""
     return X[:, X.shape[1] // 2, X.shape[2] // 2]
 
@@ -35,8 +35,7 @@ def mean_spectrum(X: Array) -> Array:
     return X.mean(axis=(1, 2))
 
 
-FEATURES = {"spectrum": centre_spectrum, "patch-mean": mean_spectrum}
-_NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32]}
+FEATURES = {"spectrum": center_spectrum, "patch-mean": mean_spectrum}
 
 
 class PatchSVC(ClassifierMixin, BaseEstimator):
@@ -96,7 +95,7 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"features must be one of {', '.join(FEATURES)}, got {self.features!r}"
             )
-        X, y = validate_data(self, X, y, **_NUMERIC)
+        X, y = validate_data(self, X, y, **NUMERIC)
         check_classification_targets(y)
         self.sample_shape_ = X.shape[1:]
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -112,8 +111,8 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
             self.machine_ = machine.set_params(**middle).fit(seen, y)
         else:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
-            parts = StratifiedKFold(folds, shuffle=True, random_state=seed)
-            self.machine_ = GridSearchCV(machine, grid, cv=parts).fit(seen, y).best_estimator_
+            splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
+            self.machine_ = GridSearchCV(machine, grid, cv=splits).fit(seen, y).best_estimator_
         chosen = self.machine_.named_steps["svc"]
         self.best_params_ = {"C": chosen.C, "gamma": chosen.gamma}
         return self
@@ -131,7 +130,7 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Array) -> Array:
         check_is_fitted(self, "machine_")
         check_sample_shape(X, self.sample_shape_)
-        return self._seen(validate_data(self, X, reset=False, **_NUMERIC))
+        return self._seen(validate_data(self, X, reset=False, **NUMERIC))
 
     def _seen(self, X: Array) -> Array:
         """Return what the machine sees, ``(n, features)``."""

@@ -24,10 +24,10 @@ def give_memory(module: nn.Module, device: torch.device) -> None:
     As ``module.to_empty``, which imports so much of torch that the first fit of a process would
     take half a second longer.
     """
-    for part in module.modules():
-        for name, parameter in part.named_parameters(recurse=False):
+    for layer in module.modules():
+        for name, parameter in layer.named_parameters(recurse=False):
             empty = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
-            part.register_parameter(name, nn.Parameter(empty, parameter.requires_grad))
+            layer.register_parameter(name, nn.Parameter(empty, parameter.requires_grad))
 
 
 class RankRLinear(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -101,6 +101,49 @@ class RankRNet(nn.Module):
             self.output.weight.uniform_(-bound, bound, generator=generator)
             if self.output.bias is not None:
                 self.output.bias.zero_()
+
+    def like(self, weights: Mapping[str, Tensor]) -> RankRNet:
+        """Return a copy of the network with other weights; its sizes follow from them.
+
+        Parameters
+        ----------
+        weights : mapping of str to Tensor
+            By the names of ``state_dict``. They are taken as they are, without a copy; what is not
+            named is copied from this network.
+
+        Examples
+        --------
+        >>> net = RankRNet((5, 5, 30), hidden=75, n_outputs=16, rank=1)
+        >>> axes = torch.rand(200, 30)
+        >>> bands = net.like({"hidden.factors.2": net.hidden.factors[2] @ axes.T})
+        >>> bands.hidden.in_shape
+        (5, 5, 200)
+        """
+        own = self.state_dict()
+        if unknown := [name for name in weights if name not in own]:
+            raise InputError(
+                f"weights must be named as one of {', '.join(own)}, got {', '.join(unknown)}"
+            )
+        state = {
+            name: (weights[name] if name in weights else value.clone()).detach()
+            for name, value in own.items()
+        }
+        factors = [state[f"hidden.factors.{d}"] for d in range(len(self.hidden.factors))]
+        output = state["output.weight"]
+        network = RankRNet(
+            [factor.shape[-1] for factor in factors],
+            len(factors[0]),
+            len(output),
+            factors[0].shape[1],
+            self.activation,
+            hidden_bias=self.hidden.bias is not None,
+            output_bias=self.output.bias is not None,
+            start=self.hidden.start,
+            device="meta",  # no numbers are drawn
+            dtype=output.dtype,
+        )
+        network.load_state_dict(state, assign=True)
+        return network
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., I_1, ..., I_D)`` to ``(..., n_outputs)``."""

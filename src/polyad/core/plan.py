@@ -185,12 +185,12 @@ def check_shape(shape: Sequence[int], hidden: int, rank: int) -> None:
 def _candidate_groups(shape: tuple[int, ...]) -> list[Groups]:
     """Ordered partitions worth costing: no transposed copy of the input, or largest mode first."""
     modes = tuple(range(len(shape)))
-    found: list[Groups] = [(modes,)]
+    candidates: list[Groups] = [(modes,)]
     for cut in range(1, len(shape)):
-        found += [(modes[cut:], modes[:cut]), (modes[:cut], modes[cut:])]
+        candidates += [(modes[cut:], modes[:cut]), (modes[:cut], modes[cut:])]
     by_size = sorted(modes, key=lambda d: (-shape[d], -d))
-    found.append(tuple((d,) for d in by_size))
-    return list(dict.fromkeys(found))
+    candidates.append(tuple((d,) for d in by_size))
+    return list(dict.fromkeys(candidates))
 
 
 def _cost(groups: Groups, shape: tuple[int, ...], hidden: int, rank: int, n: int) -> Candidate:

@@ -12,35 +12,33 @@ from dask.delayed import delayed
 
 from polyad.distributed.outputs import class_map
 from polyad.errors import InputError
-from polyad.scene.classes import UNLABELLED
-from polyad.scene.geotiff_map import class_dtype
-from polyad.scene.mapping import as_scene_model, block_classifier
-from polyad.scene.model import SceneModel
-from polyad.scene.order import as_scene
-from polyad.scene.patches import reflect_index
-from polyad.scene.tiles import Block
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.map.classifier import as_scene_model, block_classifier
+from polyad.scene.raster.classes import UNLABELED, class_dtype
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.tiles import Block, halo_index
 
 Array = npt.NDArray[Any]
 
 
-def map_blocks(
+def map_lazy(
     model: Any, scene: xr.DataArray, *, window: int | None = None, probabilities: bool = False
 ) -> xr.DataArray:
     """Return the map of a scene that is a Dask array, to be computed when asked for.
 
     A block of the map is made from the same block of the scene and the pixels around it that the
     model's window reaches; at the border of the scene they are reflected. The map is that of
-    `polyad.scene.mapping.map_scene`.
+    `polyad.map_scene`.
 
     Parameters
     ----------
     model : SceneModel or classifier
-        See `polyad.scene.mapping.map_scene`.
+        See `polyad.map_scene`.
     scene : DataArray, dims ``(y, x, band)``
         Backed by Dask. Bands are put in one chunk: a scene chunked by band is read once for every
         block, so chunk it along y and x.
     window : int, optional
-        See `polyad.scene.mapping.map_scene`.
+        See `polyad.map_scene`.
     probabilities : bool, default=False
         Return the probabilities ``(y, x, class)`` instead of the map.
 
@@ -52,10 +50,10 @@ def map_blocks(
     Examples
     --------
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from polyad.scene.readers import scene_from_array
+    >>> from polyad.scene.read.scenes import scene_from_array
     >>> values = np.random.default_rng(0).normal(size=(8, 6, 3))
     >>> model = GaussianNB().fit(values.reshape(-1, 3), np.arange(48) % 2 + 1)
-    >>> lazy = map_blocks(model, scene_from_array(values).chunk(y=4, x=3))
+    >>> lazy = map_lazy(model, scene_from_array(values).chunk(y=4, x=3))
     >>> lazy.chunks
     ((4, 4), (3, 3))
     >>> int(lazy.max())
@@ -65,14 +63,14 @@ def map_blocks(
     if scene.chunks is None:
         raise InputError(
             "the scene is no Dask array; chunk it with scene.chunk(y=512, x=512), or map it with "
-            "polyad.scene.mapping.map_scene"
+            "polyad.map_scene"
         )
     fitted = as_scene_model(model, scene, window)
     fitted.check(scene)
     if fitted.recipe is not None and fitted.recipe.steps:
         raise InputError(
             "this model's maps take steps that look beyond a block of the scene; map it with "
-            "polyad.scene.mapping.map_file, or train it with preset='fast'"
+            "polyad.map_file, or train it with preset='fast'"
         )
     halo, pixels = fitted.window // 2, scene.data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
@@ -86,20 +84,20 @@ def map_blocks(
     options: dict[str, Any] = {"fitted": once, "nodata": scene.rio.nodata, "shares": probabilities}
     if probabilities:
         count = len(fitted.classes)
-        found = pixels.map_blocks(
+        proba = pixels.map_blocks(
             _classify, **options, chunks=(*inner, (count,)), dtype=np.float32,
             meta=np.empty((0, 0, 0), np.float32),
         )  # fmt: skip
-        frame = class_map(fitted, scene, found[..., 0])
+        frame = class_map(fitted, scene, proba[..., 0])
         names = [c.name for c in fitted.classes]
-        proba = xr.DataArray(found, dims=("y", "x", "class"), coords=frame.coords).rename(None)
-        return proba.assign_coords({"class": names})
+        lazy = xr.DataArray(proba, dims=("y", "x", "class"), coords=frame.coords).rename(None)
+        return lazy.assign_coords({"class": names})
     dtype = class_dtype(fitted.classes)
-    found = pixels.map_blocks(
+    ids = pixels.map_blocks(
         _classify, **options, chunks=inner, drop_axis=2, dtype=dtype, meta=np.empty((0, 0), dtype)
     )
-    lazy = class_map(fitted, scene, found)
-    return lazy.assign_attrs(_FillValue=UNLABELLED)
+    lazy = class_map(fitted, scene, ids)
+    return lazy.assign_attrs(_FillValue=UNLABELED)
 
 
 def _inner_chunks(
@@ -125,17 +123,17 @@ def _classify(
     shares: bool,
     block_info: Any = None,
 ) -> Array:
-    """Classify one block that has its neighbours' pixels on the inner sides."""
+    """Classify one block that has its neighbors' pixels on the inner sides."""
     if block_info is None or not values.size:  # Dask asks for the type only
         return np.empty((0,) * (3 if shares else 2), np.float32 if shares else np.uint8)
     place, halo = block_info[0], fitted.window // 2
     index = []
     for axis in (0, 1):
-        number, count = place["chunk-location"][axis], place["num-chunks"][axis]
-        low = -halo if number == 0 else 0
-        high = values.shape[axis] + (halo if number == count - 1 else 0)
+        number, last = place["chunk-location"][axis], place["num-chunks"][axis] - 1
+        length = values.shape[axis]
+        inner = slice(halo * (number > 0), length - halo * (number < last))
         # Where the scene ends so does the block, so reflecting in one is reflecting in the other
-        index.append(reflect_index(np.arange(low, high), values.shape[axis]))
+        index.append(halo_index(inner, halo, length))
     classify = block_classifier(fitted, nodata, shares)
     ids, proba = classify(Block(values, *index))
     return ids if proba is None else proba

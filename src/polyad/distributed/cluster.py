@@ -18,29 +18,29 @@ START_SECONDS = 180
 
 
 @contextmanager
-def open_cluster(where: str | os.PathLike[str] | None) -> Iterator[Any]:
+def open_cluster(cluster: Any) -> Iterator[Any]:
     """Connect to a cluster, or start one of this machine's cores.
 
-    Nothing but the place that ``where`` names is contacted. A local cluster listens on 127.0.0.1
+    Nothing but the place that ``cluster`` names is contacted. A local cluster listens on 127.0.0.1
     alone, and to nobody but itself: it is started with TLS and with certificates that live in its
     processes, since whoever reaches a scheduler can have it run code. Of a cluster of your own,
     settings for TLS are Dask's (``distributed.comm.tls``).
 
     Parameters
     ----------
-    where : str or path-like or None
+    cluster : str or path-like or distributed.Client or None
         ``local`` (a process for each core), ``local:4`` (four of them), the address of a scheduler
         (``tcp://...`` or ``tls://...``), or the file that ``dask scheduler --scheduler-file``
-        wrote. None stands for no cluster.
+        wrote. A client is given back, and left open. None stands for no cluster.
 
     Yields
     ------
     distributed.Client or None
     """
-    if where is None:
-        yield None
+    if not isinstance(cluster, str | os.PathLike):
+        yield cluster
         return
-    text = os.fspath(where)
+    text = os.fspath(cluster)
     distributed = import_distributed()
     if text == "local" or text.startswith("local:"):
         with _local(distributed, text) as client:
@@ -87,7 +87,9 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
     asked = text.removeprefix("local").removeprefix(":")
     if asked and (not asked.isdecimal() or int(asked) < 1):
         raise ClusterError(f"--cluster {text}: wanted local or local:N, N workers, at least one")
-    workers = int(asked) if asked else len(os.sched_getaffinity(0))
+    from polyad.threads import usable_cores  # imports torch
+
+    workers = int(asked) if asked else usable_cores()
     import dask
 
     # A busy machine starts a worker more slowly than Dask waits: 30 s for a new one, 15 s for one

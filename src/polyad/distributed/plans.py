@@ -9,29 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from glob import glob
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import xarray as xr
 
-from polyad.distributed.work import Source, versions
+from polyad.distributed.worker import SceneSource, versions
 from polyad.errors import InputError, SceneError
-from polyad.scene.mapping import as_scene_model, scene_tiles
-from polyad.scene.model import SceneModel, fingerprint
-from polyad.scene.order import as_scene
-from polyad.scene.paths import check_apart
-from polyad.scene.readers import open_scene, split_key
-from polyad.scene.refining import needs_whole_scene, warn_of_other_scene
-from polyad.scene.tiles import Tile
+from polyad.scene.files.paths import check_apart, split_key
+from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.scene.map.classifier import as_scene_model
+from polyad.scene.map.mapping import scene_tiles
+from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.scenes import open_scene
 
 AnySource = str | os.PathLike[str] | xr.DataArray
-
-
-class Mapped(NamedTuple):
-    """A finished map."""
-
-    path: Path
-    pixels: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class ScenePlan:
 
     Attributes
     ----------
-    source : Source
+    source : SceneSource
         For the workers.
     scene : DataArray
         Opened lazily, for its georeference.
@@ -53,7 +47,7 @@ class ScenePlan:
         tiles of another map.
     """
 
-    source: Source
+    source: SceneSource
     scene: xr.DataArray
     tiles: list[Tile]
     out: Path
@@ -61,15 +55,9 @@ class ScenePlan:
     digest: str
 
     @property
-    def label(self) -> str:
-        """What to call the scene in a message."""
-        where = self.source.where
-        return where if isinstance(where, str) else str(self.scene.encoding.get("source", "scene"))
-
-    @property
-    def mapped(self) -> Mapped:
-        """What is there when it is done."""
-        return Mapped(self.out, self.scene.sizes["y"] * self.scene.sizes["x"])
+    def pixels(self) -> int:
+        """Number of pixels."""
+        return self.scene.sizes["y"] * self.scene.sizes["x"]
 
 
 def plan_scene(
@@ -91,11 +79,11 @@ def plan_scene(
     """
     source = source if isinstance(source, str | os.PathLike) else as_scene(source)
     if isinstance(source, xr.DataArray):
-        where: str | xr.DataArray = _lazy(source)
+        location: str | xr.DataArray = _lazy(source)
         scene = source
     else:
-        where = absolute(os.fspath(source))
-        scene = open_scene(where, max_bytes=max_bytes)
+        location = absolute(os.fspath(source))
+        scene = open_scene(location, max_bytes=max_bytes)
     fitted = as_scene_model(model, scene)
     fitted.check(scene)
     if on_workers and needs_whole_scene(fitted, scene):
@@ -113,8 +101,8 @@ def plan_scene(
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    found = Source(where, scene.shape, scene.dtype.str)
-    return fitted, ScenePlan(found, scene, tiles, out, probabilities, digest)
+    scene_source = SceneSource(location, scene.shape, scene.dtype.str)
+    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, digest)
 
 
 def find_scenes(patterns: Sequence[str]) -> list[str]:
@@ -125,16 +113,16 @@ def find_scenes(patterns: Sequence[str]) -> list[str]:
     SceneError
         A pattern matches no file.
     """
-    found: dict[str, None] = {}
+    scenes: dict[str, None] = {}  # in order, each once
     for pattern in patterns:
         if Path(pattern).exists() or not any(c in pattern for c in "*?["):
-            found[pattern] = None
+            scenes[pattern] = None
             continue
         matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
             raise SceneError(f"{pattern}: no file matches this pattern; check it with ls")
-        found |= dict.fromkeys(matches)
-    return list(found)
+        scenes |= dict.fromkeys(matches)
+    return list(scenes)
 
 
 def outputs_for(sources: Sequence[str], out_dir: Path, ending: str) -> list[Path]:
@@ -178,7 +166,7 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "survey"):
+        if field.name not in ("estimator", "training", "statistics"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
     network = getattr(estimator, "network_", None)
     if network is None:
@@ -196,13 +184,13 @@ def _lazy(scene: xr.DataArray) -> xr.DataArray:
     """Return a scene that can be sent as a path and a few numbers; refuse any other."""
     if scene.chunks is not None:
         raise InputError(
-            "the scene is a Dask array: map it lazily with polyad.distributed.map_blocks, or pass "
+            "the scene is a Dask array: map it lazily with polyad.distributed.map_lazy, or pass "
             "the path of its file"
         )
     if scene.variable._in_memory:
         raise InputError(
             f"the scene lies in memory ({scene.nbytes:,} bytes): workers read their own windows, "
-            "so pass the path of its file, or map it here with polyad.scene.mapping.map_scene"
+            "so pass the path of its file, or map it here with polyad.map_scene"
         )
     return scene
 

@@ -73,7 +73,7 @@ def stream(
         flight.land()
 
 
-def brought(value: Item) -> Item:
+def identity(value: Item) -> Item:
     """Return the value: a task that does this has it as its result."""
     return value
 
@@ -106,8 +106,8 @@ class _Flight:
         it again from the scheduler's copy of the task. Nor is it a plugin: a worker that starts
         would import torch before it registers, which a slow disk can make too slow for its nanny.
         """
-        bring = self.client.submit(brought, value, key=f"{self.name}-shared", pure=False)
-        self.shared = (bring,)
+        future = self.client.submit(identity, value, key=f"{self.name}-shared", pure=False)
+        self.shared = (future,)
 
     def run(self, items: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
         from distributed import KilledWorker

@@ -1,7 +1,7 @@
 """How a Rank-R network is learned behind scikit-learn's contract.
 
-`fit` checks and encodes, standardises, builds a network, and hands it to a solver; prediction
-standardises in the same way and runs the network batch by batch. The two estimators differ only
+`fit` checks and encodes, standardizes, builds a network, and hands it to a solver; prediction
+standardizes in the same way and runs the network batch by batch. The two estimators differ only
 in how they encode ``y`` and read the network's outputs.
 """
 
@@ -33,10 +33,10 @@ from polyad.estimators.scaler import (
     check_weight,
 )
 from polyad.fitting.adam import AdamState
-from polyad.fitting.alternating import Steps, alternating
+from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.epochs import History, OnEpoch, Stopping
-from polyad.fitting.joint import joint
+from polyad.fitting.joint import fit_joint
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
 from polyad.threads import limit_threads, threads_for
@@ -53,7 +53,7 @@ PAPER_BATCH = 65
 FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
 MINIBATCH = 256
 HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times as large
-CHUNK_BYTES = 64 * 2**20  # of input standardised at a time in prediction
+CHUNK_BYTES = 64 * 2**20  # of input standardized at a time in prediction
 
 PAPER: dict[str, Any] = {
     "hidden": 75,
@@ -125,7 +125,7 @@ class RankREstimator(BaseEstimator):
         """Return an estimator with the settings of the paper's published code.
 
         Alternating solver (Algorithm 1), tanh, Xavier start, Adam at 5e-4 made anew for every
-        block and batch of 65, 10 inner steps, 50 epochs, no hidden bias, bands standardised.
+        block and batch of 65, 10 inner steps, 50 epochs, no hidden bias, bands standardized.
 
         Parameters
         ----------
@@ -226,8 +226,8 @@ class RankREstimator(BaseEstimator):
         rate, decay = self._number("learning_rate"), self._number("weight_decay")
         if self.solver == "alternating":
             steps = Steps(rate, self.inner_steps, self._batch(PAPER_BATCH), decay)
-            return *alternating(network, problem, stopping, steps, **watch), None
-        fit = joint(
+            return *fit_alternating(network, problem, stopping, steps, **watch), None
+        fit = fit_joint(
             network,
             problem,
             stopping,
@@ -328,13 +328,13 @@ class RankREstimator(BaseEstimator):
         X = validate_data(self, X, reset=False, **NUMERIC, order="C")
         size = max(1, CHUNK_BYTES // max(1, X[0].nbytes))
         parameter = self.network_.output.weight
-        parts = []
+        outputs = []
         flops = 2.0 * min(size, len(X)) * X[0].size * parameter.shape[1]
         with torch.no_grad(), limit_threads(threads_for(flops)):
             for start in range(0, len(X), size):
                 chunk = _tensor(self._standardized(X[start : start + size]))
-                parts.append(self.network_(chunk.to(parameter)).cpu().numpy())
-        return np.concatenate(parts)
+                outputs.append(self.network_(chunk.to(parameter)).cpu().numpy())
+        return np.concatenate(outputs)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.softmax import SoftmaxClassifierMixin
 
 
-class RankRClassifier(ClassifierMixin, RankREstimator):
+class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     """Classify tensors with a Rank-R network.
 
     Parameters
@@ -31,7 +30,7 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
     start : {"data", "unit-variance", "xavier"}, default="data"
         Where the factors start: drawn with the covariance of the data's modes, with unit
         variance, or as in the paper. With ``"data"`` the joint solver also works in the principal
-        axes of the standardised mode, which teaches it far more from few samples.
+        axes of the standardized mode, and is far more accurate with few samples.
     hidden_bias : bool, default=True
     epochs : int, default=200
         At most this many passes over the samples.
@@ -44,7 +43,7 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
     inner_steps : int, default=10
         Gradient steps for each block and batch of the alternating solver.
     standardize : int or None, default=-1
-        Mode whose entries (bands) are standardised before the network; None leaves X as it is.
+        Mode whose entries (bands) are standardized before the network; None leaves X as it is.
     class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
         Hold out ``validation_fraction`` of the samples, stop when their loss no longer falls, and
@@ -170,7 +169,7 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
         X : array or Tensor, ``(n, I_1, ..., I_D)``
         y : array, ``(n,)``
         classes : array, optional
-            All classes that will ever come; needed in the first call. Standardisation is learned
+            All classes that will ever come; needed in the first call. Standardization is learned
             from the first call too.
         sample_weight : array, ``(n,)``, optional
 
@@ -191,26 +190,6 @@ class RankRClassifier(ClassifierMixin, RankREstimator):
             if first:
                 self.classes_ = np.unique(np.asarray(classes))
             return self._partial_fit(X, y, sample_weight, first)
-
-    def decision_function(self, X: Array) -> Array:
-        """Return logits: ``(n, C)``, or for two classes ``(n,)``, positive for the second."""
-        logits = self._outputs(X)
-        if len(self.classes_) == 2:
-            return logits[:, 1] - logits[:, 0]
-        return logits[:, 0] if len(self.classes_) == 1 else logits
-
-    def predict_proba(self, X: Array) -> Array:
-        """Return class probabilities, ``(n, C)`` in the order of ``classes_``."""
-        return softmax(self._outputs(X), axis=1)
-
-    def predict_log_proba(self, X: Array) -> Array:
-        """Return log-probabilities, ``(n, C)``."""
-        return log_softmax(self._outputs(X), axis=1)
-
-    def predict(self, X: Array) -> Array:
-        """Return the most probable class of each sample, ``(n,)``."""
-        best = self._outputs(X).argmax(axis=1)
-        return self.classes_[best]
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         check_classification_targets(y)

@@ -137,12 +137,12 @@ def check_size(text: str) -> None:
 
 def check_format(header: Any) -> None:
     """Raise `Fault` unless the header is of a format that this version reads."""
-    found = header.get("format") if isinstance(header, dict) else None
-    if type(found) is not int:
+    version = header.get("format") if isinstance(header, dict) else None
+    if type(version) is not int:
         raise Fault("its header is not JSON of ours")
-    if found > FORMAT:
+    if version > FORMAT:
         raise Fault(
-            f"it has model format {found}, this polyad reads up to {FORMAT}; upgrade polyad"
+            f"it has model format {version}, this polyad reads up to {FORMAT}; upgrade polyad"
         )
 
 

@@ -88,8 +88,8 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
     except Fault as fault:
         raise InputError(f"the model cannot be kept in a file: {fault}") from fault
     metadata = {"polyad": header, "sha256": _digest(header, tensors)}
-    with replacing(path) as part:
-        part.write_bytes(to_bytes(tensors, metadata))
+    with replacing(path) as temporary:
+        temporary.write_bytes(to_bytes(tensors, metadata))
 
 
 def load(path: PathLike) -> Any:
@@ -106,7 +106,7 @@ def load(path: PathLike) -> Any:
     Raises
     ------
     ModelFileError
-        The file is missing, damaged, dishonest, too new, or no model file at all.
+        The file is missing, damaged, inconsistent, too new, or no model file at all.
     """
     return load_with_about(path)[0]
 
@@ -258,8 +258,8 @@ def _shapes(header: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
     return shapes
 
 
-def _check_names(wanted: Iterable[str], found: set[str]) -> None:
-    lacking, spare = sorted(set(wanted) - found), sorted(found - set(wanted))
+def _check_names(wanted: Iterable[str], names: set[str]) -> None:
+    lacking, spare = sorted(set(wanted) - names), sorted(names - set(wanted))
     if lacking:
         raise Fault(f"it lacks the tensor {lacking[0]!r}")
     if spare:
@@ -268,12 +268,12 @@ def _check_names(wanted: Iterable[str], found: set[str]) -> None:
 
 def _tensor(content: Any, name: str, shape: tuple[int, ...], kind: str) -> Tensor:
     """Read one tensor into memory of its own, if it is what the header promises."""
-    part = content.get_slice(name)
-    found, dtype = tuple(part.get_shape()), part.get_dtype()
-    if found != shape or dtype != kind:
+    stored = content.get_slice(name)
+    stored_shape, dtype = tuple(stored.get_shape()), stored.get_dtype()
+    if stored_shape != shape or dtype != kind:
         raise Fault(
-            f"tensor {name!r} should be {shape} of {kind} by the header, got {shown(found)} of "
-            f"{dtype}"
+            f"tensor {name!r} should be {shape} of {kind} by the header, got "
+            f"{shown(stored_shape)} of {dtype}"
         )
     tensor = content.get_tensor(name).clone()
     if not bool(torch.isfinite(tensor).all()):

@@ -15,7 +15,7 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     """Predict one or many numbers from tensors with a Rank-R network (Remark 1 of the paper).
 
     The parameters are those of `RankRClassifier`, without ``class_weight``. Targets are
-    standardised for the fit, and predictions are given on the targets' own scale.
+    standardized for the fit, and predictions are given on the targets' own scale.
 
     Examples
     --------

@@ -19,9 +19,9 @@ NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32]}
 
 
 class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Standardise each index of one mode over samples and all other modes.
+    """Standardize each index of one mode over samples and all other modes.
 
-    The default, the last mode, standardises each spectral band of a stack of patches. On a 2-D X
+    The default, the last mode, standardizes each spectral band of a stack of patches. On a 2-D X
     it is scikit-learn's ``StandardScaler``, which takes no input of higher order.
 
     Parameters
@@ -64,8 +64,8 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         others = tuple(a for a in range(1, X.ndim) if a != axis)
         # Mean over the other modes first, then over samples by weight; in double precision
         self.mean_ = np.average(X.mean(axis=others, dtype=np.float64), axis=0, weights=weight)
-        centred = X - self._along(self.mean_, X)
-        squares = np.square(centred, dtype=np.float64).mean(axis=others)
+        centered = X - self._along(self.mean_, X)
+        squares = np.square(centered, dtype=np.float64).mean(axis=others)
         deviation = np.sqrt(np.average(squares, axis=0, weights=weight))
         single = np.finfo(X.dtype)
         rounding = np.maximum(10 * single.eps * np.abs(self.mean_), single.tiny)

@@ -85,8 +85,8 @@ def _check_record(schema: Record, value: Any, key: str) -> None:
 
 def shown(value: Any) -> str:
     """Return a value as a message shows it: short, and in visible characters."""
-    found = reprlib.repr(value)
-    return found if len(found) <= 100 else f"{found[:97]}..."
+    line = reprlib.repr(value)
+    return line if len(line) <= 100 else f"{line[:97]}..."
 
 
 # -- single values ----------------------------------------------------------------------------

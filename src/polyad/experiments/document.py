@@ -1,9 +1,13 @@
-"""The whole story in one order, for the Markdown page and the HTML report alike."""
+"""The whole story in one order, for the Markdown page and the HTML report alike.
+
+Every number in it comes from the records or from the paper's own tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -11,46 +15,24 @@ from polyad.experiments import paper
 from polyad.experiments.figures import paper_figures
 from polyad.experiments.findings import Finding, findings
 from polyad.experiments.models import MODELS, RANKS
+from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.paper_tables import (
-    COMPARED,
-    NOISES,
+    MISSING,
     accuracy_table,
-    honesty_table,
     parameter_table,
     protocol_table,
     scene_title,
+    score_table,
     significance_table,
     time_table,
 )
 from polyad.experiments.results import Results
+from polyad.experiments.settings import CURRENT_NAMES, NOISES, PAPER_PROTOCOL
 from polyad.experiments.tables import Table
 
 TITLE = "The paper again: Rank-R FNN on hyperspectral scenes"
 
-HOW = (
-    "Protocol of the paper: patches of 5 x 5 pixels; 10 or 50 random pixels of each class train "
-    "(half of a class that has no more), all others test; 10 seeds; every model of one seed sees "
-    "the same pixels. Rank-R networks run Algorithm 1 with the settings of the published code "
-    "(tanh, Xavier start, batches of 65, 10 Adam steps at 5e-4 for each block and batch, bands "
-    "standardised, border pixels dropped, no hidden bias). One epoch is one sweep over all modes "
-    "and the output layer. Accuracies are those after the last epoch, never the best epoch's. "
-    "Standard deviations are over runs, with n - 1.",
-    "The CNN: the paper names neither its activation nor its optimiser. We take tanh, Xavier start "
-    "and plain stochastic gradient descent at 0.001 in batches of 65. On two seeds of Indian Pines "
-    "we tried tanh at 0.001, 0.002, 0.003 and 0.01, ReLU at 0.003 and 0.01, and Adam with ReLU at "
-    "0.0005. The slowest comes nearest to what the paper describes: 40 and 51 % after 50 epochs "
-    "(paper: 47.4, and 39.6 in its noisy table), still rising after 200, 58 % after 500 (paper: "
-    "69.6 ± 14.8 and 59.8 ± 2.7). The others learn faster, such as 55 and 60 % after 50 epochs "
-    "with tanh at 0.01, 57 and 60 % with Adam, and none of them passed 61 % in 200. So the slow "
-    "convergence of the paper's CNN may well be a matter of its optimiser, not of convolution. "
-    "These trials looked at the test pixels of seeds 0 and 1, which are also among the ten runs, "
-    "and are not kept as records. The choice resembles the paper, and is not the best CNN there "
-    "is: at 500 epochs, 0.002 reached 60 % on the same two seeds, two points more.",
-    "The dense network has one hidden layer of 75 tanh units on the flattened patch, Xavier start "
-    "and Adam at 5e-4 in batches of 65; nothing was tried beside it. The support vector machines "
-    "have an RBF kernel, on standardised spectra of the pixel or means of the patch; C and gamma "
-    "come from cross-validation within the training pixels.",
-)
+NOTES = "findings.md"  # written by hand; a page that has one beside it links to it
 
 
 @dataclass(frozen=True)
@@ -66,10 +48,12 @@ class Document:
     tables : list of Table
     figures : dict of str to (title, Figure)
     missing : mapping of str to str
-        Scenes that were not there, and why.
+        Missing scenes, and why.
     scenes : list of str
         Scenes with results.
     hours : float
+    notes : str or None
+        Name of the page beside the report that was written by hand, if there is one.
     """
 
     how: tuple[str, ...]
@@ -79,6 +63,7 @@ class Document:
     missing: Mapping[str, str]
     scenes: list[str]
     hours: float
+    notes: str | None = None
 
 
 def make_document(
@@ -89,6 +74,7 @@ def make_document(
     samples: Sequence[int],
     noises: Sequence[str],
     runs: int,
+    notes: str | None = None,
 ) -> Document:
     """Build tables, figures and findings from results.
 
@@ -98,20 +84,22 @@ def make_document(
     scenes : sequence of str
         All scenes asked for; those without runs keep their columns, with empty cells.
     missing : mapping
-        Scene -> why it is not there.
+        Scene -> why it is missing.
     samples, noises, runs
         What was asked for.
+    notes : str, optional
+        Name of a page written by hand.
     """
     tables = [coverage_table(results, scenes, samples, noises, runs, missing)]
-    numbers = {"none": "1", "pixel": "4", "band-offset": "4"}
     for noise in noises:
         for n in samples:
+            number = 1 if noise == "none" else 4
             tables.append(
                 accuracy_table(
                     results,
                     scenes,
-                    name=f"table-{numbers[noise]}-{noise}-{n}",
-                    title=_accuracy_title(noise, n),
+                    name=f"table-{number}-{noise}-{n}",
+                    title=_accuracy_title(number, noise, n),
                     noise=noise,
                     samples=n,
                     missing=missing,
@@ -121,25 +109,26 @@ def make_document(
     tables.append(parameter_table(scenes, results))
     done = [scene for scene in results.scenes() if scene in scenes]
     for scene in done:
-        last = max(r.protocol.epochs for r in results.all() if r.protocol.scene == scene)
+        last = max(r.settings.epochs for r in results.all() if r.settings.scene == scene)
         tables.append(significance_table(results, scene, "none", last, samples))
         tables += [
             significance_table(results, scene, noise, last, samples)
             for noise in noises
             if noise != "none" and results.runs(scene, "cnn", samples[0], noise)
         ]
-        tables.append(honesty_table(results, scene, runs))
+        tables.append(score_table(results, scene, runs))
         if (side_by_side := protocol_table(results, scene, runs)) is not None:
             tables.append(side_by_side)
         tables.append(time_table(results, scene))
     return Document(
-        (*HOW, *_evaluated(results)),
+        tuple(_how(results)),
         {scene: findings(results, scene) for scene in done},
         tables,
         paper_figures(results, done, samples),
         missing,
         done,
         results.hours(),
+        notes,
     )
 
 
@@ -156,11 +145,11 @@ def coverage_table(
     columns = [(noise, n) for noise in noises for n in samples]
     for scene in scenes:
         if scene in missing:
-            rows.append((scene_title(scene), *["scene not there"] * len(columns)))
+            rows.append((scene_title(scene), *[MISSING] * len(columns)))
             continue
         for model in MODELS:
             counts = [len(results.runs(scene, model, n, noise)) for noise, n in columns]
-            if any(counts) or model in COMPARED:
+            if any(counts) or model in PAPER_MODELS:
                 cells = [f"{k} of {runs}" if k else "not run" for k in counts]
                 rows.append((f"{scene_title(scene)}, {MODELS[model].title}", *cells))
     heads = ("runs done", *(f"{NOISES[noise]}, {n} per class" for noise, n in columns))
@@ -168,25 +157,68 @@ def coverage_table(
     return Table("coverage", "What was run", heads, tuple(rows), note)
 
 
-def _accuracy_title(noise: str, samples: int) -> str:
-    extra = "" if samples == 10 else " (the paper has no such table)"
-    if noise == "none":
-        return f"Table 1: no noise, {samples} samples per class{extra}"
-    source = {"pixel": "the paper's text", "band-offset": "the paper's code"}[noise]
-    return f"Table 4: {NOISES[noise]} ({source}), {samples} samples per class{extra}"
+def _accuracy_title(number: int, noise: str, samples: int) -> str:
+    sources = {"pixel": " (the paper's text)", "band-offset": " (the paper's code)"}
+    extra = "" if samples == paper.SAMPLES[0] else " (the paper has no such table)"
+    return (
+        f"Table {number}: {NOISES[noise]}{sources.get(noise, '')}, {samples} samples per "
+        f"class{extra}"
+    )
+
+
+def _how(results: Results) -> list[str]:
+    """Say what was done: the protocol, the settings of each model, the evaluated epochs."""
+    runs = [r.settings for r in results.all()]
+    if not runs:
+        return ["Nothing was run yet."]
+    drawn = [run for run in runs if run.protocol == PAPER_PROTOCOL] or runs
+    windows = _either({f"{run.window} x {run.window}" for run in drawn})
+    counts = _either({run.samples_per_class for run in drawn})
+    border = "; pixels whose patch leaves the scene are dropped" * (drawn[0].border == "drop")
+    return [
+        f"Protocol of the paper: patches of {windows} pixels; {counts} random pixels of each class "
+        "train (half of a class that has no more), all others test; every model of one seed sees "
+        f"the same pixels{border}. One epoch of a Rank-R network is one sweep over all modes and "
+        "the output layer. Accuracies are those after the last epoch, never the best epoch's. "
+        "Standard deviations are over runs, with n - 1.",
+        "Settings of the models, as the records have them:",
+        *_model_settings(results),
+        *_evaluated(results),
+    ]
+
+
+def _either(values: set[Any]) -> str:
+    return " or ".join(map(str, sorted(values)))
+
+
+def _model_settings(results: Results) -> list[str]:
+    """Return one line per kind of model; the ranks, which differ in their rank alone, share one."""
+    lines: dict[str, None] = {}
+    for model in MODELS:
+        for record in results.all():
+            if record.settings.model == model:
+                stored = record.stored["model_settings"]
+                values = [
+                    f"{CURRENT_NAMES.get(name, name)} {value}"
+                    for name, value in stored.items()
+                    if name != "rank"
+                ]
+                title = "Rank-R FNN" if model in RANKS else MODELS[model].title
+                lines[f"- {title}: {MODELS[model].about}; {', '.join(values)}."] = None
+    return list(lines)
 
 
 def _evaluated(results: Results) -> list[str]:
     """Say after which epochs the runs classified the test pixels, as their records have it."""
-    models: dict[str, set[str]] = {}
+    labels_of: dict[str, set[str]] = {}
     for record in results.all():
         if record.epochs:
-            model = record.protocol.model
+            model = record.settings.model
             title = "Rank-R FNN" if model in RANKS else MODELS[model].title
-            label = f"{title}, {record.protocol.samples_per_class} per class"
-            models.setdefault(_epochs_in_words(record.epochs), set()).add(label)
-    head = ["Test pixels were classified after these epochs:"] if models else []
-    order = sorted(models.items(), key=lambda item: min(item[1]))
+            label = f"{title}, {record.settings.samples_per_class} per class"
+            labels_of.setdefault(_epochs_in_words(record.epochs), set()).add(label)
+    head = ["Test pixels were classified after these epochs:"] if labels_of else []
+    order = sorted(labels_of.items(), key=lambda item: min(item[1]))
     return head + [f"- {words}: {'; '.join(sorted(labels))}." for words, labels in order]
 
 

@@ -21,13 +21,14 @@ from polyad.baselines.cnn import ConvolutionalNet
 from polyad.baselines.dense import DenseNet
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.patches import extract_patches, reflect_index
+from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.tiles import halo_index
 
 STRIP_PIXELS = 6_000  # worked on at a time: what a strip needs stays in the cache
 
 
 def slide_rank_r(network: RankRNet, scene: Tensor, window: int) -> Tensor:
-    """Return logits ``(C, h - s + 1, w - s + 1)`` of a standardised scene ``(bands, h, w)``."""
+    """Return logits ``(C, h - s + 1, w - s + 1)`` of a standardized scene ``(bands, h, w)``."""
     rows, cols, spectral = network.hidden.factors  # (Q, R, s), (Q, R, s), (Q, R, bands)
     units, rank, bands = spectral.shape
     height, width = scene.shape[1:]
@@ -74,7 +75,7 @@ class SceneEvaluator:
     ----------
     cube : ndarray, shape (height, width, bands)
     pixels : ndarray of int, shape (n, 2)
-        Row and column of the pixels asked for.
+        Row and column of the pixels to classify.
     scaler : ModeStandardScaler
         Fitted on the training patches.
     window : int
@@ -100,18 +101,18 @@ class SceneEvaluator:
                 extract_patches(cube, pixels[:, 0], pixels[:, 1], window, "reflect")
             )
         half = window // 2
-        rows = reflect_index(np.arange(-half, self.height + half), self.height)
-        cols = reflect_index(np.arange(-half, self.width + half), self.width)
+        rows, cols = (halo_index(slice(0, n), half, n) for n in (self.height, self.width))
         padded = cube[rows[:, None], cols].transpose(2, 0, 1)  # (bands, height + s - 1, ...)
         self.scene = torch.from_numpy(np.ascontiguousarray(padded))
 
     def predict(self, network: nn.Module) -> NDArray[np.intp]:
-        """Return the code (position in ``classes_``) of each asked pixel, shape (n,)."""
+        """Return the code (position in ``classes_``) of each of ``pixels``, shape (n,)."""
         if self.patches is None:
             return self.map(network)[tuple(self.pixels.T)]
         with torch.no_grad():
-            parts = [network(part).argmax(dim=1) for part in torch.split(self.patches, 2048)]
-        return torch.cat(parts).numpy()
+            batches = torch.split(self.patches, 2048)
+            codes = [network(batch).argmax(dim=1) for batch in batches]
+        return torch.cat(codes).numpy()
 
     def map(self, network: nn.Module) -> NDArray[np.intp]:
         """Return the code of every pixel of the scene, shape (height, width)."""

@@ -1,6 +1,6 @@
 """Figures 2 to 5 of the paper: accuracy against epochs, mean line and deviation area.
 
-Colours are Paul Tol's "bright" scheme, told apart by colour-blind readers; line styles differ too.
+Colors are Paul Tol's "bright" scheme, told apart by color-blind readers; line styles differ too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from polyad.atomic import replacing
+from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
-from polyad.experiments.paper import reported
-from polyad.experiments.paper_tables import NOISES, scene_title
+from polyad.experiments.paper_tables import scene_title
 from polyad.experiments.results import Results
+from polyad.experiments.settings import NOISES
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _INK, _SOFT = "#333333", "#8a8a8a"
@@ -28,7 +29,7 @@ Panel = tuple[str, Sequence[str], int, str]  # scene, models, samples per class,
 
 
 class Style(NamedTuple):
-    """Colour and dashes of a model's line."""
+    """Color and dashes of a model's line."""
 
     color: str
     dashes: tuple[float, ...] = ()
@@ -48,7 +49,7 @@ STYLES: dict[str, Style] = {
 def curves_figure(results: Results, panels: Sequence[Panel], columns: int) -> Figure | None:
     """Draw accuracy against epochs, one panel for each (scene, models, samples, noise).
 
-    The paper's means after 50 and 500 epochs are crosses of the same colour. Panels without a
+    The paper's means after 50 and 500 epochs are crosses of the same color. Panels without a
     single run are left out; None if none is left.
     """
     filled = [p for p in panels if any(results.curve(p[0], m, p[2], p[3]) for m in p[1])]
@@ -92,20 +93,19 @@ def _draw(axes: Axes, results: Results, scene: str, model: str, samples: int, no
     (line,) = axes.plot(curve.epochs, curve.mean, color=style.color, linewidth=1.6, label=label)
     if style.dashes:
         line.set_dashes(style.dashes)
-    for epoch in (50, 500):
-        theirs = reported(scene, model, samples, noise, epoch)
+    for epoch in paper.EPOCHS:
+        theirs = paper.reported(scene, model, samples, noise, epoch)
         if theirs is not None and epoch <= curve.epochs[-1]:
             axes.plot(epoch, theirs.mean, "x", color=style.color, markersize=6, clip_on=False)
 
 
 def paper_figures(
-    results: Results, scenes: Sequence[str], samples: Sequence[int] = (10, 50)
+    results: Results, scenes: Sequence[str], samples: Sequence[int] = paper.SAMPLES
 ) -> dict[str, tuple[str, Figure]]:
     """Return the paper's figures that there are runs for: file name -> (title, figure)."""
     first = samples[0]
     crosses = "Crosses: the paper's means."
-    best = {"pavia-university": "rank-4"}  # the rank that each panel of the paper's Figure 3 has
-    best_noisy = {"botswana": "rank-1"}
+    level = f"{100 * results.noise_level():.0f} % noise"
     plans: dict[str, tuple[str, list[Panel]]] = {
         "figure-2": (
             f"Figure 2: Rank-R networks, no noise. {crosses}",
@@ -114,13 +114,13 @@ def paper_figures(
         "figure-3": (
             f"Figure 3: Rank-R network and CNN, no noise. {crosses}",
             [
-                (scene, (best.get(scene, "rank-1"), "cnn"), n, "none")
+                (scene, (paper.rank_beside_cnn(scene, "none"), "cnn"), n, "none")
                 for n in samples
                 for scene in scenes
             ],
         ),
         "figure-4": (
-            "Figure 4: Rank-R networks with 20 % noise: white noise per pixel (the paper's text) "
+            f"Figure 4: Rank-R networks with {level}: white noise per pixel (the paper's text) "
             f"and band offset (its code). {crosses}",
             [
                 (scene, RANKS, first, noise)
@@ -129,9 +129,9 @@ def paper_figures(
             ],
         ),
         "figure-5": (
-            f"Figure 5: Rank-R network and CNN with 20 % noise. {crosses}",
+            f"Figure 5: Rank-R network and CNN with {level}. {crosses}",
             [
-                (scene, (best_noisy.get(scene, "rank-2"), "cnn"), n, noise)
+                (scene, (paper.rank_beside_cnn(scene, noise), "cnn"), n, noise)
                 for noise in ("pixel", "band-offset")
                 for n in samples
                 for scene in scenes
@@ -154,5 +154,5 @@ def write_figures(figures: dict[str, tuple[str, Figure]], folder: str | os.PathL
     for name, (_, figure) in figures.items():
         FigureCanvasAgg(figure)
         for ending, stamp in (("svg", {"Date": None}), ("png", {"Software": "polyad"})):
-            with replacing(home / f"{name}.{ending}") as part:
-                figure.savefig(part, format=ending, dpi=120, metadata=stamp)
+            with replacing(home / f"{name}.{ending}") as temporary:
+                figure.savefig(temporary, format=ending, dpi=120, metadata=stamp)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from polyad.baselines import CNNClassifier, DenseClassifier, PatchSVC
 from polyad.errors import InputError
 from polyad.estimators import RankRClassifier
+
+T = TypeVar("T")
 
 # First epoch, last epoch and step of the epochs after which the test pixels are classified.
 Schedule = tuple[tuple[int, int, int], ...]
@@ -30,6 +32,8 @@ class Model:
     Attributes
     ----------
     title : str
+    about : str
+        What the settings do not say.
     make : callable
         Makes the estimator from the settings, ``random_state`` and, if iterative, ``epochs``.
     settings : mapping
@@ -41,6 +45,7 @@ class Model:
     """
 
     title: str
+    about: str
     make: Callable[..., Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     iterative: bool = True
@@ -90,14 +95,14 @@ _CNN = {
     "kernels": [150, 300],
     "hidden": 75,
     "activation": "tanh",
-    "optimiser": "sgd",
+    "optimizer": "sgd",
     "learning_rate": 0.001,
     "batch_size": 65,
 }
 _DENSE = {
     "hidden": 75,
     "activation": "tanh",
-    "optimiser": "adam",
+    "optimizer": "adam",
     "learning_rate": 5e-4,
     "batch_size": 65,
 }
@@ -105,24 +110,54 @@ _DENSE = {
 MODELS: dict[str, Model] = {
     **{
         f"rank-{rank}": Model(
-            f"Rank-{rank} FNN", RankRClassifier, {"rank": rank, **_PAPER}, cost=1e-3 + 5e-4 * rank
+            f"Rank-{rank} FNN",
+            "Algorithm 1 as the published code runs it",
+            RankRClassifier,
+            {"rank": rank, **_PAPER},
+            cost=1e-3 + 5e-4 * rank,
         )
         for rank in range(1, 6)
     },
-    "cnn": Model("CNN", CNNClassifier, _CNN, schedule=SELDOM, cost=8e-3),
-    "dense": Model("Dense FNN", DenseClassifier, _DENSE, schedule=SELDOM, cost=3e-3),
-    "svm-spectrum": Model(
-        "SVM, spectrum", PatchSVC, {"features": "spectrum"}, iterative=False, cost=2e-3
+    "cnn": Model(
+        "CNN",
+        "layers as in the paper, which names neither activation nor optimizer",
+        CNNClassifier,
+        _CNN,
+        schedule=SELDOM,
+        cost=8e-3,
     ),
-    "svm-patch-mean": Model(
-        "SVM, patch mean", PatchSVC, {"features": "patch-mean"}, iterative=False, cost=2e-3
+    "dense": Model(
+        "Dense FNN",
+        "one hidden layer on the flattened patch, Xavier start",
+        DenseClassifier,
+        _DENSE,
+        schedule=SELDOM,
+        cost=3e-3,
     ),
+    **{
+        f"svm-{features}": Model(
+            f"SVM, {features.replace('-', ' ')}",
+            "RBF kernel on standardized features; C and gamma by cross-validation within the "
+            "training pixels",
+            PatchSVC,
+            {"features": features},
+            iterative=False,
+            cost=2e-3,
+        )
+        for features in ("spectrum", "patch-mean")
+    },
 }
 RANKS = tuple(name for name in MODELS if name.startswith("rank-"))
 
 
-def known_model(name: str) -> Model:
-    """Return the model called ``name``, or say which there are."""
-    if name not in MODELS:
-        raise InputError(f"{name!r} is no known model; known are {', '.join(MODELS)}")
-    return MODELS[name]
+def known(what: str, name: str, table: Mapping[str, T]) -> T:
+    """Return the row called ``name`` of a table, or list the names there are.
+
+    Examples
+    --------
+    >>> known("model", "cnn", MODELS).title
+    'CNN'
+    """
+    if name not in table:
+        raise InputError(f"{name!r} is no known {what}; known are {', '.join(table)}")
+    return table[name]

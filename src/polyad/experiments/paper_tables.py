@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
+from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.results import Results, Summary
+from polyad.experiments.settings import NOISES, PAPER_PROTOCOL, RUN_PROTOCOLS
 from polyad.experiments.statistics import Comparison, holm
 from polyad.experiments.tables import Cell, Table, signed
-from polyad.scene.known import KNOWN_SCENES
+from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.learn.protocols import Blocks
 
-COMPARED = (*RANKS, "cnn")
-FURTHER = tuple(model for model in MODELS if model not in COMPARED)  # not in the paper
-NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
-FAR = {"other-fields": "other fields", "blocks": "blocks"}  # protocols the paper does not have
+FURTHER = tuple(model for model in MODELS if model not in PAPER_MODELS)  # not in the paper
+# Protocols the paper does not have, and how a heading puts them
+FAR = {name: name.replace("-", " ") for name in RUN_PROTOCOLS if name != PAPER_PROTOCOL}
+MISSING = "missing scene"
 SHAPES = {name: (row.shape[2], len(row.class_names)) for name, row in KNOWN_SCENES.items()}
 
 
@@ -37,7 +40,7 @@ def accuracy_table(
     """Return accuracies after 50 epochs and after the last, as the paper's Tables 1 and 4.
 
     Models that the paper does not have are further rows, where they were run. ``missing`` has the
-    scenes that were not on the machine; their cells say so.
+    scenes that are not on the machine; their cells say so.
     """
     last = _last_epoch(results, scenes, samples, noise)
     further = [
@@ -47,7 +50,7 @@ def accuracy_table(
     ]
     rows: list[tuple[str | Cell, ...]] = []
     for epoch in sorted({min(50, last), last}):
-        for model in (*COMPARED, *further):
+        for model in (*PAPER_MODELS, *further):
             iterative = MODELS[model].iterative
             if not iterative and epoch < last:
                 continue
@@ -55,7 +58,7 @@ def accuracy_table(
             for scene in scenes:
                 values = results.accuracies(scene, model, samples, noise, epoch)
                 theirs = paper.reported(scene, model, samples, noise, epoch)
-                absent = "scene not there" if scene in missing else "not run"
+                absent = MISSING if scene in missing else "not run"
                 cells.append(Cell(Summary.of(values), theirs, absent, runs))
             rows.append((MODELS[model].title + f", {epoch} epochs" * iterative, *cells))
     note = "Overall accuracy in %."
@@ -67,7 +70,7 @@ def accuracy_table(
 def parameter_table(scenes: Sequence[str], results: Results) -> Table:
     """Return Table 2: trainable parameters, by formula and as the fitted models counted them."""
     rows: list[tuple[str | Cell, ...]] = []
-    for model in COMPARED:
+    for model in PAPER_MODELS:
         texts = []
         for scene in scenes:
             if scene not in SHAPES:
@@ -81,12 +84,26 @@ def parameter_table(scenes: Sequence[str], results: Results) -> Table:
                 suffix += f", but counted {sorted(counted)}"
             texts.append(f"{count:,}{suffix}")
         rows.append((MODELS[model].title, *texts))
-    note = (
-        "Without biases for the Rank-R networks and with them for the CNN, as the paper counts. "
-        "The paper prints about 10K for Rank-1 on Pavia University, where its formula gives 9,150."
-    )
+    note = "Without biases for the Rank-R networks and with them for the CNN, as the paper counts."
+    if rounded_up := _rounded_up(scenes):
+        note += f" The paper rounds up {'; '.join(rounded_up)}."
     columns = ("", *map(scene_title, scenes))
     return Table("table-2", "Table 2: trainable parameters", columns, tuple(rows), note)
+
+
+def _rounded_up(scenes: Sequence[str]) -> list[str]:
+    """Return where the paper prints more thousands for a Rank-R network than its formula gives."""
+    cells = []
+    for scene in scenes:
+        for model in RANKS:
+            printed = paper.reported_parameters(scene, model)
+            if printed is None or scene not in SHAPES:
+                continue
+            count = expected_parameters(model, *SHAPES[scene])
+            if round(count / 1000) < printed:
+                where = f"{MODELS[model].title}, {scene_title(scene)}"
+                cells.append(f"{count:,} to {printed}K ({where})")
+    return cells
 
 
 def expected_parameters(model: str, bands: int, classes: int, window: int = 5) -> int:
@@ -109,33 +126,33 @@ def significance_table(
     results: Results, scene: str, noise: str, last: int, samples: Sequence[int] = paper.SAMPLES
 ) -> Table:
     """Return Table 3 of one scene: each Rank-R network against the CNN, with the path taken."""
-    found: list[tuple[str, int, int, Comparison]] = []
+    comparisons: list[tuple[str, int, int, Comparison]] = []
     gaps: list[tuple[str | Cell, ...]] = []
     for epoch in sorted({min(50, last), last}):
         for n in samples:
             for model in RANKS:
-                got = results.compare(scene, model, "cnn", n, noise, epoch)
-                if got is None:
+                comparison = results.compare(scene, model, "cnn", n, noise, epoch)
+                if comparison is None:
                     label = f"{MODELS[model].title}, {n} per class, {epoch} epochs"
                     gaps.append(
                         (label, "not run", _theirs(scene, model, n, noise, epoch), *[""] * 3)
                     )
                 else:
-                    found.append((model, n, epoch, got))
-    corrected = holm([got.p for *_, got in found])
+                    comparisons.append((model, n, epoch, comparison))
+    corrected = holm([comparison.p for *_, comparison in comparisons])
     rows: list[tuple[str | Cell, ...]] = []
-    for (model, n, epoch, got), fair in zip(found, corrected, strict=True):
-        effect = got.effect
+    for (model, n, epoch, comparison), p_holm in zip(comparisons, corrected, strict=True):
+        effect = comparison.effect
         better = "Rank-R" if effect.value > 0 else "CNN"
         rows.append(
             (
                 f"{MODELS[model].title}, {n} per class, {epoch} epochs",
-                f"{got.p:.3g}{f', {better} better' if got.significant else ''}",
+                f"{comparison.p:.3g}{f', {better} better' if comparison.significant else ''}",
                 _theirs(scene, model, n, noise, epoch),
-                f"{fair:.3g}",
+                f"{p_holm:.3g}",
                 f"{effect.name} {signed(effect.value, 2)} "
                 f"[{signed(effect.low, 2)}, {signed(effect.high, 2)}]",
-                "; ".join(got.path),
+                "; ".join(comparison.path),
             )
         )
     title = f"Table 3: Rank-R against CNN, {scene_title(scene)}, {NOISES[noise]}"
@@ -149,7 +166,7 @@ def significance_table(
     return Table(f"table-3-{scene}{suffix}", title, columns, (*rows, *gaps), note)
 
 
-def honesty_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table:
+def score_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table:
     """Return what the paper does not show: other scores, no-overlap, last against best epoch."""
     rows: list[tuple[str | Cell, ...]] = []
     for noise, words in NOISES.items():
@@ -188,27 +205,26 @@ def protocol_table(results: Results, scene: str, runs: int = paper.RUNS) -> Tabl
     for noise, words in NOISES.items():
         for n in results.samples(scene):
             for model in MODELS:
-                found = {
-                    sampling: results.scores(scene, model, n, noise, "oa", sampling)
-                    for sampling in ("random", *FAR)
-                }
-                if not any(found[sampling] for sampling in FAR):
-                    continue
+                near = results.scores(scene, model, n, noise, "oa")
                 apart = results.scores(scene, model, n, noise, "oa_no_overlap")
-                values = [found["random"], apart, *(found[sampling] for sampling in FAR)]
+                far = [results.scores(scene, model, n, noise, "oa", name) for name in FAR]
+                if not any(far):
+                    continue
+                values = [near, apart, *far]
                 cells = [Cell(Summary.of(v), wanted=runs) for v in values]
                 rows.append((f"{MODELS[model].title}, {n} per class, {words}", *cells))
     if not rows:
         return None
+    side = Blocks().size
     note = (
         "Overall accuracy in % after the last epoch. No overlap: test pixels of the random draw "
-        "whose window shares no pixel with a training window. Other fields: all labels of a class "
-        "lie in one field, its other fields are asked; classes with a single field are left out. "
-        "Blocks: squares of 20 x 20 pixels train or test, no window in common; a class too small "
-        "to lie in both is not asked. Runs of the last two are added by "
-        "--protocol other-fields blocks."
+        "whose window shares no pixel with a training window. Other fields: one field of each "
+        "class trains, its other fields test; classes with a single field are left out. "
+        f"Blocks: squares of {side} x {side} pixels train or test, no window in common; a class "
+        "too small to lie in both is not tested. Runs of the last two are added by "
+        f"--protocol {' '.join(FAR)}."
     )
-    columns = ("", "random", "no overlap", *FAR.values())
+    columns = ("", PAPER_PROTOCOL, "no overlap", *FAR.values())
     title = f"Every protocol side by side, {scene_title(scene)}"
     return Table(f"protocols-{scene}", title, columns, tuple(rows), note)
 
@@ -218,19 +234,19 @@ def time_table(results: Results, scene: str) -> Table:
     rows: list[tuple[str | Cell, ...]] = []
     for n in results.samples(scene):
         for model in MODELS:
-            found = [r for noise in NOISES for r in results.runs(scene, model, n, noise)]
-            if not found:
+            runs = [r for noise in NOISES for r in results.runs(scene, model, n, noise)]
+            if not runs:
                 continue
-            fit = [r.seconds["fit"] for r in found]
-            seen = [r.seconds["evaluate"] for r in found]
-            each = 1000 * sum(fit) / sum(r.protocol.epochs for r in found)
+            fit = [r.seconds["fit"] for r in runs]
+            evaluate = [r.seconds["evaluate"] for r in runs]
+            per_epoch = 1000 * sum(fit) / sum(r.settings.epochs for r in runs)
             rows.append(
                 (
                     f"{MODELS[model].title}, {n} per class",
-                    f"{len(found)}",
+                    f"{len(runs)}",
                     f"{sum(fit) / len(fit):.1f}",
-                    f"{each:.1f}" if MODELS[model].iterative else "",
-                    f"{sum(seen) / len(seen):.1f}",
+                    f"{per_epoch:.1f}" if MODELS[model].iterative else "",
+                    f"{sum(evaluate) / len(evaluate):.1f}",
                 )
             )
     columns = ("", "runs", "seconds to fit", "ms per epoch", "seconds to evaluate")
@@ -239,16 +255,16 @@ def time_table(results: Results, scene: str) -> Table:
 
 
 def _theirs(scene: str, model: str, samples: int, noise: str, epoch: int) -> str:
-    found = paper.reported_p(scene, model, samples, epoch) if noise == "none" else None
-    return "" if found is None else f"{found:.3f}"
+    p = paper.reported_p(scene, model, samples, epoch) if noise == "none" else None
+    return "" if p is None else f"{p:.3f}"
 
 
 def _last_epoch(results: Results, scenes: Sequence[str], samples: int, noise: str) -> int:
     """Return how many epochs the runs have; the paper's number where there are none."""
-    found = [
-        r.protocol.epochs
+    epochs = [
+        r.settings.epochs
         for scene in scenes
-        for model in COMPARED
+        for model in PAPER_MODELS
         for r in results.runs(scene, model, samples, noise)
     ]
-    return max(found, default=max(paper.EPOCHS))
+    return max(epochs, default=max(paper.EPOCHS))

@@ -3,7 +3,8 @@
 The runs of one cell share a file ``<cell>.jsonl``. It is written beside its place and renamed, so
 that a process killed at any moment leaves either the old lines or the old lines and the new one.
 A line that cannot be read (a hand's edit, a bad disk) is reported with its number and set aside in
-``<cell>.jsonl.broken``; its run is then simply done again.
+``<cell>.jsonl.broken``; its run is then simply done again. While a file is written, ``.lock`` in
+its folder keeps other processes from writing; a killed process leaves it behind, unlocked.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyad import durable
 from polyad.atomic import replacing
 from polyad.errors import PolyadWarning
-from polyad.experiments.protocol import Protocol
+from polyad.experiments.settings import RunSettings
 
 PER = 10_000  # accuracies of a curve are stored as integers: 6512 is 65.12 %
 
@@ -37,9 +39,9 @@ class Record:
 
     Attributes
     ----------
-    protocol : Protocol
+    settings : RunSettings
     key : str
-        The protocol's hash when it was run.
+        Hash of the settings when it was run.
     epochs : tuple of (first, last, step)
         The epochs after which the test pixels were classified; empty for a model without epochs.
     curve : tuple of int
@@ -51,11 +53,11 @@ class Record:
     seconds : dict
         ``fit`` and ``evaluate``.
     versions : dict
-    settings : dict
-        The protocol with the model's own settings, as hashed.
+    stored : dict
+        The settings, the model's own among them, as they were hashed.
     """
 
-    protocol: Protocol
+    settings: RunSettings
     key: str
     epochs: tuple[tuple[int, int, int], ...]
     curve: tuple[int, ...]
@@ -66,12 +68,12 @@ class Record:
     parameters: int
     seconds: dict[str, float]
     versions: dict[str, str]
-    settings: dict[str, Any]
+    stored: dict[str, Any]
 
     @property
     def final(self) -> dict[str, float | None]:
         """Scores after the last epoch."""
-        return self.scores[str(self.protocol.epochs)]
+        return self.scores[str(self.settings.epochs)]
 
     @property
     def curve_epochs(self) -> list[int]:
@@ -96,7 +98,7 @@ class Record:
         """Return the record as one line of JSON, without its end."""
         row = {
             "key": self.key,
-            "settings": self.settings,
+            "settings": self.stored,
             "epochs": self.epochs,
             "curve": self.curve,
             "scores": self.scores,
@@ -117,12 +119,12 @@ class Record:
         curve = tuple(int(v) for v in row["curve"])
         if len(unfold(epochs)) != len(curve):
             raise ValueError(f"{len(curve)} accuracies for {len(unfold(epochs))} epochs")
-        protocol = Protocol.from_settings(row["settings"])
-        if str(protocol.epochs) not in row["scores"]:
-            raise ValueError(f"no scores after epoch {protocol.epochs}")
+        settings = RunSettings.from_stored(row["settings"])
+        if str(settings.epochs) not in row["scores"]:
+            raise ValueError(f"no scores after epoch {settings.epochs}")
         plain = ("n_train", "n_test", "n_test_no_overlap", "parameters")
         return cls(
-            protocol,
+            settings,
             str(row["key"]),
             epochs,
             curve,
@@ -130,7 +132,7 @@ class Record:
             **{name: int(row[name]) for name in plain},
             seconds=row["seconds"],
             versions=row["versions"],
-            settings=row["settings"],
+            stored=row["settings"],
         )
 
 
@@ -176,13 +178,9 @@ class RecordStore:
 
     def append(self, record: Record) -> None:
         """Add one record to its cell's file; on return it is on the disk."""
-        path = self._path(record.protocol.cell)
-        with _locked(path):
-            old = path.read_text() if path.exists() else ""
-            if old and not old.endswith("\n"):  # a line somebody else left open stays one line
-                old += "\n"
-            with replacing(path) as part:
-                part.write_text(old + record.to_line() + "\n")
+        with self._locked():
+            path = self.folder / f"{record.settings.cell}.jsonl"
+            durable.add_line(path, record.to_line().encode())
 
     def load(self) -> list[Record]:
         """Return all whole records; set broken lines aside, with a warning that names each."""
@@ -194,28 +192,19 @@ class RecordStore:
         return {record.key for record in self.load()}
 
     def _load_file(self, path: Path) -> list[Record]:
-        lines = path.read_text(errors="replace").splitlines()
-        good, broken = [], []
-        for number, line in enumerate(lines, start=1):
+        records, broken = [], []
+        for number, line in enumerate(durable.split_lines(path.read_bytes()), start=1):
             try:
-                good.append((Record.from_line(line), line))
+                records.append(Record.from_line(line.decode(errors="replace")))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                why = f"{type(error).__name__}: {error}"
-                broken.append((number, line, why))
+                broken.append((number, line, f"{type(error).__name__}: {error}"))
         if broken:
             self._set_aside(path, broken)
-        return [record for record, _ in good]
+        return records
 
-    def _set_aside(self, path: Path, broken: list[tuple[int, str, str]]) -> None:
-        aside = path.with_name(path.name + ".broken")
-        with _locked(path):
-            bad = {line for _, line, _ in broken}
-            kept = path.read_text(errors="replace").splitlines()
-            before = aside.read_text() if aside.exists() else ""
-            with replacing(aside) as part:  # first the copy, then the removal
-                part.write_text(before + "".join(f"{line}\n" for _, line, _ in broken))
-            with replacing(path) as part:
-                part.write_text("".join(f"{line}\n" for line in kept if line not in bad))
+    def _set_aside(self, path: Path, broken: list[tuple[int, bytes, str]]) -> None:
+        with self._locked():
+            aside = durable.set_aside(path, [line for _, line, _ in broken])
         for number, _, why in broken:
             warnings.warn(
                 f"{path}, line {number} is no whole record ({why}); it was set aside in "
@@ -224,21 +213,34 @@ class RecordStore:
                 stacklevel=4,
             )
 
-    def _path(self, cell: str) -> Path:
-        return self.folder / f"{cell}.jsonl"
+    def _locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from rewriting these records at the same time."""
+        return durable.locked(self.folder / ".lock")
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from rewriting ``path`` at the same time, where the system can."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - Windows
-        yield
-        return
-    folder = os.open(path.parent, os.O_RDONLY)  # the folder itself: no lock file is left behind
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+class MapStore:
+    """Class maps in a folder, one compressed array per cell.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, cell: str, class_map: NDArray[np.uint16]) -> None:
+        """Keep the map of ``cell``, shape (height, width)."""
+        small = class_map.astype(np.uint8) if class_map.max(initial=0) < 256 else class_map
+        with replacing(self.folder / f"{cell}.npz") as temporary, temporary.open("wb") as stream:
+            np.savez_compressed(stream, classes=small)
+
+    def load(self, cell: str) -> NDArray[np.uint16] | None:
+        """Return the map of ``cell``, or None if there is none."""
+        path = self.folder / f"{cell}.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as stored:
+            return stored["classes"].astype(np.uint16)

@@ -9,22 +9,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from polyad.experiments.document import make_document, wanted_runs
+from polyad.experiments import paper
+from polyad.experiments.document import NOTES, make_document, wanted_runs
 from polyad.experiments.figures import write_figures
-from polyad.experiments.maps import MapStore
-from polyad.experiments.models import RANKS
-from polyad.experiments.page import write_page
-from polyad.experiments.protocol import NOISES, plan_runs
-from polyad.experiments.records import RecordStore
-from polyad.experiments.report import write_report
+from polyad.experiments.paper import PAPER_MODELS
+from polyad.experiments.records import MapStore, RecordStore
+from polyad.experiments.report import write_page, write_report
 from polyad.experiments.results import Results
 from polyad.experiments.runs import Spread, run_all
 from polyad.experiments.scenes import present_scenes
+from polyad.experiments.settings import NOISES, PAPER_PROTOCOL, plan_runs
 from polyad.experiments.tables import write_tables
 
-SCENES = ("indian-pines", "botswana", "pavia-university")
-MODELS = (*RANKS, "cnn")
-SAMPLINGS = ("random",)
 QUICK_MODELS = ("rank-1", "rank-2", "cnn")
 
 
@@ -41,7 +37,7 @@ class Reproduction:
     runs_there : int
         Runs in the report.
     missing : dict of str to str
-        Scenes that were not on this machine, and why.
+        Scenes that are not on this machine, and why.
     hours : float
         All runs of the report together, on one thread.
     """
@@ -63,20 +59,20 @@ class Reproduction:
 
 
 def reproduce(
-    scenes: Sequence[str] = SCENES,
-    models: Sequence[str] = MODELS,
-    samples_per_class: Sequence[int] = (10, 50),
-    noises: Sequence[str] = NOISES,
-    runs: int = 10,
-    epochs: int = 500,
+    scenes: Sequence[str] = paper.SCENES,
+    models: Sequence[str] = PAPER_MODELS,
+    samples_per_class: Sequence[int] = paper.SAMPLES,
+    noises: Sequence[str] = tuple(NOISES),
+    runs: int = paper.RUNS,
+    epochs: int = paper.EPOCHS[-1],
     jobs: int = 1,
     out: str | os.PathLike[str] = "polyad-paper",
     quick: bool = False,
     progress: bool = True,
     spread: Spread | None = None,
-    samplings: Sequence[str] = SAMPLINGS,
+    protocols: Sequence[str] = (PAPER_PROTOCOL,),
 ) -> Reproduction:
-    """Run the paper's experiments and write the report; killed, it goes on where it was.
+    """Run the paper's experiments and write the report; killed, it resumes where it stopped.
 
     Parameters
     ----------
@@ -102,9 +98,9 @@ def reproduce(
     spread : callable, optional
         See `polyad.experiments.runs.run_all`; `polyad.distributed.reproduce_on` has one for a
         cluster.
-    samplings : sequence of str
+    protocols : sequence of str
         Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
-        `polyad.scene.protocols`.
+        `polyad.scene.learn.protocols`.
 
     Returns
     -------
@@ -119,10 +115,10 @@ def reproduce(
     (1, 'report.html')
     """
     if quick:
-        scenes, models, samples_per_class = SCENES[:1], QUICK_MODELS, (10,)
-        noises, runs, epochs, samplings = NOISES[:1], 3, 50, SAMPLINGS
-    here, missing = present_scenes(scenes)
-    plan = plan_runs(here, models, samples_per_class, noises, runs, epochs, samplings)
+        scenes, models, samples_per_class = paper.SCENES[:1], QUICK_MODELS, paper.SAMPLES[:1]
+        noises, runs, epochs, protocols = ("none",), 3, paper.EPOCHS[0], (PAPER_PROTOCOL,)
+    present, missing = present_scenes(scenes)
+    plan = plan_runs(present, models, samples_per_class, noises, runs, epochs, protocols)
     home = Path(out)
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
     done = run_all(plan, records, maps, jobs=jobs, progress=progress, spread=spread)
@@ -134,9 +130,10 @@ def reproduce(
         samples=samples_per_class,
         noises=noises,
         runs=wanted_runs(runs),
+        notes=NOTES if (home / NOTES).is_file() else None,
     )
     command = command_line(
-        scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, samplings
+        scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, protocols
     )
     if quick:
         command = "polyad reproduce --quick"
@@ -156,20 +153,20 @@ def command_line(
     noises: Sequence[str],
     runs: int,
     epochs: int,
-    samplings: Sequence[str] = SAMPLINGS,
+    protocols: Sequence[str] = (PAPER_PROTOCOL,),
 ) -> str:
     """Return the command that asks for the same; what is as by default is left out."""
     asked = (
-        ("scene", scenes, SCENES),
-        ("model", models, MODELS),
-        ("samples-per-class", samples_per_class, (10, 50)),
-        ("noise", noises, NOISES),
-        ("protocol", samplings, SAMPLINGS),
+        ("scene", scenes, paper.SCENES),
+        ("model", models, PAPER_MODELS),
+        ("samples-per-class", samples_per_class, paper.SAMPLES),
+        ("noise", noises, tuple(NOISES)),
+        ("protocol", protocols, (PAPER_PROTOCOL,)),
     )
     words = ["polyad", "reproduce"]
-    for option, values, usual in asked:
-        if tuple(values) != tuple(usual):
+    for option, values, default in asked:
+        if tuple(values) != tuple(default):
             words += [word for value in values for word in (f"--{option}", str(value))]
-    words += [] if runs == 10 else ["--runs", str(runs)]
-    words += [] if epochs == 500 else ["--epochs", str(epochs)]
+    words += [] if runs == paper.RUNS else ["--runs", str(runs)]
+    words += [] if epochs == paper.EPOCHS[-1] else ["--epochs", str(epochs)]
     return shlex.join(words)

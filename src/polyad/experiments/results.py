@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.experiments.protocol import cell_name
 from polyad.experiments.records import Record
+from polyad.experiments.settings import PAPER_PROTOCOL, RunSettings, cell_name
 from polyad.experiments.statistics import Comparison, compare
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary | None:
-        """Summarise ``values``; None if there are none.
+        """Summarize ``values``; None if there are none.
 
         Examples
         --------
@@ -60,7 +60,7 @@ class Curve:
 class Results:
     """All records of a folder, asked by cell.
 
-    A cell is (scene, model, samples per class, noise, sampling). Where there are runs of several
+    A cell is (scene, model, samples per class, noise, protocol). Where there are runs of several
     lengths, the longest count; one seed counts once.
 
     Parameters
@@ -71,10 +71,10 @@ class Results:
     def __init__(self, records: Iterable[Record]) -> None:
         cells: dict[str, dict[int, Record]] = defaultdict(dict)
         for record in records:
-            runs = cells[record.protocol.cell]
-            other = runs.get(record.protocol.seed)
-            if other is None or other.protocol.epochs <= record.protocol.epochs:
-                runs[record.protocol.seed] = record
+            runs = cells[record.settings.cell]
+            other = runs.get(record.settings.seed)
+            if other is None or other.settings.epochs <= record.settings.epochs:
+                runs[record.settings.seed] = record
         self.cells = {cell: [runs[s] for s in sorted(runs)] for cell, runs in cells.items()}
 
     def runs(
@@ -83,10 +83,10 @@ class Results:
         model: str,
         samples: int,
         noise: str = "none",
-        sampling: str = "random",
+        protocol: str = PAPER_PROTOCOL,
     ) -> list[Record]:
         """Return the records of a cell, by seed."""
-        return self.cells.get(cell_name(scene, model, samples, noise, sampling), [])
+        return self.cells.get(cell_name(scene, model, samples, noise, protocol), [])
 
     def all(self) -> list[Record]:
         """Return every record that counts."""
@@ -96,11 +96,11 @@ class Results:
         self, scene: str, model: str, samples: int, noise: str = "none", epoch: int | None = None
     ) -> list[float]:
         """Return the overall accuracy (%) of each run after ``epoch``, by default the last."""
-        found = [
+        accuracies = [
             100 * float(r.final["oa"] or 0) if epoch is None else r.accuracy_at(epoch)
             for r in self.runs(scene, model, samples, noise)
         ]
-        return [value for value in found if value is not None]
+        return [value for value in accuracies if value is not None]
 
     def scores(
         self,
@@ -109,12 +109,12 @@ class Results:
         samples: int,
         noise: str,
         name: str,
-        sampling: str = "random",
+        protocol: str = PAPER_PROTOCOL,
     ) -> list[float]:
         """Return one of the last epoch's scores of each run; accuracies in percent."""
         scale = 1.0 if name == "kappa" else 100.0
-        found = [r.final[name] for r in self.runs(scene, model, samples, noise, sampling)]
-        return [scale * value for value in found if value is not None]
+        scores = [r.final[name] for r in self.runs(scene, model, samples, noise, protocol)]
+        return [scale * value for value in scores if value is not None]
 
     def curve(self, scene: str, model: str, samples: int, noise: str = "none") -> Curve | None:
         """Return the mean curve of a cell over the epochs that all its runs have."""
@@ -153,12 +153,16 @@ class Results:
     def samples(self, scene: str) -> list[int]:
         """Return the samples per class that there are runs for."""
         return sorted(
-            {r.protocol.samples_per_class for r in self.all() if r.protocol.scene == scene}
+            {r.settings.samples_per_class for r in self.all() if r.settings.scene == scene}
         )
 
     def scenes(self) -> list[str]:
         """Return the scenes that there are runs of, by name."""
-        return sorted({r.protocol.scene for r in self.all()}, key=_natural)
+        return sorted({r.settings.scene for r in self.all()}, key=_natural)
+
+    def noise_level(self) -> float:
+        """Return the largest noise of the runs, as a share of each band's maximum."""
+        return max((r.settings.noise_level for r in self.all()), default=RunSettings.noise_level)
 
     def hours(self) -> float:
         """Return how long all runs took together, in hours by the clock."""

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
+from tqdm import tqdm
 
 from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.maps import MapStore
-from polyad.experiments.models import Model, known_model
-from polyad.experiments.progress import Progress
-from polyad.experiments.protocol import Protocol
-from polyad.experiments.records import PER, Record, RecordStore, fold
+from polyad.experiments.models import MODELS, Model, known
+from polyad.experiments.records import PER, MapStore, Record, RecordStore, fold
 from polyad.experiments.scenes import SceneData, load_scene
-from polyad.scene.noise import band_offset, pixel_noise
-from polyad.scene.patches import extract_patches
-from polyad.scene.sampling import Split, no_overlap
-from polyad.scene.scores import score
+from polyad.experiments.settings import RunSettings
+from polyad.scene.assess.scores import score
+from polyad.scene.learn.noise import band_offset, pixel_noise
+from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.raster.patches import extract_patches
 from polyad.threads import limit_threads
 
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")
@@ -32,14 +33,14 @@ ALSO_AT = 50  # the paper's tables have the 50th epoch beside the last
 NOISE_MAKERS = {"pixel": pixel_noise, "band-offset": band_offset}
 
 Outcome = tuple[Record, NDArray[np.uint16] | None]
-Spread = Callable[[Sequence[Protocol]], Iterator[Outcome]]
+Spread = Callable[[Sequence[RunSettings]], Iterator[Outcome]]
 
 
 @dataclass
 class _Trial:
     """What a run gathers while its model is fitted."""
 
-    protocol: Protocol
+    settings: RunSettings
     model: Model
     cube: NDArray[np.float32]
     truth: NDArray[np.integer]  # of the test pixels
@@ -54,7 +55,7 @@ class _Trial:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.wanted = frozenset(self.model.evaluated(self.protocol.epochs))
+        self.wanted = frozenset(self.model.evaluated(self.settings.epochs))
 
     def on_epoch(self, epoch: int, network: nn.Module) -> None:
         """Classify the test pixels, if it is time."""
@@ -62,14 +63,14 @@ class _Trial:
             return
         started = time.perf_counter()
         if self.evaluator is None:  # the scaler is known once fitting has begun
-            scaler, window = self.estimator.scaler_, self.protocol.window
+            scaler, window = self.estimator.scaler_, self.settings.window
             self.evaluator = SceneEvaluator(self.cube, self.split.test, scaler, window)
         self.network = network
         codes = self.evaluator.predict(network)
         predicted = self.estimator.classes_[codes]
         self.epochs.append(epoch)
         self.curve.append(round(PER * float((predicted == self.truth).mean())))
-        if epoch in (ALSO_AT, self.protocol.epochs):
+        if epoch in (ALSO_AT, self.settings.epochs):
             self.scores[str(epoch)] = self._score(predicted)
         self.seconds += time.perf_counter() - started
 
@@ -77,7 +78,7 @@ class _Trial:
         """Classify the test pixels with a model that has no epochs."""
         started = time.perf_counter()
         predicted = self.estimator.predict(self._patches(self.split.test))
-        self.scores[str(self.protocol.epochs)] = self._score(predicted)
+        self.scores[str(self.settings.epochs)] = self._score(predicted)
         self.seconds += time.perf_counter() - started
 
     def class_map(self) -> NDArray[np.uint16]:
@@ -86,35 +87,36 @@ class _Trial:
             return self.estimator.classes_[self.evaluator.map(self.network)].astype(np.uint16)
         height, width = self.cube.shape[:2]
         pixels = np.argwhere(np.ones((height, width), dtype=bool))
-        parts = [self.estimator.predict(self._patches(p)) for p in np.array_split(pixels, 64)]
-        return np.concatenate(parts).reshape(height, width).astype(np.uint16)
+        chunks = np.array_split(pixels, 64)
+        class_ids = [self.estimator.predict(self._patches(chunk)) for chunk in chunks]
+        return np.concatenate(class_ids).reshape(height, width).astype(np.uint16)
 
     def _patches(self, pixels: NDArray[np.intp]) -> NDArray[np.float32]:
         return extract_patches(
-            self.cube, pixels[:, 0], pixels[:, 1], self.protocol.window, "reflect"
+            self.cube, pixels[:, 0], pixels[:, 1], self.settings.window, "reflect"
         )
 
     def _score(self, predicted: NDArray[np.integer]) -> dict[str, float | None]:
-        got = score(self.truth, predicted, no_overlap=self.apart)
+        scores = score(self.truth, predicted, no_overlap=self.apart)
         values = {
-            "oa": got.overall_accuracy,
-            "aa": got.average_accuracy,
-            "kappa": got.kappa,
-            "oa_no_overlap": got.overall_accuracy_no_overlap,
+            "oa": scores.overall_accuracy,
+            "aa": scores.average_accuracy,
+            "kappa": scores.kappa,
+            "oa_no_overlap": scores.overall_accuracy_no_overlap,
         }
         return {name: None if v is None else round(float(v), 6) for name, v in values.items()}
 
 
 def run_one(
-    protocol: Protocol, data: SceneData | None = None
+    settings: RunSettings, data: SceneData | None = None
 ) -> tuple[Record, NDArray[np.uint16] | None]:
     """Do one run.
 
     Parameters
     ----------
-    protocol : Protocol
+    settings : RunSettings
     data : SceneData, optional
-        The scene; by default the one that the protocol names.
+        The scene; by default the one that the settings name.
 
     Returns
     -------
@@ -122,17 +124,17 @@ def run_one(
     class_map : ndarray of int, shape (height, width), or None
         Class of every pixel; of the first seed only.
     """
-    data = load_scene(protocol.scene) if data is None else data
-    model = known_model(protocol.model)
-    split = protocol.split(data.labels)
+    data = load_scene(settings.scene) if data is None else data
+    model = known("model", settings.model, MODELS)
+    split = settings.split(data.labels)
     trial = _Trial(
-        protocol,
+        settings,
         model,
-        noisy(data.cube, protocol),
+        noisy(data.cube, settings),
         data.labels[tuple(split.test.T)],
         split,
-        no_overlap(split, data.labels.shape, protocol.window),
-        model.estimator(protocol.epochs, protocol.seed),
+        no_overlap(split, data.labels.shape, settings.window),
+        model.estimator(settings.epochs, settings.seed),
     )
     patches, classes = trial._patches(split.train), data.labels[tuple(split.train.T)]
     started = time.perf_counter()
@@ -144,8 +146,8 @@ def run_one(
         fitting = time.perf_counter() - started
         trial.after_fit()
     record = Record(
-        protocol=protocol,
-        key=protocol.key,
+        settings=settings,
+        key=settings.key,
         epochs=fold(trial.epochs),
         curve=tuple(trial.curve),
         scores=trial.scores,
@@ -155,18 +157,18 @@ def run_one(
         parameters=count_parameters(trial.estimator),
         seconds={"fit": round(fitting, 2), "evaluate": round(trial.seconds, 2)},
         versions={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
-        settings=protocol.settings(),
+        stored=settings.to_stored(),
     )
-    return record, trial.class_map() if protocol.seed == 0 else None
+    return record, trial.class_map() if settings.seed == 0 else None
 
 
-def noisy(cube: NDArray[np.float32], protocol: Protocol) -> NDArray[np.float32]:
-    """Return the scene with the protocol's noise."""
-    if protocol.noise == "none":
+def noisy(cube: NDArray[np.float32], settings: RunSettings) -> NDArray[np.float32]:
+    """Return the scene with the noise of a run."""
+    if settings.noise == "none":
         return cube
-    draw = np.random.default_rng((protocol.seed, 1))  # not the stream that draws the pixels
-    made = NOISE_MAKERS[protocol.noise](cube, protocol.noise_level, random_state=draw)
-    return np.asarray(made, dtype=np.float32)
+    rng = np.random.default_rng((settings.seed, 1))  # not the stream that draws the pixels
+    noisy_cube = NOISE_MAKERS[settings.noise](cube, settings.noise_level, random_state=rng)
+    return np.asarray(noisy_cube, dtype=np.float32)
 
 
 def count_parameters(estimator: Any) -> int:
@@ -178,7 +180,7 @@ def count_parameters(estimator: Any) -> int:
 
 
 def run_all(
-    protocols: Sequence[Protocol],
+    plan: Sequence[RunSettings],
     records: RecordStore,
     maps: MapStore | None = None,
     *,
@@ -190,9 +192,9 @@ def run_all(
 
     Parameters
     ----------
-    protocols : sequence of Protocol
+    plan : sequence of RunSettings
     records : RecordStore
-        Appended to after every run: killed and started again, it goes on where it was.
+        Appended to after every run: killed and started again, it resumes where it stopped.
     maps : MapStore, optional
         Takes the class map of the first seed of each cell.
     jobs : int
@@ -200,33 +202,88 @@ def run_all(
     progress : bool
         Show runs done, expected end and last accuracies.
     spread : callable, optional
-        Does the runs instead of ``jobs`` processes: takes protocols, yields the outcome of
+        Does the runs instead of ``jobs`` processes: takes settings, yields the outcome of
         `run_one` for each, in any order.
     """
-    there = records.keys()
-    open_runs = [p for p in protocols if p.key not in there]
-    with Progress(open_runs, done_before=len(protocols) - len(open_runs), show=progress) as shown:
-        outcomes = _spread(open_runs, jobs) if spread is None else spread(open_runs)
+    recorded = records.keys()
+    pending = [run for run in plan if run.key not in recorded]
+    with Progress(pending, done_before=len(plan) - len(pending), show=progress) as shown:
+        outcomes = _spread(pending, jobs) if spread is None else spread(pending)
         for record, class_map in outcomes:
             if maps is not None and class_map is not None:
-                maps.save(record.protocol.cell, class_map)
+                maps.save(record.settings.cell, class_map)
             records.append(record)  # last: a run counts as done only when all of it is kept
             shown.update(record)
-    return len(open_runs)
+    return len(pending)
 
 
-def _spread(protocols: Sequence[Protocol], jobs: int) -> Iterator[Outcome]:
+def _spread(plan: Sequence[RunSettings], jobs: int) -> Iterator[Outcome]:
     """Yield the outcome of each run as it ends."""
-    if jobs == 1 or len(protocols) < 2:
-        yield from map(run_in_one_thread, protocols)
+    if jobs == 1 or len(plan) < 2:
+        yield from map(run_in_one_thread, plan)
         return
     # "loky" starts fresh processes: no forked locks, and a thread count of their own
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from pool(joblib.delayed(run_in_one_thread)(p) for p in protocols)
+        yield from pool(joblib.delayed(run_in_one_thread)(run) for run in plan)
 
 
-def run_in_one_thread(protocol: Protocol) -> Outcome:
+def run_in_one_thread(settings: RunSettings) -> Outcome:
     """Do one run with one torch thread, as it is done wherever runs are spread."""
     with limit_threads(1):
-        return run_one(protocol)
+        return run_one(settings)
+
+
+def cost(run: RunSettings) -> float:
+    """Return about how long a run takes, in any unit: only shares of it are used."""
+    model = MODELS[run.model]
+    return model.cost * (run.epochs if model.iterative else 100) * run.samples_per_class
+
+
+class Progress:
+    """A live display of the runs.
+
+    Parameters
+    ----------
+    runs : sequence of RunSettings
+        The runs to come.
+    done_before : int
+        Runs that have their record already.
+    show : bool
+    """
+
+    def __init__(self, runs: Sequence[RunSettings], done_before: int, show: bool = True) -> None:
+        self.left = sum(cost(run) for run in runs)
+        self.spent = 0.0
+        self.started = time.monotonic()
+        self.last: deque[str] = deque(maxlen=3)
+        self.bar = tqdm(
+            total=done_before + len(runs),
+            initial=done_before,
+            unit="run",
+            disable=not (show and runs),
+            bar_format="{n_fmt}/{total_fmt} runs |{bar}| {elapsed} gone{postfix}",
+        )
+
+    def update(self, record: Record) -> None:
+        """Count one run as done."""
+        used = cost(record.settings)
+        self.spent, self.left = self.spent + used, self.left - used
+        accuracy = 100 * float(record.final["oa"] or 0.0)
+        self.last.append(f"{record.settings.model} {accuracy:.1f}")
+        self.bar.set_postfix_str(f"done {self.expected_end()}; last {', '.join(self.last)}")
+        self.bar.update()
+
+    def expected_end(self) -> str:
+        """Return the time at which the last run will be done, if all goes on like this."""
+        if self.spent <= 0:
+            return "?"
+        seconds = (time.monotonic() - self.started) * self.left / self.spent
+        end = datetime.now() + timedelta(seconds=seconds)
+        return end.strftime("%H:%M" if seconds < 12 * 3600 else "%a %H:%M")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()

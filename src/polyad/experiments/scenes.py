@@ -9,10 +9,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.errors import InputError, SceneError
+from polyad.errors import SceneError
+from polyad.experiments.models import known
 from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.classes import ClassInfo, class_table, palette
-from polyad.scene.sources import KNOWN_SCENES, open_known, open_known_labels
+from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.raster.classes import ClassInfo, class_table, palette
+from polyad.scene.read.known_scenes import open_known, open_known_labels
+
+EVERY_SCENE: dict[str, object] = {**KNOWN_SCENES, **STANDINS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +27,7 @@ class SceneData:
     ----------
     cube : ndarray of float32, shape (height, width, bands)
     labels : ndarray of int, shape (height, width)
-        0 is unlabelled.
+        0 is unlabeled.
     classes : tuple of ClassInfo
     """
 
@@ -53,28 +57,21 @@ def load_scene(name: str) -> SceneData:
         count = len(STANDINS[name].counts)
         table = enumerate(palette(count), start=1)
         return SceneData(cube, labels, tuple(ClassInfo(k, f"made {k}", c) for k, c in table))
-    check_scene(name)
+    known("scene", name, EVERY_SCENE)
     raster = open_known_labels(name)
     values = open_known(name).transpose("y", "x", "band").to_numpy().astype(np.float32)
     return SceneData(values, raster.to_numpy(), class_table(raster))
 
 
-def check_scene(name: str) -> None:
-    """Refuse a name that is neither a known scene nor a stand-in, and list those that are."""
-    known = [*KNOWN_SCENES, *STANDINS]
-    if name not in known:
-        raise InputError(f"{name!r} is no known scene; known are {', '.join(known)}")
-
-
 def present_scenes(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the scenes that can be read, and for each other one why it cannot."""
-    here, missing = [], {}
+    present, missing = [], {}
     for name in names:
-        check_scene(name)
+        known("scene", name, EVERY_SCENE)
         try:
             if name not in STANDINS:
                 open_known_labels(name), open_known(name)
-            here.append(name)
+            present.append(name)
         except SceneError as error:
             missing[name] = str(error)
-    return here, missing
+    return present, missing

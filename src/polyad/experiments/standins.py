@@ -52,7 +52,7 @@ def make_standin(
     -------
     cube : ndarray of float32, shape (height, width, bands)
     labels : ndarray of uint16, shape (height, width)
-        0 is unlabelled.
+        0 is unlabeled.
 
     Examples
     --------

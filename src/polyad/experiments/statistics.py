@@ -150,12 +150,12 @@ def _noncentrality(t: float, free: int, tail: float) -> float:
     """Return the noncentrality for which ``t`` is the quantile ``tail``."""
     spread = math.sqrt(1 + t * t / (2 * free))
 
-    def miss(centre: float) -> float:
+    def miss(center: float) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # far out in the tail the series fails
-            below = float(stats.nct.cdf(t, free, centre))
+            below = float(stats.nct.cdf(t, free, center))
         if not math.isfinite(below):
-            below = float(stats.norm.cdf((t - centre) / spread))  # its large-sample form
+            below = float(stats.norm.cdf((t - center) / spread))  # its large-sample form
         return below - tail
 
     reach = 5 * spread

@@ -8,12 +8,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from polyad.atomic import replacing
 from polyad.experiments.paper import Reported
 from polyad.experiments.results import Summary
+from polyad.scene.assess.pages import render
 
 _MINUS = "\N{MINUS SIGN}"
 _ESCAPES = {"%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", _MINUS: "$-$", "±": r"$\pm$"}
@@ -132,7 +132,7 @@ class Table:
         split = {k for row in self.rows for k, cell in enumerate(row) if isinstance(cell, Cell)}
         heads: list[str] = []
         for k, name in enumerate(self.columns):
-            heads += [f"{name}: {part}" for part in FIELDS] if k in split else [name]
+            heads += [f"{name}: {field}" for field in FIELDS] if k in split else [name]
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(heads)
@@ -148,16 +148,7 @@ class Table:
 
     def html(self) -> str:
         """Return the table as HTML; all text is escaped."""
-        head = "".join(f"<th>{escape(c)}</th>" for c in self.columns)
-        body = "\n".join(
-            "<tr>" + f"<th scope=row>{escape(row[0])}</th>"
-            + "".join(f"<td>{_html(c)}</td>" for c in row[1:]) + "</tr>"
-            for row in self.texts()
-        )  # fmt: skip
-        return (
-            f'<table class="results"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n'
-            "</tbody></table>"
-        )
+        return render("table.html", "polyad.experiments", table=self)
 
 
 def write_tables(tables: Sequence[Table], folder: str | os.PathLike[str]) -> None:
@@ -167,8 +158,8 @@ def write_tables(tables: Sequence[Table], folder: str | os.PathLike[str]) -> Non
     for table in tables:
         whole = f"**{table.title}.** {table.note}\n\n{table.markdown()}\n"
         for ending, text in (("md", whole), ("tex", table.latex()), ("csv", table.csv())):
-            with replacing(home / f"{table.name}.{ending}") as part:
-                part.write_text(text, encoding="utf-8")
+            with replacing(home / f"{table.name}.{ending}") as temporary:
+                temporary.write_text(text, encoding="utf-8")
 
 
 def signed(value: float, digits: int) -> str:
@@ -180,12 +171,6 @@ def signed(value: float, digits: int) -> str:
     ('+1.2', '+0.00')
     """
     return f"{value:+.{digits}f}".replace("-", _MINUS)
-
-
-def _html(text: str) -> str:
-    """Escape, with what stands in brackets made small."""
-    main, bracket, rest = text.partition(" (")
-    return escape(main) + (f"<small>{escape(rest.removesuffix(')'))}</small>" if bracket else "")
 
 
 def _tex(text: str) -> str:

@@ -36,11 +36,11 @@ class FlatWeights:
         views, slots, start = {}, {}, 0
         for name in names:
             parameter = named[name]
-            part = slice(start, start + parameter.numel())
-            views[name] = values[part].view_as(parameter)
-            slots[name] = gradient[part].view_as(parameter)
+            place = slice(start, start + parameter.numel())
+            views[name] = values[place].view_as(parameter)
+            slots[name] = gradient[place].view_as(parameter)
             parameter.data = views[name]
-            start = part.stop
+            start = place.stop
         n_decayed = sum(named[name].numel() for name in names if not name.endswith("bias"))
         return cls(values, gradient, n_decayed, views, slots)
 

@@ -4,8 +4,8 @@ With every mode but ``d`` fixed, the pre-activations are linear in :math:`W_d` (
 :math:`a_q = \langle W_d^{(q)}, Z_{\neq d}^{(q)} \rangle`. So the contracted input
 :math:`Z_{\neq d}` is formed once for a block and read by all of its gradient steps.
 
-`alternating_reference` is the algorithm in plain torch, on any device. `alternating` is the same
-arithmetic on the CPU at memory speed: gradients written out, contractions shared between modes
+`fit_alternating_reference` is the algorithm in plain torch, on any device. `fit_alternating` is the
+same arithmetic on the CPU at memory speed: gradients written out, contractions shared between modes
 (a sweep over D modes needs two large matrix products, not D), buffers allocated once, and the
 inner steps by `polyad.fitting.blocks`.
 """
@@ -25,7 +25,7 @@ from torch import Tensor
 from polyad.core.contract import contract_except, khatri_rao
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.core.plan import best_cut
-from polyad.fitting.blocks import KINDS, choose_blocks, rates
+from polyad.fitting import blocks
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
 from polyad.fitting.problem import LOSSES, Problem
 
@@ -42,7 +42,7 @@ class Steps:
     weight_decay: float = 0.0
 
 
-def alternating(
+def fit_alternating(
     network: RankRNet,
     problem: Problem,
     stopping: Stopping,
@@ -78,7 +78,7 @@ def alternating(
     )
 
 
-def alternating_reference(
+def fit_alternating_reference(
     network: RankRNet,
     problem: Problem,
     stopping: Stopping,
@@ -86,7 +86,7 @@ def alternating_reference(
     *,
     generator: torch.Generator | None = None,
 ) -> tuple[RankRNet, History]:
-    """Fit as `alternating` does, by autograd and torch's own Adam: the slow, plain reference."""
+    """Fit as `fit_alternating` does, by autograd and torch's Adam: the slow, plain reference."""
     return _fit(_PlainSweep, network, problem, stopping, steps, generator, None, None, False)
 
 
@@ -130,8 +130,8 @@ class _PlainSweep:
     def _block(self, weights: list[Tensor], biases: list[Tensor | None], mode: int | None) -> None:
         """Step one factor (or the output layer) on each batch in turn."""
         present = [b for b in biases if b is not None]
-        for part in batch_slices(len(self.problem), self.steps.batch_size):
-            batch = self.problem.take(torch.arange(part.start, part.stop))
+        for rows in batch_slices(len(self.problem), self.steps.batch_size):
+            batch = self.problem.take(torch.arange(rows.start, rows.stop))
             groups = [
                 {"params": weights, "weight_decay": self.steps.weight_decay},
                 {"params": present, "weight_decay": 0.0},
@@ -166,15 +166,15 @@ class _CpuSweep:
 
     def __init__(self, network: RankRNet, problem: Problem, steps: Steps) -> None:
         layer, output = network.hidden, network.output
-        self.blocks, self.problem, self.shape = choose_blocks(), problem, layer.in_shape
+        self.problem, self.shape = problem, layer.in_shape
         self.factors = [f.detach() for f in layer.factors]  # (Q, R, I_d)
         self.v = output.weight.detach().numpy()  # (C, Q)
         self.bias, self.c = (_row(b, output.weight) for b in (layer.bias, output.bias))
-        self.log_loss, self.kind = problem.loss == "log", KINDS[network.activation]
-        self.rates = rates(steps.inner_steps, steps.learning_rate, steps.weight_decay, self.v.dtype)
+        self.log_loss, self.activation = problem.loss == "log", network.activation
+        self.rates = blocks.adam_rates(steps.inner_steps, steps.learning_rate, steps.weight_decay)
         self.cut = best_cut(list(self.shape)) if len(self.shape) > 1 else 0
         slices = batch_slices(len(problem), steps.batch_size)
-        self.batches = [_Batch.of(problem, part, self.cut, layer.rank) for part in slices]
+        self.batches = [_Batch.of(problem, rows, self.cut, layer.rank) for rows in slices]
 
     def __call__(self) -> tuple[float, float]:
         with torch.no_grad():
@@ -182,9 +182,9 @@ class _CpuSweep:
                 w = self.factors[mode].flatten(1).numpy()  # (Q, R * I_mode)
                 for batch, z in zip(self.batches, inputs, strict=True):
                     self._mode_block(z, w, batch)
-            hidden = [self.blocks.hidden(z, w, self.bias, self.kind) for z in inputs]  # (Q, n_b)
+            hidden = [blocks.hidden(z, w, self.bias, self.activation) for z in inputs]  # (Q, n_b)
         for batch, u in zip(self.batches, hidden, strict=True):
-            self.blocks.output_block(u, self.v, self.c, *batch.goal, self.log_loss, self.rates)
+            blocks.output_block(u, self.v, self.c, *batch.goal, self.log_loss, self.rates)
         outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.v.T)  # (n, C)
         if self.c.size:
             outputs += torch.from_numpy(self.c)
@@ -192,7 +192,7 @@ class _CpuSweep:
 
     def _mode_block(self, z: Array, w: Array, batch: _Batch) -> None:
         layers = w, self.bias, self.v, self.c
-        self.blocks.mode_block(z, *layers, *batch.goal, self.log_loss, self.kind, self.rates)
+        blocks.mode_block(z, *layers, *batch.goal, self.log_loss, self.activation, self.rates)
 
     def _contractions(self) -> Iterator[tuple[int, list[Array]]]:
         """Yield each mode with its contracted inputs, one per batch, always up to date.
@@ -227,7 +227,7 @@ class _CpuSweep:
         sizes = [math.prod(self.shape[d] for d in side) for side in (left, right)]
         for kept, gone, size in ((left, right, sizes[0]), (right, left, sizes[1])):
             kr = khatri_rao([self.factors[d] for d in gone]).flatten(0, 1).numpy()
-            contract = self.blocks.open_left if kept is left else self.blocks.open_right
+            contract = blocks.open_left if kept is left else blocks.open_right
             opened = []
             for batch, z in zip(self.batches, roots, strict=True):
                 out = batch.buffer(tuple(kept), (len(z), size, batch.size))
@@ -255,16 +255,16 @@ class _Batch:
     buffers: dict[Hashable, Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, part: slice, cut: int, rank: int) -> _Batch:
-        x = problem.x[part]
+    def of(cls, problem: Problem, rows: slice, cut: int, rank: int) -> _Batch:
+        x = problem.x[rows]
         n = len(x)
         x = x.reshape(n, math.prod(x.shape[1 : 1 + cut]), -1)  # (n_b, P_left, P_right)
         left_first = x.permute(1, 2, 0).reshape(x.shape[1], -1).contiguous()
         right_first = x.permute(2, 1, 0).reshape(x.shape[2], -1).contiguous()
         if cut == 0:  # order one: all terms of all units see the sample itself
             right_first = right_first.repeat(rank, 1)
-        target = np.ascontiguousarray(problem.target[part].numpy().T)
-        return cls(n, left_first, right_first, (target, problem.weight[part].numpy() / n))
+        target = np.ascontiguousarray(problem.target[rows].numpy().T)
+        return cls(n, left_first, right_first, (target, problem.weight[rows].numpy() / n))
 
     def buffer(self, name: Hashable, shape: tuple[int, ...]) -> Array:
         """Return the array of that name, made at its first use."""

@@ -8,9 +8,9 @@ axes of mode d, a factor fitted to projected samples is taken back by :math:`W_d
 since :math:`\langle [\![\dots, \tilde W_d, \dots]\!], X \times_d U^T \rangle
 = \langle [\![\dots, U \tilde W_d, \dots]\!], X \rangle`.
 
-This is done for the mode that is standardised, the one whose entries are features. For a mode
-whose entries are neighbours (the rows of a window) the opposite holds: there the common direction,
-the mean, is what generalises.
+This is done for the mode that is standardized, the one whose entries are features. For a mode
+whose entries are neighbors (the rows of a window) the opposite holds: there the common direction,
+the mean, is what generalizes.
 """
 
 from __future__ import annotations
@@ -48,26 +48,8 @@ class PrincipalAxes:
 
     def expand(self, network: RankRNet) -> RankRNet:
         """Return the network on samples that computes what ``network`` does on projected ones."""
-        layer, output = network.hidden, network.output
-        shape = list(layer.in_shape)
-        shape[self.mode] = len(self.axes)
-        whole = RankRNet(
-            shape,
-            layer.out_features,
-            output.out_features,
-            layer.rank,
-            network.activation,
-            hidden_bias=layer.bias is not None,
-            output_bias=output.bias is not None,
-            start=layer.start,
-            device="meta",
-            dtype=output.weight.dtype,
-        )
-        state = {name: value.detach().clone() for name, value in network.state_dict().items()}
-        name = f"hidden.factors.{self.mode}"
-        state[name] = state[name] @ self.axes.T
-        whole.load_state_dict(state, assign=True)
-        return whole
+        factor = network.hidden.factors[self.mode].detach()
+        return network.like({f"hidden.factors.{self.mode}": factor @ self.axes.T})
 
 
 def _mode_axes(problem: Problem, mode: int) -> Tensor | None:

@@ -4,18 +4,12 @@ A block steps one factor, or the output layer, on one batch with all else fixed.
 fastest, so that the terms of a unit are merged with the mode: the contracted input is
 ``z``, ``(Q, K, n)`` with ``K = R * I_d``, and the factor is ``w``, ``(Q, K)``; then
 :math:`a_q = w_q z_q` (Eq. 14) for any rank. Where all units see the same input, ``z`` is
-``(1, K, n)``.
-
-Each block exists twice: here in numpy, and in `polyad.fitting.kernels` compiled by numba, where a
-step reads ``z`` once instead of twice. `compiled_blocks` is used where numba is installed
-(``pip install 'polyad[fast]'``), `NUMPY` otherwise; the results agree to rounding.
+``(1, K, n)``. Biases are ``(1, size)``, or of size zero where there is none.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,79 +20,49 @@ from polyad.fitting.adam import BETA1, BETA2, EPS
 
 Array = npt.NDArray[np.floating]
 
-KINDS = {"tanh": 0, "sigmoid": 1, "relu": 2, "identity": 3}
-_VALUES: tuple[Callable[[Array], Array], ...] = (
-    np.tanh,
-    expit,
-    lambda a: np.maximum(a, 0),
-    lambda a: a,
-)
-_SLOPES: tuple[Callable[[Array], Array], ...] = (
-    lambda u: 1 - u * u,
-    lambda u: u * (1 - u),
-    lambda u: (u > 0).astype(u.dtype),
-    np.ones_like,
-)
+
+class Activation(NamedTuple):
+    """An activation ``g``, written over ``a``, and its derivative by ``u = g(a)``."""
+
+    over: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
 
 
-class Blocks(NamedTuple):
-    """The operations of a sweep. Biases are ``(1, size)``, or of size zero where there is none.
+ACTIVATIONS = {
+    "tanh": Activation(lambda a: np.tanh(a, out=a), lambda u: 1 - u * u),
+    "sigmoid": Activation(lambda a: expit(a, out=a), lambda u: u * (1 - u)),
+    "relu": Activation(lambda a: np.maximum(a, 0, out=a), lambda u: (u > 0).astype(u.dtype)),
+    "identity": Activation(lambda a: a, np.ones_like),
+}
 
-    Attributes
-    ----------
-    mode_block : callable
-        ``(z, w, bias, v, c, target, share, log_loss, kind, rates)``; steps ``w`` and ``bias`` in
-        place, once per row of ``rates``. ``v``, ``(C, Q)``, and ``c`` are the output layer,
-        ``target`` is ``(C, n)``, ``share`` holds the samples' weights over the batch's size.
-    output_block : callable
-        ``(u, v, c, target, share, log_loss, rates)``; steps ``v`` and ``c`` in place for hidden
-        units ``u``, ``(Q, n)``.
-    hidden : callable
-        ``(z, w, bias, kind)``; returns hidden units ``(Q, n)``.
-    open_left, open_right : callable
-        ``(z, kr, out)``; contract ``z``, ``(Q * R, left, right, n)``, with ``kr`` over the right
-        or the left modes, so that the others stay open in ``out``.
+
+class Rates(NamedTuple):
+    r"""The constants of one Adam step.
+
+    The running means are kept without their factors :math:`1 - \beta`, and the learning rate and
+    both corrections of bias are moved into the divisor: :math:`w \mathrel{-}= m / (s \sqrt{v} + e)`
+    is Adam's step in fewer operations, and without a temporary array.
     """
 
-    mode_block: Callable[..., None]
-    output_block: Callable[..., None]
-    hidden: Callable[..., Array]
-    open_left: Callable[[Array, Array, Array], None]
-    open_right: Callable[[Array, Array, Array], None]
+    beta1: float
+    beta2: float
+    scale: float
+    eps: float
+    decay: float
 
 
-def choose_blocks() -> Blocks:
-    """Return the compiled blocks where numba is installed, the numpy ones otherwise."""
-    return compiled_blocks() if importlib.util.find_spec("numba") else NUMPY
+def adam_rates(steps: int, learning_rate: float, weight_decay: float) -> list[Rates]:
+    """Return the constants of each of ``steps`` Adam steps."""
+    decay = 1 - learning_rate * weight_decay
+    rates = []
+    for t in range(1, steps + 1):
+        rate = learning_rate * (1 - BETA1) / (1 - BETA1**t)
+        unbias = ((1 - BETA2) / (1 - BETA2**t)) ** 0.5
+        rates.append(Rates(BETA1, BETA2, unbias / rate, EPS / rate, decay))
+    return rates
 
 
-@cache
-def compiled_blocks() -> Blocks:
-    """Return the blocks compiled by numba."""
-    from polyad.fitting import kernels
-
-    return Blocks(*(getattr(kernels, name) for name in Blocks._fields))
-
-
-def rates(steps: int, learning_rate: float, weight_decay: float, dtype: npt.DTypeLike) -> Array:
-    """Return what each Adam step needs, ``(steps, 9)``.
-
-    Columns: the two means' factors and their complements; learning rate and root of the squares,
-    freed of bias; epsilon; decay of weights and of biases.
-    """
-    t = np.arange(1, steps + 1)
-    table = np.empty((steps, 9))
-    table[:, :4] = BETA1, 1 - BETA1, BETA2, 1 - BETA2
-    table[:, 4] = learning_rate / (1 - BETA1**t)
-    table[:, 5] = 1 / np.sqrt(1 - BETA2**t)
-    table[:, 6:] = EPS, 1 - learning_rate * weight_decay, 1.0
-    return table.astype(dtype)
-
-
-# -- in numpy -----------------------------------------------------------------------------------
-
-
-def _mode_block(
+def mode_block(
     z: Array,
     w: Array,
     bias: Array,
@@ -107,43 +71,58 @@ def _mode_block(
     target: Array,
     share: Array,
     log_loss: bool,
-    kind: int,
-    rates: Array,
+    activation: str,
+    rates: list[Rates],
 ) -> None:
+    """Step ``w`` and ``bias`` in place, once for each of ``rates``.
+
+    ``v``, ``(C, Q)``, and ``c`` are the output layer, ``target`` is ``(C, n)``, ``share`` holds the
+    samples' weights over the batch's size.
+    """
     moments, bias_moments = _moments(w), _moments(bias)
-    for row in rates:
-        u = _hidden(z, w, bias, kind)
+    slope = ACTIVATIONS[activation].slope
+    units = np.empty((len(w), z.shape[-1]), w.dtype)  # memory for all steps
+    for step in rates:
+        u = hidden(z, w, bias, activation, out=units)
         by = v.T @ _residual(_affine(v, c, u), target, share, log_loss)  # (Q, n)
-        by *= _SLOPES[kind](u)
+        by *= slope(u)
         g = by @ z[0].T if len(z) == 1 else np.matmul(z, by[..., None])[..., 0]  # (Q, K)
-        _adam(w, moments, g, row, row[7])
+        _adam(w, moments, g, step)
         if bias.size:
-            _adam(bias, bias_moments, by.sum(axis=1)[None], row, row[8])
+            _adam(bias, bias_moments, by.sum(axis=1)[None], step._replace(decay=1.0))
 
 
-def _output_block(
-    u: Array, v: Array, c: Array, target: Array, share: Array, log_loss: bool, rates: Array
+def output_block(
+    u: Array, v: Array, c: Array, target: Array, share: Array, log_loss: bool, rates: list[Rates]
 ) -> None:
+    """Step ``v`` and ``c`` in place for hidden units ``u``, ``(Q, n)``."""
     moments, bias_moments = _moments(v), _moments(c)
-    for row in rates:
+    for step in rates:
         by = _residual(_affine(v, c, u), target, share, log_loss)  # (C, n)
-        _adam(v, moments, by @ u.T, row, row[7])
+        _adam(v, moments, by @ u.T, step)
         if c.size:
-            _adam(c, bias_moments, by.sum(axis=1)[None], row, row[8])
+            _adam(c, bias_moments, by.sum(axis=1)[None], step._replace(decay=1.0))
 
 
-def _hidden(z: Array, w: Array, bias: Array, kind: int) -> Array:
-    a = w @ z[0] if len(z) == 1 else np.matmul(w[:, None, :], z)[:, 0]  # (Q, n)
+def hidden(z: Array, w: Array, bias: Array, activation: str, out: Array | None = None) -> Array:
+    """Return the hidden units, ``(Q, n)``, in ``out`` if it is given."""
+    a = np.empty((len(w), z.shape[-1]), w.dtype) if out is None else out
+    if len(z) == 1:
+        np.matmul(w, z[0], out=a)
+    else:
+        np.matmul(w[:, None, :], z, out=a[:, None, :])
     if bias.size:
         a += bias.T
-    return _VALUES[kind](a)
+    return ACTIVATIONS[activation].over(a)
 
 
-def _open_left(z: Array, kr: Array, out: Array) -> None:
+def open_left(z: Array, kr: Array, out: Array) -> None:
+    """Contract ``z``, ``(Q * R, left, right, n)``, with ``kr`` over the right modes."""
     np.matmul(kr[:, None, None, :], z, out=out[:, :, None, :])
 
 
-def _open_right(z: Array, kr: Array, out: Array) -> None:
+def open_right(z: Array, kr: Array, out: Array) -> None:
+    """Contract ``z``, ``(Q * R, left, right, n)``, with ``kr`` over the left modes."""
     terms, left, _, _ = z.shape
     np.matmul(kr[:, None, :], z.reshape(terms, left, -1), out=out.reshape(terms, 1, -1))
 
@@ -158,9 +137,9 @@ def _affine(v: Array, c: Array, u: Array) -> Array:
 def _residual(p: Array, target: Array, share: Array, log_loss: bool) -> Array:
     """Turn outputs into the gradient of the batch's mean loss by them, in place."""
     if log_loss:
-        p -= p.max(axis=0)
+        p -= np.maximum.reduce(p)
         np.exp(p, out=p)
-        p /= p.sum(axis=0)
+        p /= np.add.reduce(p)
     p -= target
     p *= share
     return p
@@ -170,24 +149,18 @@ def _moments(w: Array) -> tuple[Array, Array]:
     return np.zeros_like(w), np.zeros_like(w)
 
 
-def _adam(w: Array, moments: tuple[Array, Array], g: Array, row: Array, decay: float) -> None:
+def _adam(w: Array, moments: tuple[Array, Array], g: Array, step: Rates) -> None:
     """Take one Adam step in place; ``g`` is overwritten."""
-    b1, c1, b2, c2, rate, unbias, eps = row[:7]
     mean, square = moments
-    mean *= b1
-    mean += c1 * g
-    square *= b2
+    mean *= step.beta1
+    mean += g
+    square *= step.beta2
     g *= g
-    g *= c2
     square += g
-    if decay != 1:
-        w *= decay
-    scale = np.sqrt(square)
-    scale *= unbias
-    scale += eps
-    np.divide(mean, scale, out=scale)
-    scale *= rate
-    w -= scale
-
-
-NUMPY = Blocks(_mode_block, _output_block, _hidden, _open_left, _open_right)
+    np.sqrt(square, out=g)
+    g *= step.scale
+    g += step.eps
+    np.divide(mean, g, out=g)
+    if step.decay != 1:
+        w *= step.decay
+    w -= g

@@ -146,7 +146,7 @@ def _validate(network: RankRNet, validation: Problem, history: History) -> float
 
 def _diverged(what: str, epoch: int) -> Diverged:
     return Diverged(
-        f"{what} in epoch {epoch}; try a smaller learning_rate, standardised input or more "
+        f"{what} in epoch {epoch}; try a smaller learning_rate, standardized input or more "
         "weight_decay"
     )
 

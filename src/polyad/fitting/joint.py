@@ -31,14 +31,14 @@ Gradient = Callable[[RankRNet, FlatWeights, Problem], Tensor]
 
 @dataclass(frozen=True)
 class JointFit:
-    """A fitted network, its history, and the optimiser's state to go on from."""
+    """A fitted network, its history, and the optimizer's state, from which a fit can be resumed."""
 
     network: RankRNet
     history: History
     state: AdamState
 
 
-def joint(
+def fit_joint(
     network: RankRNet,
     problem: Problem,
     stopping: Stopping,
@@ -86,11 +86,11 @@ def joint(
 
     def one_epoch() -> tuple[float, float]:
         loss = score = 0.0
-        for part in _batches(problem, batch_size, generator):
-            outputs = gradient(network, weights, part)
-            share = len(part) / len(problem)
-            loss += share * part.mean_loss(outputs)
-            score += share * part.score(outputs)
+        for batch in _batches(problem, batch_size, generator):
+            outputs = gradient(network, weights, batch)
+            share = len(batch) / len(problem)
+            loss += share * batch.mean_loss(outputs)
+            score += share * batch.score(outputs)
             rate = learning_rate * (1 + head_start * math.exp(-(state.steps + 1) / HEAD_STEPS))
             adam_step(weights, state, rate, weight_decay)
         return loss, score

@@ -79,7 +79,7 @@ class Problem:
         if self.loss == "log":
             hit = outputs.argmax(dim=-1) == self.target.argmax(dim=-1)
             return float((hit * self.weight).sum() / total)
-        centre = (self.target * self.weight[:, None]).sum(dim=0) / total
-        spread = ((self.target - centre).square() * self.weight[:, None]).sum()
+        center = (self.target * self.weight[:, None]).sum(dim=0) / total
+        spread = ((self.target - center).square() * self.weight[:, None]).sum()
         missed = ((self.target - outputs).square() * self.weight[:, None]).sum()
         return float(1 - missed / spread.clamp_min(torch.finfo(spread.dtype).tiny))

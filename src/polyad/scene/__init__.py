@@ -1,1 +1,165 @@
-"""Hyperspectral scenes as ``xarray.DataArray`` with dims ``(y, x, band)``."""
+"""Hyperspectral scenes: read, learn from, mapped, written and assessed.
+
+A scene is an ``xarray.DataArray`` with dims ``(y, x, band)``; labels and maps have dims ``(y, x)``.
+The rooms, each of which imports only those before it: ``files``, ``raster``, ``draw``, ``read``,
+``write``, ``learn``, ``map``, ``assess``. What is listed here is public; the rest may change.
+"""
+
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.scene.assess import (
+        Examination,
+        Scores,
+        evaluate,
+        examine,
+        held_out,
+        score,
+        write_report,
+    )
+    from polyad.scene.draw import (
+        class_picture,
+        color_bands,
+        comparison,
+        confusion_figure,
+        false_color,
+        map_figure,
+        reliability_figure,
+        spectra_figure,
+        to_png,
+    )
+    from polyad.scene.files import KNOWN_SCENES, KnownScene, list_known
+    from polyad.scene.info import describe
+    from polyad.scene.learn import (
+        PROTOCOLS,
+        Blocks,
+        NoOverlap,
+        OtherFields,
+        RandomPerClass,
+        SceneModel,
+        Split,
+        band_offset,
+        blocks,
+        fraction,
+        from_labels,
+        no_overlap,
+        per_class,
+        pixel_noise,
+        train,
+        train_on,
+    )
+    from polyad.scene.map import map_file, map_scene
+    from polyad.scene.raster import (
+        ClassInfo,
+        Grid,
+        as_labels,
+        as_scene,
+        class_table,
+        extract_patches,
+        grid_of,
+        interior,
+        iter_patches,
+        palette,
+        valid_mask,
+        valid_pixels,
+        with_classes,
+    )
+    from polyad.scene.read import (
+        fetch,
+        open_known,
+        open_known_labels,
+        open_labels,
+        open_scene,
+        scene_from_array,
+    )
+    from polyad.scene.write import MapWriter, write_map, write_probabilities, write_scores
+
+__all__ = [
+    "KNOWN_SCENES",
+    "PROTOCOLS",
+    "Blocks",
+    "ClassInfo",
+    "Examination",
+    "Grid",
+    "KnownScene",
+    "MapWriter",
+    "NoOverlap",
+    "OtherFields",
+    "RandomPerClass",
+    "SceneModel",
+    "Scores",
+    "Split",
+    "as_labels",
+    "as_scene",
+    "band_offset",
+    "blocks",
+    "class_picture",
+    "class_table",
+    "color_bands",
+    "comparison",
+    "confusion_figure",
+    "describe",
+    "evaluate",
+    "examine",
+    "extract_patches",
+    "false_color",
+    "fetch",
+    "fraction",
+    "from_labels",
+    "grid_of",
+    "held_out",
+    "interior",
+    "iter_patches",
+    "list_known",
+    "map_figure",
+    "map_file",
+    "map_scene",
+    "no_overlap",
+    "open_known",
+    "open_known_labels",
+    "open_labels",
+    "open_scene",
+    "palette",
+    "per_class",
+    "pixel_noise",
+    "reliability_figure",
+    "scene_from_array",
+    "score",
+    "spectra_figure",
+    "to_png",
+    "train",
+    "train_on",
+    "valid_mask",
+    "valid_pixels",
+    "with_classes",
+    "write_map",
+    "write_probabilities",
+    "write_report",
+    "write_scores",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        files="KNOWN_SCENES KnownScene list_known",
+        raster=(
+            "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
+            "extract_patches interior iter_patches valid_mask valid_pixels"
+        ),
+        draw=(
+            "class_picture color_bands false_color comparison confusion_figure map_figure "
+            "reliability_figure spectra_figure to_png"
+        ),
+        read="open_scene scene_from_array open_labels fetch open_known open_known_labels",
+        write="MapWriter write_map write_probabilities write_scores",
+        learn=(
+            "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
+            "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
+            "train_on"
+        ),
+        map="map_file map_scene",
+        assess="Examination evaluate examine held_out write_report Scores score",
+        info="describe",
+    )

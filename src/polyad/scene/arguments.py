@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.paths import (
+from polyad.scene.files.paths import (
     check_apart,
     check_kind,
     check_labels_path,
     check_output,
     check_scene,
 )
-from polyad.scene.steps.recipe import check_preset
+from polyad.scene.learn.steps.recipe import check_preset
 
 _NONE: Mapping[str, None] = MappingProxyType({})
 
@@ -30,14 +30,14 @@ def check_arguments(
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
 
-    What is None is not checked. Only what needs next to no reading is: names, endings, whether
-    files are there, what lies where an output goes, and whether folders can be written to.
+    What is None is not checked. The checks read next to nothing: names, endings, whether files
+    exist, what an output would replace, and whether folders can be written to.
 
     Parameters
     ----------
     preset : (preset, goal), optional
     outputs : mapping
-        From what is written, see `polyad.scene.paths.check_output`, to its path.
+        From what is written, see `polyad.scene.files.paths.check_output`, to its path.
     model : path-like, optional
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.

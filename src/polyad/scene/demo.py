@@ -8,15 +8,15 @@ from typing import Any
 from tqdm import tqdm
 
 from polyad.atomic import replacing
-from polyad.scene.evaluation import examine
-from polyad.scene.figures import comparison, to_png
-from polyad.scene.labels import open_labels
-from polyad.scene.mapping import blank_map
-from polyad.scene.paths import make_folder
-from polyad.scene.readers import open_scene
-from polyad.scene.scene_report import report_page
-from polyad.scene.training import train
-from polyad.scene.writers import write_map, write_scores
+from polyad.scene.assess.evaluation import examine
+from polyad.scene.assess.report import report_page
+from polyad.scene.draw.figures import comparison, to_png
+from polyad.scene.files.paths import make_folder
+from polyad.scene.learn.training import train
+from polyad.scene.map.mapping import blank_map
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
+from polyad.scene.write.writers import write_map, write_scores
 
 SCENE = "indian-pines"
 SAMPLES_PER_CLASS = 10
@@ -37,11 +37,11 @@ def run_demo(
     Parameters
     ----------
     out : path-like
-        Folder; made when it is not there.
+        Folder; made if missing.
     seed : int, default=0
         Of the choice of training pixels and of the network's start.
     preset, goal : str
-        See `polyad.scene.training.train`.
+        See `polyad.scene.train`.
     progress : bool, default=False
         Show a bar.
 
@@ -60,33 +60,33 @@ def run_demo(
         model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
         bar.update()
         class_map = blank_map(model, scene)
-        found = examine(model, scene, labels, whole=class_map.values)
-        result = found.to_dict() | {"seed": seed}
+        examined = examine(model, scene, labels, whole=class_map.values)
+        result = examined.to_dict() | {"seed": seed}
         result["steps"] = None if model.recipe is None else model.recipe.line
         bar.update()
         model.save(out / "model.polyad")
         write_map(out / "map.tif", class_map)
         write_scores(out / "scores.json", result)
         bar.update()
-        with replacing(out / "map.png") as part:
-            part.write_bytes(to_png(comparison(scene, labels, class_map)))
+        with replacing(out / "map.png") as temporary:
+            temporary.write_bytes(to_png(comparison(scene, labels, class_map)))
         page = report_page(
             model,
             scene,
             class_map,
-            found,
+            examined,
             result,
             title=f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class",
-            command=f"polyad demo --seed {seed}" + _asked(preset, goal),
+            command=f"polyad demo --seed {seed}" + _options(preset, goal),
             facts=_facts(result),
         )
-        with replacing(out / "report.html") as part:
-            part.write_text(page, encoding="utf-8")
+        with replacing(out / "report.html") as temporary:
+            temporary.write_text(page, encoding="utf-8")
         bar.update()
     return result
 
 
-def _asked(preset: str, goal: str) -> str:
+def _options(preset: str, goal: str) -> str:
     if preset == "fast":
         return ""
     return f" --preset {preset}" + (f" --goal {goal}" if preset == "best" else "")

@@ -1,4 +1,4 @@
-"""What is in a file: a scene or a model, described in a few lines."""
+"""Describe a file, a scene or a model, in a few lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.paths import check_scene
+from polyad.scene.files.paths import check_scene
 
 
 def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
@@ -31,14 +31,14 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
 
 def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
     check_scene(source)
-    import numpy as np  # from here on, for a file that is there
+    import numpy as np  # here: not before the file is known to exist
 
-    from polyad.scene.readers import open_scene
-    from polyad.scene.writers import georeference
+    from polyad.scene.raster.georeference import georeference
+    from polyad.scene.read.scenes import open_scene
 
     scene = open_scene(source, max_bytes=max_bytes)
     crs, transform = georeference(scene)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "kind": "scene",
         "rows": scene.sizes["y"],
         "columns": scene.sizes["x"],
@@ -50,9 +50,9 @@ def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
         "pixel_size": None if transform is None else [abs(transform.a), abs(transform.e)],
     }
     if "wavelength" in scene.coords:
-        centres = scene["wavelength"].values
-        found["wavelength_nm"] = [float(np.nanmin(centres)), float(np.nanmax(centres))]
-    return found
+        centers = scene["wavelength"].values
+        facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]
+    return facts
 
 
 def _is_model(path: Path) -> bool:
@@ -66,11 +66,11 @@ def _is_model(path: Path) -> bool:
 def _describe_model(source: str) -> dict[str, Any]:
     check_model_file(source)
     from polyad.estimators.persistence import load_with_about
-    from polyad.scene.model import SceneModel
+    from polyad.scene.learn.model import SceneModel
 
     estimator, about = load_with_about(source)
     network = estimator.network_
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "kind": type(estimator).__name__,
         "sample_shape": list(estimator.sample_shape_),
         "rank": network.hidden.rank,
@@ -81,15 +81,15 @@ def _describe_model(source: str) -> dict[str, Any]:
     }
     if "scene" in about:
         model = SceneModel.load(source)
-        found["window"] = model.window
-        found["bands"] = model.bands
-        found["classes"] = [c.name for c in model.classes]
+        facts["window"] = model.window
+        facts["bands"] = model.bands
+        facts["classes"] = [c.name for c in model.classes]
         if model.recipe is not None:
-            found["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
-            found["steps"] = model.recipe.line
-        found["training_pixels"] = len(model.training.get("pixels", []))
+            facts["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
+            facts["steps"] = model.recipe.line
+        facts["training_pixels"] = len(model.training.get("pixels", []))
         if model.label_counts is not None:
-            found["labels"] = model.label_counts
+            facts["labels"] = model.label_counts
         if model.fit_seconds is not None:
-            found["training_seconds"] = model.fit_seconds
-    return found
+            facts["training_seconds"] = model.fit_seconds
+    return facts

@@ -4,10 +4,21 @@ import { $, percent, toast } from "./dom.js";
 
 const CLOSE_UP = 10; // CSS pixels of a scene pixel that is easily hit
 
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./viewer.js").Viewer} Viewer
+ */
+
+/**
+ * @param {Store} store
+ * @param {Viewer} viewer
+ * @param {{look: (row: number, col: number) => void, askForClass: () => void}} acts
+ */
 export function adviceBanner(store, viewer, { look, askForClass }) {
   const isOpen = () => viewer.suggested !== null;
   const open = () => (store.map.advice ?? []).filter(([row, col]) => !store.labels.has(`${row},${col}`));
 
+  /** @param {1 | -1} step */
   function next(step) {
     const advice = open();
     if (!advice.length) { toast("Suggestions come with the first map: label two classes.", "fine"); return; }
@@ -18,11 +29,12 @@ export function adviceBanner(store, viewer, { look, askForClass }) {
     if (store.erasing) store.choose(store.active); // a suggestion asks for a label
     viewer.suggested = [row, col];
     Object.assign(viewer.cursor, { row, col, shown: true, used: true });
-    viewer.centre(row, col, Math.max(viewer.scale, CLOSE_UP));
+    viewer.center(row, col, Math.max(viewer.scale, CLOSE_UP));
     say(unsure);
     look(row, col);
   }
 
+  /** @param {number} unsure */
   function say(unsure) {
     $("hint-text").textContent = `${percent(unsure, 0)} unsure here: which class?`;
     $("hint").hidden = false;
@@ -37,7 +49,7 @@ export function adviceBanner(store, viewer, { look, askForClass }) {
   }
 
   function accept() {
-    if (!isOpen()) return;
+    if (!viewer.suggested) return;
     if (!store.classes.size) { askForClass(); return; }
     const pixels = [viewer.suggested];
     close();
@@ -60,15 +72,16 @@ export function adviceBanner(store, viewer, { look, askForClass }) {
   $("hint").addEventListener("click", () => { if (!isOpen()) $("view").focus({ preventScroll: true }); });
   for (const kind of ["choice", "classes"]) store.addEventListener(kind, name);
   store.addEventListener("labels", () => {
-    if (isOpen() && store.labels.has(viewer.suggested.join())) close();
+    if (viewer.suggested && store.labels.has(viewer.suggested.join())) close();
   });
   store.addEventListener("map", () => {
     $("next").disabled = !(store.map.advice ?? []).length;
-    if (!isOpen()) return;
+    if (!viewer.suggested) return;
     if (store.map.stage === "none") { close(); return; }
+    const [r, c] = viewer.suggested;
     // What was suggested stays: a new map must not pull it away from under a finger.
-    const found = open().find(([row, col]) => row === viewer.suggested[0] && col === viewer.suggested[1]);
-    if (found) say(found[2]);
+    const again = open().find(([row, col]) => row === r && col === c);
+    if (again) say(again[2]);
   });
 
   return { next, accept, close, isOpen };

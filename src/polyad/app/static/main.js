@@ -1,10 +1,10 @@
-// The labelling page, put together.
+// The labeling page, put together.
 
 import { adviceBanner } from "./advice.js";
 import { classList } from "./classes.js";
 import { $, choice, percent, toast } from "./dom.js";
 import { bindKeys } from "./keys.js";
-import { colourPanel, filesPanel, mapPanel, scorePanel } from "./panels.js";
+import { colorPanel, filesPanel, mapPanel, scorePanel } from "./panels.js";
 import { Pointer } from "./pointer.js";
 import { spectrumPlot } from "./spectrum.js";
 import { Store } from "./store.js";
@@ -16,7 +16,7 @@ const spectrum = spectrumPlot(store);
 const overlay = mapPanel(store, viewer);
 const files = filesPanel(store);
 scorePanel(store);
-colourPanel(store, viewer);
+colorPanel(store, viewer);
 const classes = classList(store);
 const advice = adviceBanner(store, viewer, { look, askForClass });
 new Pointer(viewer, store, { onHover: look, onNothing: askForClass });
@@ -25,17 +25,22 @@ new Pointer(viewer, store, { onHover: look, onNothing: askForClass });
 
 let asked = 0;
 
+/**
+ * @param {number} row
+ * @param {number} col
+ */
 async function look(row, col) {
   $("place").textContent = `row ${row}, column ${col}`;
   spectrum.show(row, col);
   const mine = (asked += 1);
   const label = store.labels.get(`${row},${col}`);
-  let text = label ? `labelled ${store.classes.get(label)?.name}` : "";
+  let text = label ? `labeled ${store.classes.get(label)?.name}` : "";
   if (store.map.stage !== "none") {
     try {
-      const found = await store.call(`api/class?row=${row}&col=${col}`);
-      const name = store.classes.get(found.class)?.name;
-      if (name) text += `${text ? ", " : ""}mapped ${name} (${percent(found.uncertainty, 0)} unsure)`;
+      /** @type {{class: number, uncertainty: number}} */
+      const mapped = await store.call(`api/class?row=${row}&col=${col}`);
+      const name = store.classes.get(mapped.class)?.name;
+      if (name) text += `${text ? ", " : ""}mapped ${name} (${percent(mapped.uncertainty, 0)} unsure)`;
     } catch { /* the scene is gone; the spectrum says so */ }
   }
   if (mine === asked) $("under").textContent = text;
@@ -48,26 +53,34 @@ function askForClass() {
 
 // -- cursor and labels by key -----------------------------------------------------------------------
 
-function moveCursor(rows, cols, event) {
+/**
+ * @param {number} rows
+ * @param {number} cols
+ */
+function moveCursor(rows, cols, { shiftKey = false } = {}) {
+  if (!store.scene) return;
   advice.close();
-  const step = event.shiftKey ? 10 : 1;
+  const by = shiftKey ? 10 : 1;
   const { cursor } = viewer;
+  const { width, height } = store.scene;
   if (!cursor.shown && viewer.hover) [cursor.row, cursor.col] = viewer.hover;
   else if (!cursor.shown && !cursor.used) {
-    [cursor.row, cursor.col] = [Math.floor(store.scene.height / 2), Math.floor(store.scene.width / 2)];
+    [cursor.row, cursor.col] = [Math.floor(height / 2), Math.floor(width / 2)];
   } else {
-    cursor.row = Math.min(Math.max(cursor.row + rows * step, 0), store.scene.height - 1);
-    cursor.col = Math.min(Math.max(cursor.col + cols * step, 0), store.scene.width - 1);
+    cursor.row = Math.min(Math.max(cursor.row + rows * by, 0), height - 1);
+    cursor.col = Math.min(Math.max(cursor.col + cols * by, 0), width - 1);
   }
   cursor.shown = cursor.used = true;
   viewer.reveal(cursor.row, cursor.col);
   look(cursor.row, cursor.col);
 }
 
+/** @param {number} value */
 function labelCursor(value) {
   const { cursor } = viewer;
-  if (!cursor.shown) { moveCursor(0, 0, {}); return; }
+  if (!cursor.shown) { moveCursor(0, 0); return; }
   if (value && !store.classes.size) { askForClass(); return; }
+  /** @type {Pixel[]} */
   const pixels = [[cursor.row, cursor.col]];
   store.paint(pixels, value);
   store.do({ do: "label", class: value, pixels });
@@ -80,22 +93,26 @@ function enter() {
   else labelCursor(store.erasing ? 0 : store.active);
 }
 
+/** @param {number} position */
 function pick(position) {
   const info = [...store.classes.values()][position];
   if (info) store.choose(info.value);
 }
 
+/** @param {number} by */
 function step(by) {
   const ids = [...store.classes.keys()];
   if (ids.length) store.choose(ids[(ids.indexOf(store.active) + by + ids.length) % ids.length]);
 }
 
 const setTool = choice({ label: $("tool-label"), erase: $("tool-erase") }, tool);
+/** @param {"label" | "erase"} name */
 function tool(name) {
   store.erasing = name === "erase";
   store.tell("choice");
 }
 
+/** @param {boolean} on */
 function hide(on) {
   if (viewer.hidden === on) return;
   viewer.hidden = on;
@@ -114,7 +131,7 @@ bindKeys([
   [["arrows"], "move the cursor; with Shift by ten pixels", () => {}],
   [["Enter", " "], "label the pixel under the cursor, or the one suggested", enter],
   [["Delete", "Backspace"], "erase its label", () => labelCursor(0)],
-  ...digits.map((key, k) => [[key], "", () => pick(k)]),
+  ...digits.map((key, k) => /** @type {import("./keys.js").Row} */ ([[key], "", () => pick(k)])),
   [["1 … 0"], "choose one of the first ten classes", () => {}],
   [["[", "]"], "choose the class before or after", (e) => step(e.key === "[" ? -1 : 1)],
   [["a"], "add a class", () => $("new-class").focus()],
@@ -122,7 +139,7 @@ bindKeys([
   [["n"], "where to click next; with Shift back", (e) => advice.next(e.shiftKey ? -1 : 1)],
   [["z"], "undo", undo],
   [["y"], "redo", redo],
-  [["l"], "labelling tool", () => tool("label")],
+  [["l"], "labeling tool", () => tool("label")],
   [["e"], "erasing tool", () => tool("erase")],
   [["h"], "hold to see the scene alone", () => hide(true), () => hide(false)],
   [["m"], "map on or off", () => overlay.toggle("map")],
@@ -132,9 +149,16 @@ bindKeys([
   [["f"], "whole scene", () => viewer.fit()],
   [["s"], "save labels as CSV", () => files.save("api/labels/csv")],
   [["?"], "show these keys", () => $("keys").showModal()],
-  [["Escape"], "", () => { document.activeElement?.blur(); advice.close(); $("view").focus(); }],
+  [["Escape"], "", leave],
 ]);
 
+function leave() {
+  if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+  advice.close();
+  $("view").focus();
+}
+
+/** @param {number} factor */
 function zoomKey(factor) {
   const { cursor } = viewer;
   if (cursor.shown) {
@@ -146,7 +170,8 @@ function zoomKey(factor) {
 // A press with the mouse or a finger leaves the keys to the scene: the Enter that follows is meant for
 // a pixel, not for the button. Before the button's own act, which may put the focus elsewhere.
 document.addEventListener("click", (event) => {
-  if (event.detail && event.target.closest("button, .links a, summary") && !event.target.closest("dialog")) {
+  const target = /** @type {Element} */ (event.target);
+  if (event.detail && target.closest("button, .links a, summary") && !target.closest("dialog")) {
     $("view").focus({ preventScroll: true });
   }
 }, true);
@@ -169,19 +194,19 @@ $("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { viewer.draw(); store.tell("theme"); });
 
+/** @param {string} text */
 function status(text, kind = "") {
   $("status").textContent = text;
   $("status").dataset.kind = kind;
 }
 
 function mapStatus() {
-  const { stage, revision } = store.map;
-  const count = store.map.labels;
+  const { stage, revision = 0, version, labels: count = store.labels.size } = store.map;
   if (stage === "none") status(store.labels.size ? "label a second class" : "ready");
   else status(`map of ${count} labels${stage === "draft" ? ", refining" : ""}`, stage);
-  $("status").dataset.version = store.map.version;
+  $("status").dataset.version = String(version);
   $("status").dataset.stage = stage;
-  $("status").dataset.revision = revision ?? 0;
+  $("status").dataset.revision = String(revision);
 }
 
 store.addEventListener("labels", () => {
@@ -193,14 +218,14 @@ store.addEventListener("labels", () => {
 store.addEventListener("classes", () => viewer.draw());
 store.addEventListener("choice", () => setTool(store.erasing ? "erase" : "label"));
 store.addEventListener("map", mapStatus);
-store.addEventListener("progress", (e) => {
-  if (e.detail.stage === "draft") status(`fitting ${e.detail.labels} labels`, "busy");
+store.on("progress", ({ stage, labels }) => {
+  if (stage === "draft") status(`fitting ${labels} labels`, "busy");
 });
-store.addEventListener("problem", (e) => toast(e.detail.message));
+store.on("problem", ({ message }) => toast(message));
 store.addEventListener("offline", () => status("polyad has stopped; labels are safe", "problem"));
 store.addEventListener("online", () => mapStatus());
 store.addEventListener("scene", () => {
-  const { name, width, height, bands } = store.scene;
+  const { name, width, height, bands } = store.openScene;
   document.title = `${name}, polyad`;
   $("scene-name").textContent = `${name}, ${height} × ${width} pixels, ${bands} bands`;
   viewer.fit();

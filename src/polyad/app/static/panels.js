@@ -1,10 +1,20 @@
-// Map, accuracy, colours, files: the panels beside the scene.
+// Map, accuracy, colors, files: the panels beside the scene.
 
-import { $, choice, colour, el, percent, sharpen, toast } from "./dom.js";
+import { $, choice, themeColor, el, messageOf, percent, sharpen, toast } from "./dom.js";
 
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./viewer.js").Viewer} Viewer
+ */
+
+/**
+ * @param {Store} store
+ * @param {Viewer} viewer
+ */
 export function mapPanel(store, viewer) {
   const set = choice(
     { scene: $("show-scene"), map: $("show-map"), uncertainty: $("show-uncertainty") }, show);
+  /** @param {Overlay} kind */
   function show(kind) {
     viewer.overlay = kind;
     set(kind);
@@ -13,19 +23,20 @@ export function mapPanel(store, viewer) {
   }
   function legend() {
     $("legend").hidden = viewer.overlay !== "uncertainty" || store.map.stage === "none";
-    $("legend-ramp").style.opacity = viewer.opacity; // the colours as they are over the scene
+    $("legend-ramp").style.opacity = String(viewer.opacity); // the colors as they are over the scene
   }
-  $("opacity").addEventListener("input", (e) => {
-    viewer.opacity = e.target.value / 100;
+  $("opacity").addEventListener("input", () => {
+    viewer.opacity = Number($("opacity").value) / 100;
     legend();
     viewer.draw();
   });
   store.addEventListener("scene", () => {
-    const stops = store.scene.uncertainty_ramp.map(([at, [r, g, b, a]]) => `rgb(${r} ${g} ${b} / ${a / 255}) ${100 * at}%`);
+    const stops = store.openScene.uncertainty_ramp
+      .map(([at, [r, g, b, a]]) => `rgb(${r} ${g} ${b} / ${a / 255}) ${100 * at}%`);
     $("legend-ramp").style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   });
   store.addEventListener("map", () => {
-    const { stage, fit_seconds: fit, map_seconds: map, share, steps } = store.map;
+    const { stage, fit_seconds: fit = 0, map_seconds: map = 0, share = 0, steps } = store.map;
     $("map-note").textContent =
       stage === "none" ? "label two classes to see it"
         : share < 1 ? `${percent(share, 0)} mapped`
@@ -36,11 +47,12 @@ export function mapPanel(store, viewer) {
     viewer.draw();
   });
   show("map");
-  return { show, toggle: (kind) => show(viewer.overlay === kind ? "scene" : kind) };
+  return { show, toggle: (/** @type {Overlay} */ kind) => show(viewer.overlay === kind ? "scene" : kind) };
 }
 
+/** @param {Store} store */
 export function scorePanel(store) {
-  store.addEventListener("scene", () => { $("score-panel").hidden = !store.scene.truth; });
+  store.addEventListener("scene", () => { $("score-panel").hidden = !store.openScene.truth; });
   store.addEventListener("map", () => {
     const score = store.map.stage === "none" ? null : store.map.score;
     $("score-overall").textContent = percent(score?.overall);
@@ -57,28 +69,32 @@ export function scorePanel(store) {
     if (points.length < 2) return;
     const { context, width, height } = sharpen($("score-curve"));
     context.clearRect(0, 0, width, height);
-    const most = points.at(-1)[0], least = points[0][0];
-    const values = points.map(([, v]) => v);
+    const counts = points.map(([n]) => n), values = points.map(([, v]) => v);
+    const least = counts[0], most = counts[counts.length - 1];
     const low = Math.min(...values), high = Math.max(...values);
-    const x = (n) => 3 + ((n - least) / (most - least || 1)) * (width - 6);
-    const y = (v) => height - 4 - ((v - low) / (high - low || 1)) * (height - 8);
-    context.strokeStyle = colour("--accent");
+    const x = (/** @type {number} */ n) => 3 + ((n - least) / (most - least || 1)) * (width - 6);
+    const y = (/** @type {number} */ v) => height - 4 - ((v - low) / (high - low || 1)) * (height - 8);
+    context.strokeStyle = themeColor("--accent");
     context.lineWidth = 2;
     context.lineJoin = "round";
     context.beginPath();
     points.forEach(([n, v], k) => (k ? context.lineTo(x(n), y(v)) : context.moveTo(x(n), y(v))));
     context.stroke();
-    context.fillStyle = colour("--accent");
+    context.fillStyle = themeColor("--accent");
     context.beginPath();
-    context.arc(x(most), y(values.at(-1)), 3, 0, 2 * Math.PI);
+    context.arc(x(most), y(values[values.length - 1]), 3, 0, 2 * Math.PI);
     context.fill();
   }
   store.addEventListener("theme", draw);
 }
 
-export function colourPanel(store, viewer) {
+/**
+ * @param {Store} store
+ * @param {Viewer} viewer
+ */
+export function colorPanel(store, viewer) {
   const names = ["red", "green", "blue"];
-  const inputs = names.map((name) => el("input", { type: "range", min: 0, value: 0 }));
+  const inputs = names.map(() => el("input", { type: "range", min: 0, value: 0 }));
   const notes = names.map(() => el("output"));
   names.forEach((name, k) => {
     inputs[k].setAttribute("aria-label", `Band shown as ${name}`);
@@ -86,11 +102,13 @@ export function colourPanel(store, viewer) {
       el("span", { class: `dot ${name}` }), inputs[k], notes[k]));
     inputs[k].addEventListener("input", () => take(inputs.map((input) => Number(input.value))));
   });
+  /** @param {Bands} bands */
   function take(bands) {
+    const { wavelength } = store.openScene;
     viewer.bands = bands;
     bands.forEach((band, k) => {
-      inputs[k].value = band;
-      const nm = store.scene.wavelength?.[band];
+      inputs[k].value = String(band);
+      const nm = wavelength?.[band];
       notes[k].textContent = nm == null ? `band ${band}` : `${Math.round(nm)} nm`;
     });
     viewer.draw();
@@ -101,49 +119,53 @@ export function colourPanel(store, viewer) {
   }
   $("low").addEventListener("change", stretch);
   $("high").addEventListener("change", stretch);
-  $("false-colour").addEventListener("click", () => take(store.scene.false_colour));
-  $("true-colour").addEventListener("click", () => take(store.scene.true_colour));
+  $("false-color").addEventListener("click", () => { if (store.scene) take(store.scene.false_color); });
+  $("true-color").addEventListener("click", () => { if (store.scene) take(store.scene.true_color); });
   store.addEventListener("scene", () => {
-    for (const input of inputs) input.max = store.scene.bands - 1;
-    take(store.scene.false_colour);
+    for (const input of inputs) input.max = String(store.openScene.bands - 1);
+    take(store.openScene.false_color);
   });
 }
 
+/** @param {Store} store */
 export function filesPanel(store) {
   store.addEventListener("scene", () => {
-    $("journal").textContent = store.scene.journal;
-    if (!store.scene.georeferenced) $("save-geojson").remove(); // it lies on the map
+    $("journal").textContent = store.openScene.journal;
+    if (!store.openScene.georeferenced) $("save-geojson").remove(); // it lies on the map
   });
   // A download that fails must say why instead of saving the error as a file.
   for (const link of document.querySelectorAll(".links a")) {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
-      await save(link.getAttribute("href"));
+      await save(link.getAttribute("href") ?? "");
     });
   }
+  /** @param {string} path */
   async function save(path) {
     // The map is that of the final model, which may have to be fitted first.
     const slow = setTimeout(() => toast("The file is being made ...", "busy"), 400);
     try {
       const answer = await store.ask(path);
-      const name = /filename="([\w.]+)"/.exec(answer.headers.get("content-disposition"))[1];
+      const name = /filename="([\w.]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? "polyad";
       const address = URL.createObjectURL(await answer.blob());
       el("a", { href: address, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10000);
       toast(`${name} saved`, "fine");
-    } catch (error) { toast(error.message); } finally { clearTimeout(slow); }
+    } catch (error) { toast(messageOf(error)); } finally { clearTimeout(slow); }
   }
-  $("load").addEventListener("change", async (event) => {
-    const file = event.target.files[0];
-    event.target.value = "";
+  $("load").addEventListener("change", async () => {
+    const file = $("load").files?.[0];
+    $("load").value = "";
     if (!file) return;
-    const ending = file.name.split(".").pop().toLowerCase();
-    const kind = { json: "geojson", tiff: "tif" }[ending] ?? ending;
+    const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
+    const kind = new Map([["json", "geojson"], ["tiff", "tif"]]).get(ending) ?? ending;
     try {
-      const change = await store.call(`api/labels/${encodeURIComponent(kind)}`, { method: "POST", body: file });
+      const path = `api/labels/${encodeURIComponent(kind)}`;
+      /** @type {Change} */
+      const change = await store.call(path, { method: "POST", body: file });
       store.apply(change);
       toast(`${change.labels.length} labels loaded`, "fine");
-    } catch (error) { toast(error.message); }
+    } catch (error) { toast(messageOf(error)); }
   });
   return { save };
 }

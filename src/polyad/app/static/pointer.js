@@ -4,8 +4,22 @@
 const TAP = 8; // CSS pixels a finger may slip in a tap
 const FLUSH = 80; // ms between two messages of one stroke
 
-// The pixels from one to another, both included (Bresenham).
-export function line([r0, c0], [r1, c1]) {
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./viewer.js").Viewer} Viewer
+ * @typedef {[x: number, y: number]} Point
+ * @typedef {{id: string, value: number, last: Pixel, unsent: Pixel[],
+ *            timer?: ReturnType<typeof setTimeout>}} Stroke
+ */
+
+/**
+ * The pixels from one to another, both included (Bresenham).
+ *
+ * @param {Pixel} from
+ * @param {Pixel} to
+ */
+function line([r0, c0], [r1, c1]) {
+  /** @type {Pixel[]} */
   const pixels = [];
   const dr = Math.abs(r1 - r0), dc = Math.abs(c1 - c0);
   const sr = r0 < r1 ? 1 : -1, sc = c0 < c1 ? 1 : -1;
@@ -20,28 +34,50 @@ export function line([r0, c0], [r1, c1]) {
 }
 
 export class Pointer {
+  /**
+   * @param {Viewer} viewer
+   * @param {Store} store
+   * @param {{onHover: (row: number, col: number) => void, onNothing: () => void}} acts
+   */
   constructor(viewer, store, { onHover, onNothing }) {
-    Object.assign(this, { viewer, store, onHover, onNothing });
-    this.fingers = new Map();
+    this.viewer = viewer;
+    this.store = store;
+    this.onHover = onHover;
+    this.onNothing = onNothing;
+    /** @type {Map<number, {start: Point, now: Point}>} */
+    this.fingers = new Map(); // by pointer
+    this.tapping = false;
+    /** @type {{gap: number, x: number, y: number} | null} */
+    this.pinch = null;
+    /** @type {Stroke | null} */
     this.stroke = null;
+    /** @type {Point | null} */
     this.panning = null;
-    this.space = false;
     const { canvas } = viewer;
     canvas.addEventListener("pointerdown", (e) => this.down(e));
     canvas.addEventListener("pointermove", (e) => this.move(e));
-    for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, (e) => this.up(e));
+    canvas.addEventListener("pointerup", (e) => this.up(e));
+    canvas.addEventListener("pointercancel", (e) => this.up(e));
     canvas.addEventListener("pointerleave", () => { viewer.hover = null; viewer.draw(); });
     canvas.addEventListener("contextmenu", (e) => e.preventDefault());
     canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
   }
 
+  /**
+   * Where on the canvas.
+   *
+   * @param {MouseEvent} event
+   * @returns {Point}
+   */
   at(event) {
     const box = this.viewer.canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   }
 
+  /** @param {PointerEvent} event */
   value(event) { return event.shiftKey || this.store.erasing ? 0 : this.store.active; }
 
+  /** @param {PointerEvent} event */
   down(event) {
     if (!this.store.scene) return;
     this.viewer.canvas.focus({ preventScroll: true });
@@ -61,6 +97,7 @@ export class Pointer {
     if (pixel) this.begin(pixel, this.value(event));
   }
 
+  /** @param {PointerEvent} event */
   move(event) {
     if (!this.store.scene) return;
     const [x, y] = this.at(event);
@@ -72,9 +109,10 @@ export class Pointer {
     }
     const pixel = this.viewer.pixel(x, y);
     this.hover(pixel);
-    if (this.stroke && pixel) this.extend(pixel);
+    if (this.stroke && pixel) this.extend(this.stroke, pixel);
   }
 
+  /** @param {Pixel | null} pixel */
   hover(pixel) {
     const { viewer } = this;
     if (String(pixel) === String(viewer.hover)) return;
@@ -83,6 +121,7 @@ export class Pointer {
     viewer.draw();
   }
 
+  /** @param {PointerEvent} event */
   up(event) {
     if (event.pointerType === "touch") {
       const finger = this.fingers.get(event.pointerId);
@@ -94,7 +133,7 @@ export class Pointer {
       return;
     }
     this.panning = null;
-    if (this.stroke) this.end();
+    this.end();
   }
 
   // -- fingers ----------------------------------------------------------------------------------
@@ -105,14 +144,19 @@ export class Pointer {
     return { gap: Math.hypot(a[0] - b[0], a[1] - b[1]), x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2 };
   }
 
+  /**
+   * @param {PointerEvent} event
+   * @param {number} x
+   * @param {number} y
+   */
   slide(event, x, y) {
     const finger = this.fingers.get(event.pointerId);
     if (!finger) return;
     const before = finger.now;
     finger.now = [x, y];
     if (Math.hypot(x - finger.start[0], y - finger.start[1]) > TAP) this.tapping = false;
-    if (this.pinch) {
-      const now = this.spread();
+    const now = this.spread();
+    if (this.pinch && now) {
       this.tapping = false;
       this.viewer.pan(now.x - this.pinch.x, now.y - this.pinch.y);
       this.viewer.zoom(now.gap / Math.max(this.pinch.gap, 1), now.x, now.y);
@@ -122,6 +166,7 @@ export class Pointer {
     }
   }
 
+  /** @param {WheelEvent} event */
   wheel(event) {
     if (!this.store.scene) return;
     event.preventDefault();
@@ -131,15 +176,25 @@ export class Pointer {
 
   // -- strokes ----------------------------------------------------------------------------------
 
+  /**
+   * @param {Pixel} pixel
+   * @param {number} value
+   */
   begin(pixel, value) {
     if (!value && !this.store.erasing && !this.store.classes.size) { this.onNothing(); return; }
-    this.stroke = { id: crypto.randomUUID?.() ?? String(Math.random()), value, last: pixel, unsent: [] };
-    this.extend(pixel);
-    this.flush();
+    // Some browsers have randomUUID on this machine and over https alone.
+    const id = "randomUUID" in crypto ? crypto.randomUUID() : String(Math.random());
+    this.stroke = { id, value, last: pixel, unsent: [] };
+    this.extend(this.stroke, pixel);
+    this.flush(this.stroke);
   }
 
-  extend(pixel) {
-    const { stroke, store } = this;
+  /**
+   * @param {Stroke} stroke
+   * @param {Pixel} pixel
+   */
+  extend(stroke, pixel) {
+    const { store } = this;
     const fresh = line(stroke.last, pixel).filter(
       ([row, col]) => (store.labels.get(`${row},${col}`) ?? 0) !== stroke.value);
     stroke.last = pixel;
@@ -149,7 +204,8 @@ export class Pointer {
     stroke.timer ??= setTimeout(() => this.flush(stroke), FLUSH);
   }
 
-  flush(stroke = this.stroke) {
+  /** @param {Stroke} stroke */
+  flush(stroke) {
     clearTimeout(stroke.timer);
     stroke.timer = undefined;
     if (!stroke.unsent.length) return;
@@ -158,7 +214,7 @@ export class Pointer {
   }
 
   end() {
-    this.flush();
+    if (this.stroke) this.flush(this.stroke);
     this.stroke = null;
   }
 }

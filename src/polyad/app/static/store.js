@@ -1,28 +1,69 @@
 // What the page knows, and its talk with the server. Labels are shown before the server answers and
 // taken back if it refuses.
 
+import { messageOf } from "./dom.js";
+
 export class Store extends EventTarget {
   constructor() {
     super();
+    /** @type {Scene | null} */
     this.scene = null;
-    this.classes = new Map(); // id -> {value, name, color}
+    /** @type {Map<number, ClassInfo>} */
+    this.classes = new Map(); // by id
+    /** @type {Map<string, number>} */
     this.labels = new Map(); // "row,col" -> id
     this.revision = -1;
+    /** @type {MapState} */
     this.map = { version: 0, stage: "none" };
+    /** @type {Means} */
     this.means = {};
     this.active = 0; // class that a click gives
     this.erasing = false;
     this.undo = this.redo = false;
-    this.palette = 0; // counts changes of colours
+    this.palette = 0; // counts changes of colors
     this.pending = 0; // commands on their way
-    this.history = []; // [labels, accuracy]
+    /** @type {[labels: number, accuracy: number][]} */
+    this.history = [];
+    /** @type {EventSource | null} */
+    this.source = null;
   }
 
+  /** The scene, for whatever happens only once there is one. */
+  get openScene() {
+    if (!this.scene) throw new Error("the scene has not arrived yet");
+    return this.scene;
+  }
+
+  /**
+   * @template {keyof StoreEvents} Kind
+   * @param {Kind} kind
+   * @param {(detail: StoreEvents[Kind]) => void} act
+   */
+  on(kind, act) {
+    this.addEventListener(kind, (event) => act(/** @type {CustomEvent} */ (event).detail));
+  }
+
+  /**
+   * @template {keyof StoreEvents} Kind
+   * @param {Kind} kind
+   */
   tell(kind, detail = {}) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
 
+  /**
+   * Ask the server for JSON.
+   *
+   * @param {string} path
+   * @param {RequestInit} options
+   * @returns {Promise<any>}
+   */
   async call(path, options = {}) { return (await this.ask(path, options)).json(); }
 
-  // An answer that is none becomes an error whose message can be shown.
+  /**
+   * An answer that is none becomes an error whose message can be shown.
+   *
+   * @param {string} path
+   * @param {RequestInit} options
+   */
   async ask(path, options = {}) {
     let answer;
     try {
@@ -35,9 +76,14 @@ export class Store extends EventTarget {
     throw new Error(body.error || `the server answered ${answer.status}`);
   }
 
+  /**
+   * @param {Command} command
+   * @returns {Promise<Change | null>} null if the server refused
+   */
   async do(command) {
     this.pending += 1;
     try {
+      /** @type {Change} */
       const change = await this.call("api/do", {
         method: "POST",
         headers: { "content-type": "application/json" },
@@ -46,7 +92,7 @@ export class Store extends EventTarget {
       this.apply(change);
       return change;
     } catch (error) {
-      this.tell("problem", { message: error.message });
+      this.tell("problem", { message: messageOf(error) });
       await this.refresh();
       return null;
     } finally {
@@ -54,18 +100,32 @@ export class Store extends EventTarget {
     }
   }
 
-  // Colour pixels at once; the server is told by `do`.
+  /**
+   * Color pixels at once; the server is told by `do`.
+   *
+   * @param {Pixel[]} pixels
+   * @param {number} value
+   */
   paint(pixels, value) {
     for (const [row, col] of pixels) this.put(row, col, value);
     this.tell("labels");
   }
 
+  /**
+   * @param {number} row
+   * @param {number} col
+   * @param {number} value 0 erases
+   */
   put(row, col, value) {
     if (value) this.labels.set(`${row},${col}`, value);
     else this.labels.delete(`${row},${col}`);
   }
 
-  // The same change arrives as an answer and as news; a gap means that news was missed.
+  /**
+   * The same change arrives as an answer and as news; a gap means that news was missed.
+   *
+   * @param {Change} change
+   */
   apply(change) {
     if (change.revision <= this.revision) return;
     if (change.before !== this.revision) { this.refresh(); return; }
@@ -87,9 +147,10 @@ export class Store extends EventTarget {
   }
 
   async refresh() {
+    /** @type {State} */
     let state;
     try { state = await this.call("api/state"); } catch (error) {
-      this.tell("problem", { message: error.message });
+      this.tell("problem", { message: messageOf(error) });
       return;
     }
     const first = this.scene === null;
@@ -107,12 +168,13 @@ export class Store extends EventTarget {
     this.setMap(state.map);
   }
 
+  /** @param {MapState} map */
   setMap(map) {
     this.map = map;
-    const score = map.score;
+    const { score, labels: count = 0 } = map;
     if (score && map.stage === "final") {
-      this.history = this.history.filter(([labels]) => labels < map.labels);
-      this.history.push([map.labels, score.overall]);
+      this.history = this.history.filter(([labels]) => labels < count);
+      this.history.push([count, score.overall]);
     }
     this.tell("map");
     if (map.stage !== "none") this.fetchMeans();
@@ -129,6 +191,7 @@ export class Store extends EventTarget {
     if (!this.classes.has(this.active)) this.active = this.classes.keys().next().value ?? 0;
   }
 
+  /** @param {number} value */
   choose(value) {
     this.active = value;
     this.erasing = false;
@@ -136,8 +199,10 @@ export class Store extends EventTarget {
   }
 
   listen() {
-    this.source = new EventSource("api/events");
-    const on = (kind, act) => this.source.addEventListener(kind, (e) => act(JSON.parse(e.data)));
+    const source = new EventSource("api/events");
+    this.source = source;
+    /** @type {(kind: string, act: (news: any) => void) => void} */
+    const on = (kind, act) => source.addEventListener(kind, (e) => act(JSON.parse(e.data)));
     on("hello", () => { this.tell("online"); this.refresh(); });
     on("change", (change) => this.apply(change));
     on("map", (map) => this.setMap(map));
@@ -145,14 +210,14 @@ export class Store extends EventTarget {
     on("problem", (about) => this.tell("problem", about));
     on("lost", () => this.refresh());
     on("bye", () => this.tell("offline"));
-    this.source.onerror = () => this.tell("offline");
+    source.onerror = () => this.tell("offline");
   }
 
   // A browser opens six connections to one server; a tab nobody looks at gives its own back.
   watchVisibility() {
     document.addEventListener("visibilitychange", () => {
-      if (document.hidden) this.source.close();
-      else if (this.source.readyState === EventSource.CLOSED) this.listen();
+      if (document.hidden) this.source?.close();
+      else if (this.source?.readyState === EventSource.CLOSED) this.listen();
     });
   }
 }

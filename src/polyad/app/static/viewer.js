@@ -1,29 +1,42 @@
 // The scene on a canvas: tiles, map, labels, advice, cursor. Positions are (row, col) of the scene;
 // `scale` is how many CSS pixels a scene pixel takes.
 
-import { colour, sharpen } from "./dom.js";
-import { greyed } from "./grey.js";
+import { themeColor, sharpen } from "./dom.js";
+import { grayed } from "./gray.js";
 
 const MAX_SCALE = 64;
 const MAX_TILES = 400;
 const RIM = 110; // CSS pixels beside the scene, so that no banner or button lies over its edge
 
+/** @typedef {import("./store.js").Store} Store */
+
 export class Viewer {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {Store} store
+   */
   constructor(canvas, store) {
     this.canvas = canvas;
     this.store = store;
     this.scale = 1;
     this.left = 0; // scene column at the canvas's left edge
     this.top = 0;
-    this.overlay = "map"; // scene | map | uncertainty
+    this.moved = false; // by the user; else the whole scene stays in view
+    /** @type {Overlay} */
+    this.overlay = "map";
     this.opacity = 0.8;
     this.hidden = false; // while the key is held
-    this.cursor = { row: 0, col: 0, shown: false };
+    this.cursor = { row: 0, col: 0, shown: false, used: false };
+    /** @type {Pixel | null} */
     this.hover = null;
-    this.suggested = null; // [row, col] of the pixel to click next
+    /** @type {Pixel | null} */
+    this.suggested = null; // the pixel to click next
+    /** @type {Bands} */
     this.bands = [0, 0, 0];
     this.stretch = [2, 98];
-    this.tiles = new Map(); // url -> image
+    /** @type {Map<string, HTMLImageElement>} */
+    this.tiles = new Map(); // by url
+    /** @type {Map<string, string>} */
     this.lastGood = new Map(); // layer and place -> url that was drawn last
     this.waiting = false;
     new ResizeObserver(() => { this.resized(); }).observe(canvas);
@@ -34,11 +47,12 @@ export class Viewer {
   get size() { return [this.canvas.clientWidth, this.canvas.clientHeight]; }
 
   resized() {
-    if (this.store.scene && !this.moved) this.fit();
+    if (!this.moved) this.fit();
     this.draw();
   }
 
   fit() {
+    if (!this.store.scene) return;
     const { width, height } = this.store.scene;
     const [w, h] = this.size;
     this.scale = Math.min(w / width, h / height) * 0.96;
@@ -48,7 +62,9 @@ export class Viewer {
     this.draw();
   }
 
+  /** @param {number} factor */
   zoom(factor, x = this.size[0] / 2, y = this.size[1] / 2) {
+    if (!this.store.scene) return;
     const { width, height } = this.store.scene;
     const least = Math.min(this.size[0] / width, this.size[1] / height) * 0.5;
     const scale = Math.min(Math.max(this.scale * factor, least), MAX_SCALE);
@@ -58,6 +74,10 @@ export class Viewer {
     this.clamp();
   }
 
+  /**
+   * @param {number} dx
+   * @param {number} dy
+   */
   pan(dx, dy) {
     this.left -= dx / this.scale;
     this.top -= dy / this.scale;
@@ -65,7 +85,7 @@ export class Viewer {
   }
 
   clamp() {
-    const { width, height } = this.store.scene;
+    const { width, height } = this.store.openScene;
     const [w, h] = this.size.map((v) => v / this.scale);
     this.left = Math.min(Math.max(this.left, -w / 2), width - w / 2);
     this.top = Math.min(Math.max(this.top, -h / 2), height - h / 2);
@@ -73,12 +93,18 @@ export class Viewer {
     this.draw();
   }
 
-  // Bring a pixel to the middle, or as near to it as a view full of scene allows.
-  centre(row, col, scale = this.scale) {
-    const { width, height } = this.store.scene;
+  /**
+   * Bring a pixel to the middle, or as near to it as a view full of scene allows.
+   *
+   * @param {number} row
+   * @param {number} col
+   */
+  center(row, col, scale = this.scale) {
+    const { width, height } = this.store.openScene;
     this.scale = scale;
     const [w, h] = this.size.map((v) => v / scale);
     const rim = RIM / scale;
+    /** @type {(at: number, seen: number, all: number) => number} */
     const place = (at, seen, all) => (seen >= all + 2 * rim ? (all - seen) / 2
       : Math.min(Math.max(at + 0.5 - seen / 2, -rim), all + rim - seen));
     this.left = place(col, w, width);
@@ -86,28 +112,49 @@ export class Viewer {
     this.clamp();
   }
 
-  // The pixel under a point of the canvas, or null outside the scene.
+  /**
+   * The pixel under a point of the canvas, or null outside the scene.
+   *
+   * @param {number} x
+   * @param {number} y
+   * @returns {Pixel | null}
+   */
   pixel(x, y) {
     const row = Math.floor(this.top + y / this.scale);
     const col = Math.floor(this.left + x / this.scale);
-    const { width, height } = this.store.scene;
+    const { width, height } = this.store.openScene;
     return row >= 0 && col >= 0 && row < height && col < width ? [row, col] : null;
   }
 
-  // The canvas rectangle of a pixel.
+  /**
+   * The canvas rectangle of a pixel.
+   *
+   * @param {number} row
+   * @param {number} col
+   */
   rect(row, col) {
     return [(col - this.left) * this.scale, (row - this.top) * this.scale, this.scale];
   }
 
+  /**
+   * @param {number} row
+   * @param {number} col
+   */
   reveal(row, col) {
     const [x, y] = this.rect(row, col);
     const [w, h] = this.size;
-    if (x < 20 || y < 20 || x > w - 20 || y > h - 20) this.centre(row, col);
+    if (x < 20 || y < 20 || x > w - 20 || y > h - 20) this.center(row, col);
     else this.draw();
   }
 
   // -- tiles ------------------------------------------------------------------------------------
 
+  /**
+   * @param {Overlay} layer
+   * @param {number} level
+   * @param {number} row
+   * @param {number} col
+   */
   url(layer, level, row, col) {
     const { store } = this;
     if (layer === "scene") {
@@ -119,21 +166,27 @@ export class Viewer {
     return `api/${layer}/${level}/${row}/${col}?v=${mark}`;
   }
 
+  /** @param {string} url */
   image(url) {
-    let image = this.tiles.get(url);
-    if (!image) {
-      image = new Image();
-      image.onload = () => this.draw();
-      image.onerror = () => { image.failed = true; };
-      image.src = url;
-      this.tiles.set(url, image);
-      if (this.tiles.size > MAX_TILES) this.tiles.delete(this.tiles.keys().next().value);
-    }
+    const known = this.tiles.get(url);
+    if (known) return known;
+    const image = new Image();
+    image.onload = () => this.draw();
+    image.src = url;
+    this.tiles.set(url, image);
+    const [oldest] = this.tiles.keys();
+    if (this.tiles.size > MAX_TILES) this.tiles.delete(oldest);
     return image;
   }
 
+  /**
+   * @param {Draw} context
+   * @param {Overlay} layer
+   * @param {number} alpha
+   * @param {(image: HTMLImageElement) => CanvasImageSource} make
+   */
   drawLayer(context, layer, alpha, make = (image) => image) {
-    const { scene } = this.store;
+    const scene = this.store.openScene;
     const level = Math.min(Math.max(Math.floor(Math.log2(1 / this.scale)), 0), scene.levels - 1);
     const side = scene.tile * 2 ** level;
     const [w, h] = this.size;
@@ -148,10 +201,11 @@ export class Viewer {
       for (let col = from[1]; col <= to[1]; col += 1) {
         const place = `${layer}/${level}/${row}/${col}`;
         const url = this.url(layer, level, row, col);
+        /** @type {HTMLImageElement | undefined} */
         let image = this.image(url);
-        if (image.complete && !image.failed) this.lastGood.set(place, url);
-        else image = this.tiles.get(this.lastGood.get(place)); // the old one until the new is here
-        if (image?.complete && !image.failed && image.naturalWidth) {
+        if (arrived(image)) this.lastGood.set(place, url);
+        else image = this.tiles.get(this.lastGood.get(place) ?? ""); // the old one until the new is here
+        if (image && arrived(image)) {
           const [x, y] = this.rect(row * side, col * side);
           const step = 2 ** level * this.scale;
           context.drawImage(make(image), x, y, image.naturalWidth * step, image.naturalHeight * step);
@@ -178,10 +232,10 @@ export class Viewer {
   paint() {
     if (!this.store.scene) return;
     const { context, width, height } = sharpen(this.canvas);
-    context.fillStyle = colour("--stage");
+    context.fillStyle = themeColor("--stage");
     context.fillRect(0, 0, width, height);
     const covered = this.overlay !== "scene" && this.store.map.stage !== "none" && !this.hidden;
-    this.drawLayer(context, "scene", 1, covered ? greyed : undefined);
+    this.drawLayer(context, "scene", 1, covered ? grayed : undefined);
     if (covered) this.drawLayer(context, this.overlay, this.opacity);
     if (this.scale >= 14) this.drawGrid(context, width, height);
     if (!this.hidden) this.drawLabels(context, width, height);
@@ -190,6 +244,11 @@ export class Viewer {
     if (this.cursor.shown) this.drawFrame(context, this.cursor.row, this.cursor.col, 2.5);
   }
 
+  /**
+   * @param {Draw} context
+   * @param {number} width
+   * @param {number} height
+   */
   drawGrid(context, width, height) {
     context.strokeStyle = "rgba(128,128,128,0.35)";
     context.lineWidth = 1;
@@ -205,6 +264,11 @@ export class Viewer {
     context.stroke();
   }
 
+  /**
+   * @param {Draw} context
+   * @param {number} width
+   * @param {number} height
+   */
   drawLabels(context, width, height) {
     const side = Math.max(this.scale, 5); // a label is seen from far away too
     for (const [key, value] of this.store.labels) {
@@ -222,33 +286,51 @@ export class Viewer {
     }
   }
 
+  /** @param {Draw} context */
   drawAdvice(context) {
-    const isCurrent = ([row, col]) => this.suggested?.[0] === row && this.suggested[1] === col;
+    const isCurrent = (/** @type {number} */ row, /** @type {number} */ col) =>
+      this.suggested?.[0] === row && this.suggested[1] === col;
     const { labels, map } = this.store;
     const others = (map.advice ?? []).slice(0, 8)
-      .filter((pixel) => !isCurrent(pixel) && !labels.has(`${pixel[0]},${pixel[1]}`));
+      .filter(([row, col]) => !isCurrent(row, col) && !labels.has(`${row},${col}`));
     for (const [row, col] of this.suggested ? [...others, this.suggested] : others) {
-      const current = isCurrent([row, col]);
+      const current = isCurrent(row, col);
       const [x, y] = this.rect(row + 0.5, col + 0.5);
       const radius = Math.max(this.scale * 0.9, current ? 11 : 7);
-      for (const [style, line] of [["rgba(0,0,0,0.7)", current ? 5 : 3.5], [current ? "#ffd23f" : "#ffffff", current ? 2.5 : 1.5]]) {
-        context.beginPath();
-        context.arc(x, y, radius, 0, 2 * Math.PI);
-        context.strokeStyle = style;
-        context.lineWidth = line;
-        context.stroke();
-      }
+      context.beginPath();
+      context.arc(x, y, radius, 0, 2 * Math.PI);
+      stroke(context, "rgba(0,0,0,0.7)", current ? 5 : 3.5);
+      stroke(context, current ? "#ffd23f" : "#ffffff", current ? 2.5 : 1.5);
     }
   }
 
+  /**
+   * @param {Draw} context
+   * @param {number} row
+   * @param {number} col
+   * @param {number} line
+   */
   drawFrame(context, row, col, line) {
     const [x, y, side] = this.rect(row, col);
     const grown = Math.max(side, 7);
     const shift = (grown - side) / 2;
-    for (const [style, width] of [["rgba(0,0,0,0.8)", line + 2], ["#ffffff", line]]) {
-      context.strokeStyle = style;
-      context.lineWidth = width;
-      context.strokeRect(x - shift, y - shift, grown, grown);
-    }
+    context.beginPath();
+    context.rect(x - shift, y - shift, grown, grown);
+    stroke(context, "rgba(0,0,0,0.8)", line + 2);
+    stroke(context, "#ffffff", line);
   }
+}
+
+// A tile that failed to arrive is complete too, but has no width.
+const arrived = (/** @type {HTMLImageElement} */ image) => image.complete && image.naturalWidth > 0;
+
+/**
+ * @param {Draw} context
+ * @param {string} style
+ * @param {number} width
+ */
+function stroke(context, style, width) {
+  context.strokeStyle = style;
+  context.lineWidth = width;
+  context.stroke();
 }

@@ -1,0 +1,211 @@
+"""Tiles as PNG images: three bands of the scene, the map, the uncertainty.
+
+A tile at level k holds every 2**k-th pixel of a square of the scene, so a page never asks for more
+pixels than it can show, and never for more than three bands.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import InputError
+from polyad.scene.raster.classes import ClassInfo, rgb
+from polyad.scene.raster.pixels import valid_pixels
+
+Array = npt.NDArray[Any]
+RGBA = tuple[int, int, int, int]
+
+TILE = 256  # pixels of a side
+_SAMPLE = 384  # pixels of a side that a band's percentiles are estimated from
+_CACHE_BYTES = 64 * 2**20
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_RGB, _PALETTE, _RGBA = 2, 3, 6  # color types of PNG
+_COMPRESSION = 3  # quick: the images seldom leave this machine
+
+# Uncertainty from transparent through violet to yellow, as share and RGBA; readable with color
+# blindness too.
+RAMP = ((0.0, (40, 20, 90, 40)), (0.5, (190, 50, 120, 190)), (1.0, (255, 225, 80, 255)))
+
+
+def levels(shape: tuple[int, int]) -> int:
+    """Return the number of levels at which the scene fits into one tile.
+
+    Examples
+    --------
+    >>> levels((145, 145)), levels((256, 257)), levels((10000, 600))
+    (1, 2, 7)
+    """
+    side, count = max(shape), 1
+    while side > TILE:
+        side, count = -(-side // 2), count + 1
+    return count
+
+
+def tile_slices(shape: tuple[int, int], level: int, row: int, col: int) -> tuple[slice, slice]:
+    """Return the pixels of one tile as slices with a step of ``2 ** level``."""
+    if not 0 <= level < levels(shape) or row < 0 or col < 0:  # before 2 ** level, which may be huge
+        raise InputError(f"there is no tile at level {level}, row {row}, column {col}")
+    step = 2**level
+    side = TILE * step
+    if row * side >= shape[0] or col * side >= shape[1]:
+        raise InputError(f"tile {row}, {col} of level {level} lies outside the scene")
+    return (
+        slice(row * side, min((row + 1) * side, shape[0]), step),
+        slice(col * side, min((col + 1) * side, shape[1]), step),
+    )
+
+
+class SceneTiles:
+    """Tiles of a scene in three bands, stretched by percentiles of the whole scene."""
+
+    def __init__(self, scene: xr.DataArray) -> None:
+        self.scene = scene
+        self.shape = (scene.sizes["y"], scene.sizes["x"])
+        self._tiles = ByteCache(_CACHE_BYTES)
+        self._quantiles: dict[int, Array] = {}
+        self._lock = threading.Lock()
+
+    def tile(
+        self,
+        level: int,
+        row: int,
+        col: int,
+        bands: tuple[int, int, int],
+        percentiles: tuple[float, float],
+    ) -> bytes:
+        """Return one tile as PNG; pixels without data are transparent."""
+        if not all(0 <= b < self.scene.sizes["band"] for b in bands):
+            raise InputError(f"bands lie between 0 and {self.scene.sizes['band'] - 1}, got {bands}")
+        low, high = percentiles
+        if not 0 <= low < high <= 100:
+            raise InputError(f"percentiles rise from 0 to 100, got {low} and {high}")
+        key = (level, row, col, bands, percentiles)
+        image = self._tiles.get(key)
+        if image is None:
+            ys, xs = tile_slices(self.shape, level, row, col)
+            distinct = sorted(set(bands))  # a band shown twice is read once
+            values = np.asarray(self.scene.isel(y=ys, x=xs, band=distinct).values)
+            values = values[..., [distinct.index(b) for b in bands]]
+            image = encode_rgb(self._stretched(values, bands, percentiles))
+            self._tiles.put(key, image)
+        return image
+
+    def _stretched(
+        self, values: Array, bands: tuple[int, int, int], percentiles: tuple[float, float]
+    ) -> Array:
+        valid = valid_pixels(values, self.scene.rio.nodata)
+        image = np.zeros((*values.shape[:2], 4), np.uint8)
+        for channel, band in enumerate(bands):
+            low, high = np.interp(percentiles, np.linspace(0, 100, 1001), self.quantiles(band))
+            with np.errstate(invalid="ignore"):
+                share = (values[..., channel].astype(np.float32) - low) / max(high - low, 1e-12)
+            image[..., channel] = np.rint(255 * np.clip(np.nan_to_num(share), 0, 1))
+        image[..., 3] = np.where(valid, 255, 0)
+        return image
+
+    def quantiles(self, band: int) -> Array:
+        """Return 1001 quantiles of a band, from a sample of the scene."""
+        with self._lock:
+            if band not in self._quantiles:
+                step = [max(1, n // _SAMPLE) for n in self.shape]
+                sample = self.scene.isel(
+                    y=slice(None, None, step[0]), x=slice(None, None, step[1]), band=[band]
+                ).values
+                values = sample[valid_pixels(sample, self.scene.rio.nodata)].ravel()
+                values = values[np.isfinite(values)]
+                values = values if values.size else np.zeros(1)
+                self._quantiles[band] = np.quantile(values.astype(float), np.linspace(0, 1, 1001))
+            return self._quantiles[band]
+
+
+class ByteCache:
+    """A cache of the most recently used images, up to a number of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._items: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> bytes | None:
+        """Return what was put under ``key``, or None."""
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def put(self, key: Hashable, value: bytes) -> None:
+        """Keep ``value``; drop the least recently used if there is no room."""
+        with self._lock:
+            self.bytes += len(value) - len(self._items.pop(key, b""))
+            self._items[key] = value
+            while self.bytes > self.limit and self._items:
+                self.bytes -= len(self._items.popitem(last=False)[1])
+
+
+def map_tile(ids: Array, classes: Sequence[ClassInfo], level: int, row: int, col: int) -> bytes:
+    """Return a tile of a class map ``(y, x)`` in the colors of its classes, as PNG."""
+    tile = ids[tile_slices(ids.shape, level, row, col)]
+    colors: list[RGBA] = [(0, 0, 0, 0)] * 256
+    for info in classes:
+        colors[info.value] = (*rgb(info.color), 255)
+    return encode_indexed(tile, colors)
+
+
+def uncertainty_tile(uncertainty: Array, level: int, row: int, col: int) -> bytes:
+    """Return a tile of uncertainty, uint8 with 0 for "not mapped", as PNG."""
+    tile = uncertainty[tile_slices(uncertainty.shape, level, row, col)]
+    return encode_indexed(tile, _ramp())
+
+
+def _ramp() -> list[RGBA]:
+    shares = np.linspace(0, 1, 255)
+    stops = [position for position, _ in RAMP]
+    channels = [np.interp(shares, stops, [color[k] for _, color in RAMP]) for k in range(4)]
+    colors = np.rint(np.stack(channels, axis=1)).astype(int)
+    return [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in colors)]
+
+
+# -- PNG, by zlib alone ----------------------------------------------------------------------
+
+
+def encode_rgb(image: Array) -> bytes:
+    r"""Return an array of uint8, shape (height, width, 3) or with alpha 4, as PNG.
+
+    Examples
+    --------
+    >>> encode_rgb(np.zeros((1, 1, 3), np.uint8))[:4]
+    b'\x89PNG'
+    """
+    color_type = _RGBA if image.shape[2] == 4 else _RGB
+    return _encode(image, color_type, b"")
+
+
+def encode_indexed(indices: Array, colors: Sequence[RGBA]) -> bytes:
+    """Return indices of uint8, shape (height, width), in at most 256 colors, as PNG."""
+    table = np.asarray(colors, np.uint8)  # (n, 4)
+    palette = _chunk(b"PLTE", table[:, :3].tobytes()) + _chunk(b"tRNS", table[:, 3].tobytes())
+    return _encode(indices[..., None], _PALETTE, palette)
+
+
+def _encode(pixels: Array, color_type: int, palette: bytes) -> bytes:
+    height, width, _ = pixels.shape
+    rows = pixels.astype(np.uint8, copy=False).reshape(height, -1)
+    lines = np.zeros((height, rows.shape[1] + 1), np.uint8)  # a line's first byte: no filter
+    lines[:, 1:] = rows
+    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
+    body = _chunk(b"IDAT", zlib.compress(lines.tobytes(), _COMPRESSION))
+    return _PNG_SIGNATURE + _chunk(b"IHDR", header) + palette + body + _chunk(b"IEND", b"")
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

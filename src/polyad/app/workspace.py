@@ -1,0 +1,139 @@
+"""Everything that belongs to a scene being labeled: session, trainer, tiles, events."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from polyad.app.events import EventBus
+from polyad.app.session import Session, file_digest
+from polyad.app.tile_images import RAMP, TILE, SceneTiles, levels
+from polyad.app.trainer import Settings, Trainer, plain_floats
+from polyad.errors import InputError
+from polyad.scene.draw.color import color_bands
+from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.raster.classes import class_table
+from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
+
+RasterSource = str | PathLike[str] | xr.DataArray
+
+
+class Workspace:
+    """A scene with its labels, models and maps.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    labels : path, known name or DataArray, optional
+        Labels to start with; loaded once.
+    truth : path, known name or DataArray, optional
+        Labels to score against. Its classes are offered if there are none yet.
+    journal : path, optional
+        Where labels are kept; by default beside the scene or in the user's data folder.
+    settings : Settings, optional
+    threads : int, optional
+        See `Trainer`.
+    """
+
+    def __init__(
+        self,
+        scene: RasterSource,
+        labels: RasterSource | None = None,
+        truth: RasterSource | None = None,
+        *,
+        journal: str | PathLike[str] | None = None,
+        settings: Settings | None = None,
+        threads: int | None = None,
+    ) -> None:
+        source = str(scene) if isinstance(scene, str | PathLike) else None
+        self.scene = open_scene(scene) if isinstance(scene, str | PathLike) else as_scene(scene)
+        self.name = _name(self.scene, source)
+        # Read whatever may be refused before a journal is made.
+        initial = None if labels is None else _as_labels(labels, self.scene)
+        self.truth = None if truth is None else _as_labels(truth, self.scene)
+        self.session = Session(self.scene, source, None if journal is None else Path(journal))
+        if initial is not None:
+            self.session.load(initial, _digest(labels))
+        if self.truth is not None and not self.session.label_state.classes:
+            offered = [list(c) for c in class_table(self.truth)]
+            self.session.do({"do": "load", "classes": offered, "labels": [], "given": True})
+        self.scene_tiles = SceneTiles(self.scene)
+        self.events = EventBus()
+        self.trainer = Trainer(
+            self.scene, self.session, self.events.publish, self.truth, settings, threads
+        )
+        self.session.listen(lambda _, answer: self.events.publish("change", answer))
+
+    def start(self) -> None:
+        """Start the trainer."""
+        self.trainer.start()
+
+    def close(self) -> None:
+        """Stop the trainer, end the event streams, release the journal."""
+        self.events.close()
+        self.trainer.stop()
+        if self.trainer.is_alive():
+            self.trainer.join(timeout=10)
+        self.session.close()
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page must know of the scene."""
+        scene, grid = self.scene, grid_of(self.scene)
+        nm = scene["wavelength"].values if "wavelength" in scene.coords else None
+        wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
+        return {
+            "name": self.name,
+            "height": scene.sizes["y"],
+            "width": scene.sizes["x"],
+            "bands": scene.sizes["band"],
+            "wavelength": wavelength,
+            "false_color": list(color_bands(scene)),
+            "true_color": list(color_bands(scene, true_color=True)),
+            "tile": TILE,
+            "levels": levels((scene.sizes["y"], scene.sizes["x"])),
+            "georeferenced": grid.crs is not None and grid.transform is not None,
+            "truth": self.truth is not None,
+            "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
+            "journal": self.session.journal.path.name,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return everything a page needs to start."""
+        return {
+            "scene": self.about(),
+            **self.session.state(),
+            "map": self.trainer.newest_map.describe(),
+        }
+
+    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+        """Return the spectrum of one pixel, with None where a band has no value."""
+        height, width = self.scene.shape[:2]
+        if not (0 <= row < height and 0 <= col < width):
+            raise InputError(f"pixel [{row}, {col}] lies outside the scene")
+        values = np.asarray(self.scene.isel(y=row, x=col).values, dtype=float)
+        nodata = self.scene.rio.nodata
+        if nodata is not None:
+            values = np.where(values == nodata, np.nan, values)
+        return {"row": row, "col": col, "values": plain_floats(values)}
+
+
+def _as_labels(source: RasterSource, scene: xr.DataArray) -> xr.DataArray:
+    return open_labels(source, scene) if isinstance(source, str | PathLike) else as_labels(source)
+
+
+def _digest(source: RasterSource | None) -> str:
+    return file_digest(str(source)) if isinstance(source, str | PathLike) else ""
+
+
+def _name(scene: xr.DataArray, source: str | None) -> str:
+    if source is None:
+        return str(scene.attrs.get("title") or scene.name or "scene")
+    row = KNOWN_SCENES.get(source)
+    return Path(source).name if row is None else row.title

@@ -1,0 +1,321 @@
+"""Maps in files, made by a cluster or by this machine, that can be resumed after any kill."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from tqdm import tqdm
+
+from polyad.distributed.cluster import open_cluster
+from polyad.distributed.finished import FinishedTiles, Ledger
+from polyad.distributed.outputs import check_outputs, write_output
+from polyad.distributed.plans import ScenePlan, find_scenes, outputs_for, plan_scene
+from polyad.distributed.stream import stream
+from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_tile_on_worker
+from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
+from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
+from polyad.scene.learn.model import SceneModel
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TILES = ".tiles"  # what the folder of finished tiles is called, after the output
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class MapSummary:
+    """What `map_files` wrote.
+
+    Attributes
+    ----------
+    paths : list of Path
+        The maps, in the order of the scenes.
+    pixels : int
+        Of all maps together.
+    seconds : float
+        Without the time in which a local cluster starts.
+    """
+
+    paths: list[Path]
+    pixels: int
+    seconds: float
+
+
+def map_files(
+    model: Any,
+    scenes: AnyPath | xr.DataArray | Sequence[AnyPath],
+    out: AnyPath | None = None,
+    *,
+    out_dir: AnyPath | None = None,
+    ending: str = ".tif",
+    cluster: Any = None,
+    probabilities: AnyPath | None = None,
+    probability_dtype: str = "float32",
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+    force: bool = True,
+    inputs: Sequence[AnyPath] = (),
+) -> MapSummary:
+    """Map scenes into files, on a Dask cluster or here, so that the work can be resumed.
+
+    Finished tiles are kept in ``<out>.tiles`` beside the output (``polyad.tiles`` in ``out_dir``)
+    until that is whole: after a crash of a worker, of the scheduler or of this process, or a full
+    disk, the same call resumes from there, and the output has the same bytes as without the crash.
+
+    The model goes to every worker once. A worker opens the scene by its path and reads the windows
+    it is given, so the scene must lie where all workers see it.
+
+    Parameters
+    ----------
+    model : SceneModel or classifier
+        See `polyad.map_scene`.
+    scenes : path-like, DataArray, or sequence of path-like
+        Files (``file:key`` for one array of it), known names, and patterns such as
+        ``scenes/*.hdr``; or one scene opened lazily with `polyad.open_scene` and perhaps cut with
+        ``isel``. A scene that cannot be read does not stop the others; it is reported at the end.
+    out : path-like, optional
+        The class map of one scene: ``.tif`` or ``.zarr``, written tile by tile, or ``.hdr``,
+        ``.png``, ``.nc``, ``.npy``, made from the whole map.
+    out_dir : path-like, optional
+        Folder of the maps of many scenes, each named after its scene; made if it is not there.
+        If given, ``out`` is not used.
+    ending : str, default=".tif"
+        Kind of the maps in ``out_dir``.
+    cluster : str or path-like or distributed.Client, optional
+        See `open_cluster`. Without one, the tiles are mapped here, one after the other.
+    probabilities : path-like, optional
+        A GeoTIFF with one band for each class; for one scene.
+    probability_dtype : {"float32", "uint8"}, default="float32"
+    tile : int, optional
+        Side of a tile in pixels; chosen by memory when not given.
+    max_bytes : int, optional
+        See `polyad.open_scene`.
+    progress : bool, default=False
+        Show a bar.
+    force : bool, default=True
+        Replace also what is no map of polyad.
+    inputs : sequence of path-like
+        Other files, such as the model's, that must not be written over.
+
+    Returns
+    -------
+    MapSummary
+
+    Raises
+    ------
+    ClusterError
+        The scheduler or all workers are gone, or they cannot do the work.
+    OutputError
+        The output cannot be written, for example because the disk is full.
+    SceneError
+        A scene cannot be read; the maps of the others are there.
+    """
+    sources: list[Any] = [scenes]
+    if not isinstance(scenes, xr.DataArray):
+        patterns = [scenes] if isinstance(scenes, str | os.PathLike) else scenes
+        sources = find_scenes([os.fspath(pattern) for pattern in patterns])
+    outs = _outputs(sources, out, out_dir, ending)
+    proba = None if probabilities is None else Path(probabilities)
+    if out_dir is not None and proba is not None:
+        raise InputError("--probabilities names one file; map the scenes one by one to have them")
+    read = [os.fspath(s) for s in (*sources, *inputs) if not isinstance(s, xr.DataArray)]
+    for path, what in [*((path, "map") for path in outs), (proba, "file of probabilities")]:
+        if path is not None:
+            check_apart(path, read)
+            if not force:
+                check_kind(path, what)
+    started = time.perf_counter()
+    fitted, plans, failures = model, [], []
+    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
+    for source, path in zip(sources, outs, strict=True):
+        try:
+            fitted, plan = plan_scene(
+                fitted, source, path, **options, on_workers=cluster is not None
+            )
+            plans.append(plan)
+        except SceneError as error:
+            failures.append(error)
+    seconds = time.perf_counter() - started
+    if plans:
+        with open_cluster(cluster) as client:
+            started = time.perf_counter()
+            folder = outs[0].with_name(outs[0].name + TILES)
+            if out_dir is not None:
+                make_folder(Path(out_dir))
+                folder = Path(out_dir) / f"polyad{TILES}"
+            job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
+            failures += job.run(client, progress)
+            seconds += time.perf_counter() - started
+    _raise_failures(failures, len(sources))
+    return MapSummary([p.out for p in plans], sum(p.pixels for p in plans), seconds)
+
+
+def _outputs(
+    sources: Sequence[Any], out: AnyPath | None, out_dir: AnyPath | None, ending: str
+) -> list[Path]:
+    """Return the path of each scene's map."""
+    if out_dir is None:
+        if len(sources) > 1:
+            raise InputError(
+                f"{len(sources)} scenes need a folder for their maps; add --out-dir maps"
+            )
+        if out is None:
+            raise InputError("the map has no name; pass out='map.tif', or out_dir for many scenes")
+        return [Path(out)]
+    if any(isinstance(source, xr.DataArray) for source in sources):
+        raise InputError("a scene that is an array has no name for its map; pass out='map.tif'")
+    if ending.lower() != ".zarr":  # written here alone, see `check_outputs`
+        check_ending(f"map{ending}", "map")
+    return outputs_for(sources, Path(out_dir), ending)
+
+
+def _raise_failures(failures: list[SceneError], scenes: int) -> None:
+    if failures and scenes == 1:
+        raise failures[0]
+    if failures:
+        listed = "".join(f"\n  {error}" for error in failures)
+        raise SceneError(
+            f"{len(failures)} of {scenes} scenes could not be mapped, the others are done:{listed}"
+        )
+
+
+class _Job:
+    """Some scenes to be mapped by one model, and how far that is."""
+
+    def __init__(
+        self,
+        model: SceneModel,
+        plans: list[ScenePlan],
+        folder: Path,
+        probability_dtype: str,
+        max_bytes: int | None,
+    ) -> None:
+        for plan in plans:
+            check_outputs(plan)
+        self.plans, self.folder = plans, folder
+        sources = tuple(plan.source for plan in plans)
+        self.work = TileWork(model, sources, plans[0].probabilities is not None, max_bytes)
+        self.model, self.probability_dtype = model, probability_dtype
+        self.total = sum(len(p.tiles) for p in plans)
+        self.done = 0
+        self.failures: dict[int, SceneError] = {}  # by scene
+        self.begun: dict[int, FinishedTiles] = {}  # by scene: those begun and not yet written
+
+    def run(self, client: Any, progress: bool) -> list[SceneError]:
+        """Do what is left to do; return why some scenes cannot be read."""
+        if getattr(client, "asynchronous", False):
+            raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
+        with (
+            self._saying_what_is_kept(),
+            Ledger(self.folder) as ledger,
+            tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress) as bar,
+        ):
+            self.ledger, self.bar = ledger, bar
+            map_tile = map_tile_here if client is None else map_tile_on_worker
+            completed = False
+            try:
+                for task, outcome in stream(client, map_tile, self._tasks(), shared=self.work):
+                    self._take(task, outcome)
+                completed = True
+            finally:
+                for tiles in self.begun.values():
+                    tiles.close(remove=not self.done)
+                if completed or not self.done:  # nothing to resume: nothing is left behind
+                    ledger.remove()
+        return list(self.failures.values())
+
+    def _tasks(self) -> Iterator[TileTask]:
+        """Yield the tiles that are not done, scene after scene."""
+        checksums: dict[str, dict[int, int]] = defaultdict(dict)
+        written = set()
+        for entry in self.ledger.entries:
+            if entry.get("written"):
+                written.add(entry["map"])
+            else:
+                checksums[entry["map"]][entry["tile"]] = entry["crc"]
+        for scene, plan in enumerate(self.plans):
+            if plan.digest in written and plan.out.exists():
+                self._count(len(plan.tiles))
+                continue
+            tiles = FinishedTiles(self.folder, plan, self.model, checksums[plan.digest])
+            self.begun[scene] = tiles
+            self._count(len(plan.tiles) - len(tiles.left))
+            if not tiles.left:
+                self._write(scene)
+            for number in sorted(tiles.left):
+                if scene in self.failures:
+                    break
+                yield TileTask(scene, number, plan.tiles[number])
+
+    def _take(self, task: TileTask, outcome: Any) -> None:
+        """Keep a mapped tile, and write the map if it was the last one."""
+        if task.scene not in self.begun:
+            return  # its scene has failed meanwhile
+        if isinstance(outcome, SceneError):
+            self.failures[task.scene] = outcome
+            self.begun.pop(task.scene).close()
+            return
+        if isinstance(outcome, Exception):
+            raise _failed_tile(outcome, task, self.plans[task.scene].out.name)
+        tiles = self.begun[task.scene]
+        self.ledger.append(tiles.put(task.number, *outcome))
+        self._count(1)
+        if not tiles.left:
+            self._write(task.scene)
+
+    def _write(self, scene: int) -> None:
+        tiles = self.begun.pop(scene)
+        written = False
+        try:
+            write_output(self.model, tiles, self.probability_dtype)
+            self.ledger.append({"map": tiles.plan.digest, "written": True})
+            written = True
+        finally:
+            tiles.close(remove=written)
+
+    def _count(self, tiles: int) -> None:
+        self.done += tiles
+        self.bar.update(tiles)
+        if len(self.plans) > 1:
+            counts = f"{len(self.plans)} scenes, {len(self.begun)} in work"
+            self.bar.set_postfix_str(counts, False)
+
+    @contextmanager
+    def _saying_what_is_kept(self) -> Iterator[None]:
+        """Add to an error what is kept and how to resume."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise OutputError(
+                f"the disk of {self.folder.parent} is full ({error.strerror}): no room for the "
+                f"finished tiles; make room. {self._kept()}"
+            ) from error
+        except (ClusterError, OutputError) as error:
+            raise type(error)(f"{str(error).rstrip('.')}. {self._kept()}") from error
+
+    def _kept(self) -> str:
+        return (
+            f"{self.done} of {self.total} tiles are kept in {self.folder}: the same command "
+            "resumes from there"
+        )
+
+
+def _failed_tile(error: Exception, task: TileTask, name: str) -> Exception:
+    """Return the error that says which tile failed; our own errors say enough."""
+    if isinstance(error, PolyadError):
+        return error
+    failed = ClusterError(f"tile {task.number} of {name} failed: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed

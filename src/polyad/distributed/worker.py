@@ -1,0 +1,153 @@
+"""What a worker does: open the scene by its path, read one window, classify it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import ClusterError, SceneError, SceneMismatch
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.scenes import open_scene
+from polyad.threads import limit_threads
+
+Array = npt.NDArray[Any]
+MapTile = Callable[[Tile], tuple[Array, Array | None]]
+
+OPEN_SCENES = 8  # kept open, headers and no pixels, by each worker
+
+
+class TileTask(NamedTuple):
+    """One task: which scene, which of its tiles, and where that lies."""
+
+    scene: int
+    number: int
+    tile: Tile
+
+
+class SceneSource(NamedTuple):
+    """A scene as workers find it, and what they must find there."""
+
+    location: str | xr.DataArray  # a path, a known name, or a scene opened lazily
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide a pixel's last bit."""
+    packages = {name: version(name) for name in ("polyad", "torch", "numpy")}
+    return packages | {"python": platform.python_version()}
+
+
+@dataclass
+class TileWork:
+    """Everything that is the same for all tiles; sent to each worker once.
+
+    Attributes
+    ----------
+    model : SceneModel
+    sources : tuple of SceneSource
+    probabilities : bool
+        Whether probabilities are wanted beside the ids.
+    max_bytes : int or None
+        See `polyad.scene.open_scene`.
+    versions : dict
+        Of the process that makes the map; a worker with others is refused.
+    """
+
+    model: SceneModel
+    sources: tuple[SceneSource, ...]
+    probabilities: bool = False
+    max_bytes: int | None = None
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def __post_init__(self) -> None:
+        self._fresh()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {k: v for k, v in vars(self).items() if not k.startswith("_")}
+        # Scene statistics serve steps that no worker does
+        return kept | {"model": replace(self.model, statistics=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._checked = False
+        self._scenes: dict[int, xr.DataArray] = {}
+        self._lock = threading.Lock()
+        self._own = threading.local()  # a mapper keeps buffers: one for each thread
+
+    def map_tile(self, task: TileTask) -> tuple[Array, Array | None]:
+        """Return ids ``(h, w)`` and, if wanted, probabilities ``(h, w, classes)`` of a tile."""
+        return self._mapper(task.scene)(task.tile)
+
+    def check_versions(self) -> None:
+        """Refuse to mix the results of different versions in one map."""
+        if self._checked:
+            return
+        here = versions()
+        for name, wanted in self.versions.items():
+            if name != "python" and here[name] != wanted:
+                raise ClusterError(
+                    f"the worker on {platform.node()} has {name} {here[name]}, the map is made "
+                    f"with {wanted}; install the same version on every machine"
+                )
+        self._checked = True
+
+    def _scene(self, number: int) -> xr.DataArray:
+        with self._lock:
+            if number not in self._scenes:
+                while len(self._scenes) >= OPEN_SCENES:
+                    self._scenes.pop(next(iter(self._scenes)))
+                self._scenes[number] = self._open(self.sources[number])
+            return self._scenes[number]
+
+    def _open(self, source: SceneSource) -> xr.DataArray:
+        if isinstance(source.location, xr.DataArray):
+            return source.location
+        os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
+        try:
+            scene = open_scene(source.location, max_bytes=self.max_bytes)
+        except SceneError as error:
+            raise type(error)(
+                f"{error} (seen from the worker on {platform.node()}: every worker reads the scene "
+                "from the path that was given, so it must lie on a disk that all of them share)"
+            ) from error
+        if (scene.shape, scene.dtype.str) != (tuple(source.shape), source.dtype):
+            raise SceneMismatch(
+                f"{source.location} has {scene.shape} values of {scene.dtype} on "
+                f"{platform.node()}, {tuple(source.shape)} of {np.dtype(source.dtype)} where the "
+                "map is made; put the same file on every machine"
+            )
+        return scene
+
+    def _mapper(self, number: int) -> MapTile:
+        kept: tuple[int, MapTile] | None = getattr(self._own, "mapper", None)
+        if kept is None or kept[0] != number:  # tiles come scene after scene
+            kept = number, tile_mapper(self.model, self._scene(number), self.probabilities)
+            self._own.mapper = kept
+        return kept[1]
+
+
+def map_tile_here(work: TileWork, task: TileTask) -> tuple[Array, Array | None]:
+    """Map one tile in this process, with as many threads as torch is set to."""
+    return work.map_tile(task)
+
+
+def map_tile_on_worker(work: TileWork, task: TileTask) -> tuple[Array, Array | None]:
+    """Map one tile on a worker, with one torch thread for each thread of the worker."""
+    work.check_versions()
+    with limit_threads(1):
+        return work.map_tile(task)

@@ -1,0 +1,120 @@
+"""HTML pages from templates: one style, all text escaped, nothing fetched from outside.
+
+A page is one file. It is read on a telephone and on a desk, by day and by night, and can be mailed.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+
+from polyad.scene.draw.figures import to_png
+from polyad.scene.raster.classes import class_key, is_color
+
+HERE = "polyad.scene.assess"
+
+
+class Themed(NamedTuple):
+    """One chart drawn twice without paper: for light pages and for dark ones."""
+
+    light: Figure
+    dark: Figure
+
+
+Picture = Figure | bytes | Themed | npt.NDArray[np.uint8]
+
+
+class PageImage(NamedTuple):
+    """A picture as the templates want it.
+
+    Attributes
+    ----------
+    words : str
+        Its caption, also for those who cannot see it.
+    light, dark : str
+        Data addresses; ``dark`` is empty if one picture serves both.
+    pixels : bool
+        Whether its pixels are to be seen as squares.
+    """
+
+    words: str
+    light: str
+    dark: str = ""
+    pixels: bool = False
+
+
+class PageFigure(NamedTuple):
+    """A picture in a section of its own, under a heading."""
+
+    heading: str
+    note: str
+    picture: PageImage
+    narrow: bool = False
+
+
+def page_image(picture: Picture, words: str, dpi: int = 150) -> PageImage:
+    """Return a picture for a page: an array of uint8 (y, x, 3), PNG bytes, or figures."""
+    if isinstance(picture, Themed):
+        light, dark = (_address(to_png(figure, transparent=True)) for figure in picture)
+        return PageImage(words, light, dark)
+    if isinstance(picture, np.ndarray):
+        buffer = io.BytesIO()
+        imsave(buffer, picture, format="png")
+        return PageImage(words, _address(buffer.getvalue()), pixels=True)
+    png = picture if isinstance(picture, bytes) else to_png(picture, dpi=dpi)
+    return PageImage(words, _address(png))
+
+
+def render(template: str, package: str = HERE, **values: Any) -> str:
+    """Return a template of ``package`` filled with ``values``, all of them escaped.
+
+    Parameters
+    ----------
+    template : str
+        Name of a file in the package's folder ``templates``; it may extend ``base.html``.
+    package : str
+    **values
+        What it shows; a value that is missing is an error.
+    """
+    return _environment(package).get_template(template).render(values)
+
+
+@cache
+def _environment(package: str) -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(HERE)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        class_key=class_key, grouped=_grouped, percent=percent, safe_color=_safe_color
+    )
+    return environment
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, its unit on the same line."""
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+
+
+def _grouped(number: float) -> str:
+    return f"{int(number):,}"
+
+
+def _safe_color(color: str) -> str:
+    """Let nothing but a color reach the style sheet: colors come from files."""
+    return color if is_color(color) else "#808080"
+
+
+def _address(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")

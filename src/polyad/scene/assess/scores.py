@@ -1,0 +1,316 @@
+"""Accuracy of a class map: the scores that papers of this field report, and two they should.
+
+Beside overall and average accuracy and kappa these are the accuracy on test pixels whose window
+shares no pixel with a training window, and the expected calibration error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from polyad.errors import InputError
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    class_color,
+    class_key,
+    default_name,
+    has_own_name,
+)
+
+RENUMBERED = 0.2  # share of test pixels by which another numbering must be better to be likely
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of one set of predictions; build it with `score`.
+
+    Attributes
+    ----------
+    overall_accuracy : float
+        Share of test pixels that are right.
+    average_accuracy : float
+        Mean recall over the classes that have test pixels.
+    kappa : float
+        Cohen's kappa; NaN where only one class occurs.
+    overall_accuracy_no_overlap : float or None
+        Overall accuracy on test pixels whose window shares no pixel with a training window. They
+        still lie in the labeled fields: it is optimistic for places without labels. None if
+        it was not requested or there are no such pixels.
+    expected_calibration_error : float or None
+        None without probabilities.
+    n_test, n_test_no_overlap : int
+    classes : tuple of ClassInfo, length C
+    precision, recall, f1 : ndarray, shape (C,)
+        NaN where undefined: no pixel predicted as the class, or none of it in the test set.
+    support : ndarray of int, shape (C,)
+        Test pixels of each class.
+    confusion : ndarray of int, shape (C, C)
+        Rows are true classes, columns are predicted ones.
+    matched_by : {"name", "id"} or None
+        How the classes of the labels were matched with those of the model; None if they
+        were not.
+    left_out : tuple of (ClassInfo, int)
+        Classes of the labels that the model does not know, with their numbers of test pixels,
+        which are in no score.
+    """
+
+    overall_accuracy: float
+    average_accuracy: float
+    kappa: float
+    overall_accuracy_no_overlap: float | None
+    expected_calibration_error: float | None
+    n_test: int
+    n_test_no_overlap: int | None
+    classes: tuple[ClassInfo, ...]
+    precision: Floats
+    recall: Floats
+    f1: Floats
+    support: NDArray[np.int64]
+    confusion: NDArray[np.int64]
+    matched_by: str | None = None
+    left_out: tuple[tuple[ClassInfo, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings; NaN becomes None, as JSON has no NaN."""
+        per_class = [
+            {
+                "id": info.value,
+                "name": info.name,
+                "color": info.color,
+                "precision": _plain(self.precision[k]),
+                "recall": _plain(self.recall[k]),
+                "f1": _plain(self.f1[k]),
+                "support": int(self.support[k]),
+            }
+            for k, info in enumerate(self.classes)
+        ]
+        matched = {
+            "matched_by": self.matched_by,
+            "n_left_out": sum(n for _, n in self.left_out),
+            "left_out": [{"id": c.value, "name": c.name, "pixels": n} for c, n in self.left_out],
+        }
+        return {
+            "overall_accuracy": _plain(self.overall_accuracy),
+            "average_accuracy": _plain(self.average_accuracy),
+            "kappa": _plain(self.kappa),
+            "overall_accuracy_no_overlap": _plain(self.overall_accuracy_no_overlap),
+            "expected_calibration_error": _plain(self.expected_calibration_error),
+            "n_test": self.n_test,
+            "n_test_no_overlap": self.n_test_no_overlap,
+            "classes": per_class,
+            "confusion_matrix": self.confusion.tolist(),
+        } | ({} if self.matched_by is None else matched)
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        lines = [
+            f"overall accuracy     {_percent(self.overall_accuracy)}  ({self.n_test} test pixels)",
+        ]
+        if self.n_test_no_overlap is not None:
+            lines.append(
+                f"  without overlap    {_percent(self.overall_accuracy_no_overlap)}"
+                f"  ({self.n_test_no_overlap} pixels whose window shares none with training)"
+            )
+        lines.append(f"average accuracy     {_percent(self.average_accuracy)}")
+        lines.append(f"kappa                  {self.kappa:.4f}")
+        if self.expected_calibration_error is not None:
+            lines.append(f"calibration error    {_percent(self.expected_calibration_error)}")
+        width = max([len(info.name) for info in self.classes] + [5])
+        lines += ["", f"  id  {'class':<{width}}  precision   recall       F1  pixels"]
+        lines += [
+            f"{info.value:>4}  {info.name:<{width}}    {_percent(p)}  {_percent(r)}  {_percent(f)}"
+            f"  {n:>6}"
+            for info, p, r, f, n in zip(
+                self.classes, self.precision, self.recall, self.f1, self.support, strict=True
+            )
+        ]
+        notes = self.notes()
+        return "\n".join([*lines, *([""] if notes else []), *notes])
+
+    @property
+    def numbered_otherwise(self) -> bool:
+        """Whether classes were matched by id and the labels most likely number them otherwise.
+
+        That is: renumbering the true classes would make at least `RENUMBERED` more of the test
+        pixels right.
+        """
+        if self.matched_by != "id":
+            return False
+        pairs = linear_sum_assignment(self.confusion, maximize=True)
+        best = int(self.confusion[pairs].sum()) / self.n_test
+        return best - self.overall_accuracy >= RENUMBERED
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know about the labels, a sentence each."""
+        notes = []
+        if self.matched_by == "id":
+            named = [class_key(c) for c in self.classes if has_own_name(c)]
+            which = f" (in the model: {', '.join(named)})" if named else ""
+            notes.append(
+                "Classes were matched by id, since model and labels do not both have class names"
+                f"{which}."
+            )
+        if self.left_out:
+            total = sum(n for _, n in self.left_out)
+            which = ", ".join(f"{class_key(c)}: {n}" for c, n in self.left_out)
+            notes.append(f"Left out: {total} pixels of classes the model does not know ({which}).")
+        return notes
+
+
+def score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    proba: ArrayLike | None = None,
+    classes: Sequence[ClassInfo] | None = None,
+    no_overlap: ArrayLike | None = None,
+) -> Scores:
+    """Compare predicted with true class ids.
+
+    Parameters
+    ----------
+    y_true, y_pred : array_like of int, shape (n,)
+        Class ids of the test pixels.
+    proba : array_like, shape (n, C), optional
+        Class probabilities, columns in the order of ``classes``; for the calibration error.
+    classes : sequence of ClassInfo, optional
+        The classes, as `polyad.scene.class_table` gives them. By default those that occur.
+    no_overlap : array_like of bool, shape (n,), optional
+        Which test pixels share nothing with training: `polyad.scene.no_overlap`.
+
+    Returns
+    -------
+    Scores
+
+    Examples
+    --------
+    >>> scores = score([1, 1, 2, 2], [1, 2, 2, 2])
+    >>> scores.overall_accuracy, scores.average_accuracy, scores.kappa
+    (0.75, 0.75, 0.5)
+    >>> scores.confusion.tolist()
+    [[1, 1], [0, 2]]
+    """
+    true, pred = np.asarray(y_true), np.asarray(y_pred)
+    if true.ndim != 1 or true.shape != pred.shape:
+        raise InputError(
+            f"y_true and y_pred must be vectors of one length, got {true.shape} and {pred.shape}"
+        )
+    if not len(true):
+        raise InputError("there is no test pixel to score; give at least one")
+    from sklearn import metrics  # here: only scoring needs it, and it takes a while to import
+
+    table = _complete(classes, true, pred)
+    right = true == pred
+    # Positions in the table: scikit-learn looks up other labels pixel by pixel
+    labels = np.arange(len(table))
+    true, pred = _positions(true, table), _positions(pred, table)
+    precision, recall, f1, support = metrics.precision_recall_fscore_support(
+        true, pred, labels=labels, zero_division=np.nan
+    )
+    one_class = len(np.union1d(true, pred)) == 1
+    apart = None if no_overlap is None else _mask(no_overlap, len(true))
+    return Scores(
+        overall_accuracy=float(right.mean()),
+        average_accuracy=float(np.nanmean(recall)),
+        kappa=float("nan") if one_class else metrics.cohen_kappa_score(true, pred, labels=labels),
+        overall_accuracy_no_overlap=(
+            float(right[apart].mean()) if apart is not None and apart.any() else None
+        ),
+        expected_calibration_error=(
+            None if proba is None else calibration_error(right, _top(proba, len(true), table))
+        ),
+        n_test=len(true),
+        n_test_no_overlap=None if apart is None else int(apart.sum()),
+        classes=table,
+        precision=precision,
+        recall=recall,
+        f1=f1,
+        support=support,
+        confusion=metrics.confusion_matrix(true, pred, labels=labels),
+    )
+
+
+def calibration_error(right: NDArray[np.bool_], confidence: Floats, bins: int = 15) -> float:
+    r"""Return the expected calibration error over equally wide bins of confidence.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n}\, |\mathrm{acc}_b - \mathrm{conf}_b|
+
+    Parameters
+    ----------
+    right : ndarray of bool, shape (n,)
+        Whether the prediction is right.
+    confidence : ndarray, shape (n,)
+        Probability given to the predicted class.
+    bins : int
+
+    Examples
+    --------
+    >>> calibration_error(np.array([True, False]), np.array([0.75, 0.75]))
+    0.25
+    """
+    which = np.minimum((confidence * bins).astype(np.intp), bins - 1)
+    gap = np.bincount(which, weights=right - confidence, minlength=bins)  # n_b (acc_b - conf_b)
+    return float(np.abs(gap).sum() / len(confidence))
+
+
+def _complete(
+    classes: Sequence[ClassInfo] | None, true: NDArray[Any], pred: NDArray[Any]
+) -> tuple[ClassInfo, ...]:
+    """Return the class table; without one, make it of the ids that occur."""
+    occurring = np.union1d(true, pred)
+    if classes is None:
+        ids = [int(v) for v in occurring]
+        return tuple(ClassInfo(v, default_name(v), class_color(v)) for v in ids)
+    unknown = np.setdiff1d(occurring, [info.value for info in classes])
+    if len(unknown):
+        raise InputError(
+            f"class id {unknown[0]} is scored but not in classes (ids "
+            f"{[info.value for info in classes]}); leave unlabeled pixels (0) out, and pass the "
+            f"classes the model was fitted on"
+        )
+    return tuple(classes)
+
+
+def _positions(ids: NDArray[Any], table: Sequence[ClassInfo]) -> NDArray[np.intp]:
+    """Return the position of each class id in the table."""
+    listed = np.array([info.value for info in table])
+    order = np.argsort(listed)
+    return order[np.searchsorted(listed, ids, sorter=order)]
+
+
+def _top(proba: ArrayLike, n: int, table: Sequence[ClassInfo]) -> Floats:
+    """Return the largest probability of each row, shape (n,)."""
+    p = np.asarray(proba, dtype=np.float64)
+    if p.shape != (n, len(table)):
+        raise InputError(
+            f"proba must have shape {(n, len(table))} (pixels, classes), got {p.shape}; pass "
+            f"classes in the order of its columns"
+        )
+    if not np.isfinite(p).all() or p.min() < 0 or p.max() > 1 + 1e-5:
+        raise InputError("proba must hold probabilities between 0 and 1; pass predict_proba's")
+    return p.max(axis=1)
+
+
+def _mask(no_overlap: ArrayLike, n: int) -> NDArray[np.bool_]:
+    mask = np.asarray(no_overlap)
+    if mask.shape != (n,) or mask.dtype != np.bool_:
+        raise InputError(
+            f"no_overlap must be {n} booleans, one per test pixel, got {mask.dtype} of shape "
+            f"{mask.shape}"
+        )
+    return mask
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _percent(value: float | None) -> str:
+    missing = value is None or not np.isfinite(value)
+    return "      -" if missing else f"{100 * float(value or 0):6.2f}%"

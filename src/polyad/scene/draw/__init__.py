@@ -1,0 +1,35 @@
+"""Scenes, maps and scores as pictures."""
+
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.scene.draw.color import class_picture, color_bands, false_color
+    from polyad.scene.draw.figures import (
+        comparison,
+        confusion_figure,
+        map_figure,
+        reliability_figure,
+        spectra_figure,
+        to_png,
+    )
+
+__all__ = [
+    "class_picture",
+    "color_bands",
+    "comparison",
+    "confusion_figure",
+    "false_color",
+    "map_figure",
+    "reliability_figure",
+    "spectra_figure",
+    "to_png",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        color="class_picture color_bands false_color",
+        figures="comparison confusion_figure map_figure reliability_figure spectra_figure to_png",
+    )

@@ -1,0 +1,216 @@
+"""Checks of paths that need no library: the input exists, the output can be written.
+
+The command line checks first, so that a mistyped path is answered at once; the functions that open
+and write check again for all other callers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from polyad.atomic import check_room
+from polyad.errors import OutputError, SceneError
+from polyad.scene.files.known import KNOWN_SCENES, nearest_known
+from polyad.scene.files.own_outputs import is_ours
+
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".npy"),
+    "file of probabilities": (".tif", ".tiff"),
+    "file of scores": (".json", ".csv"),
+}
+
+ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")  # beside a header
+SIDES = (".aux.xml", ".ovr", ".msk")  # what GDAL keeps beside a raster
+_ENMAP = re.compile(r"(.*)-(?:METADATA|SPECTRAL_IMAGE)", re.IGNORECASE)
+
+
+def split_key(source: str) -> tuple[str, str | None]:
+    r"""Split ``file.mat:key`` into the file and the key; without a key the second is None.
+
+    A drive letter (``C:\data``) and an address (``https://...``) are no file with a key.
+
+    Examples
+    --------
+    >>> split_key("pavia.mat:paviaU"), split_key("pavia.mat")
+    (('pavia.mat', 'paviaU'), ('pavia.mat', None))
+    >>> split_key(r"C:\data\scene.nc:/group/reflectance")
+    ('C:\\data\\scene.nc', '/group/reflectance')
+    >>> split_key(r"C:\data\scene.nc")
+    ('C:\\data\\scene.nc', None)
+    """
+    head, colon, tail = source.rpartition(":")
+    drive = re.fullmatch(r"[A-Za-z]", head) is not None
+    if not (colon and head and tail) or drive or tail.startswith("//"):
+        return source, None
+    return head, tail
+
+
+def locate(source: str) -> tuple[Path, str | None]:
+    """Return path and key; a colon may also be part of the file's own name."""
+    if Path(source).exists():
+        return Path(source), None
+    name, key = split_key(source)
+    return Path(name), key
+
+
+def check_scene(source: str) -> None:
+    """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene."""
+    if source and (locate(source)[0].exists() or source in KNOWN_SCENES):
+        return
+    near = nearest_known(source)
+    remedy = f"did you mean {near!r}? Otherwise check the path" if near else "check the path"
+    raise SceneError(
+        f"{source}: no such file and no known scene; {remedy}, or use one of "
+        f"{', '.join(KNOWN_SCENES)}"
+    )
+
+
+def check_labels_path(source: str) -> None:
+    """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene."""
+    path, _ = locate(source)
+    if not path.exists() and str(path) not in KNOWN_SCENES:
+        raise no_file(path)
+
+
+def no_file(path: Path) -> SceneError:
+    """Return the error for a missing file at ``path``."""
+    return SceneError(f"{path}: no such file; check the path")
+
+
+def check_output(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `OutputError` before hours of work if their result could not be written.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to be written later.
+    what : {"map", "file of probabilities", "file of scores", "model", "report"}
+        Decides which endings are known; a model and a report may have any.
+    """
+    if what in ENDINGS:
+        check_ending(path, what)
+    check_room(Path(path), 0)
+    folder = Path(path).absolute().parent
+    if not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"cannot write {os.fspath(path)}: wanted a folder that may be written to, {folder} "
+            "may not; change its permissions or choose another folder"
+        )
+
+
+def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
+    """Raise `OutputError` if writing ``output`` would write over one of ``sources``.
+
+    Links are followed. All files of an input count: header and data of an ENVI file, what lies
+    beside a raster and belongs to it, and everything in an input that is a folder.
+    """
+    written = {side.resolve() for file in _pair(Path(output)) for side in _with_sides(file)}
+    for source in sources:
+        path = locate(source)[0]
+        if not path.exists():
+            continue
+        for read in (file.resolve() for file in _files_of(path)):
+            if not written.isdisjoint((read, *read.parents)):
+                raise OutputError(
+                    f"cannot write {os.fspath(output)}: it is the input {path}, which would be "
+                    "lost; choose another name"
+                )
+            if read.is_dir() and any(read in file.parents for file in written):
+                raise OutputError(
+                    f"cannot write {os.fspath(output)}: it lies in the input {path}, whose files "
+                    "could be lost; choose another folder"
+                )
+
+
+def check_kind(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `OutputError` if anything but an earlier output of polyad would be lost.
+
+    An empty file or folder may be replaced. Links are followed.
+
+    Parameters
+    ----------
+    path, what
+        See `check_output`; ``path`` may also be the folder of a Zarr store.
+    """
+    for there in sorted(file.resolve() for file in _pair(Path(path))):
+        # Data of ENVI have no mark of their own: the header speaks for both
+        marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
+        if _holds_something(there) and not is_ours(marked, what):
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "
+                "and would be lost; choose another name, or replace it with --force"
+            )
+        if there.suffix.lower() not in (".tif", ".tiff", ".img") or _holds_something(there):
+            continue
+        for side in _with_sides(there)[1:]:  # of a raster that no longer exists
+            if _holds_something(side) and not is_ours(side, "side"):
+                raise OutputError(
+                    f"cannot write {os.fspath(path)}: {side.name} is there and would be lost; "
+                    "choose another name, or replace it with --force"
+                )
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
+
+
+def _pair(path: Path) -> set[Path]:
+    """Return the file itself and the one that is written with it."""
+    if path.suffix.lower() not in (".hdr", ".img"):
+        return {path}
+    return {path, *(path.with_suffix(ending) for ending in (".hdr", ".img"))}
+
+
+def _with_sides(path: Path) -> list[Path]:
+    return [path, *(path.with_name(path.name + suffix) for suffix in SIDES)]
+
+
+def _files_of(path: Path) -> set[Path]:
+    """Return the files that an input consists of, as far as names tell."""
+    files = _pair(path)
+    if path.suffix.lower() == ".hdr":
+        endings = [e for ending in ENVI_DATA for e in (ending, ending.upper())]
+        files |= {path.with_name(path.stem + ending) for ending in endings}
+    elif not path.is_dir():
+        headers = [path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")]
+        headers += [header.with_suffix(".HDR") for header in headers]
+        # A map of ours in ENVI's format may lie beside a scene of the same name
+        files |= {header for header in headers if not is_ours(header, "map")}
+    if product := _ENMAP.match(path.name):
+        files |= {file for file in path.parent.iterdir() if _is_of_product(file.name, product[1])}
+    files |= {side for file in files for side in _with_sides(file)}
+    files |= {path.with_suffix(f".{path.suffix[1:2]}{path.suffix[-1:]}w"), path.with_suffix(".wld")}
+    return {file for file in files if file == path or file.is_file()}
+
+
+def _is_of_product(name: str, product: str) -> bool:
+    match = _ENMAP.match(name)
+    return match is not None and match[1] == product
+
+
+def check_ending(path: str | os.PathLike[str], what: str) -> str:
+    """Return the ending of ``path``, or raise `OutputError` if no such file is written.
+
+    Examples
+    --------
+    >>> check_ending("Map.TIF", "map")
+    '.tif'
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS[what]:
+        raise OutputError(
+            f"cannot write the {what} {os.fspath(path)}: wanted a name ending in "
+            f"{', '.join(ENDINGS[what])}, got {ending or 'no ending'!r}; rename the output"
+        )
+    return ending
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results unless it exists."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {path}: {error.strerror}") from error

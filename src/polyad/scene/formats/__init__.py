@@ -1,1 +1,0 @@
-"""One small module per file kind; each turns a path into a lazily read scene."""

@@ -1,0 +1,227 @@
+"""`SceneModel`: a fitted classifier with what it must know to map a scene."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import InputError, ModelFileError, SceneMismatch
+from polyad.estimators.persistence import load_with_about, save
+from polyad.estimators.schema import Fault
+from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
+from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.raster.classes import ClassInfo, class_table
+from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.pixels import check_real
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SceneModel:
+    """A classifier of patches (or spectra), its window, its classes and its training scene.
+
+    Attributes
+    ----------
+    estimator : classifier
+        Predicts class ids from patches ``(n, window, window, bands)``, or from spectra
+        ``(n, bands)`` when ``window`` is 1 and it was fitted on vectors.
+    window : int
+    classes : tuple of ClassInfo
+    bands : int
+    wavelength : tuple of float or None
+        Band centers in nm of the scene it learned from.
+    training : dict
+        ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
+        evaluation on the same scene can leave them out; ``counts``, how many of these are of each
+        class; ``seconds`` that training took in all. Older models lack the last two.
+    fill : tuple of float or None
+        Spectrum that stands for pixels without data inside a window: the mean of the training
+        pixels, in training and in mapping alike. None is zero.
+    recipe : Recipe or None
+        The preset it was made by and the steps done to its maps; None for the network alone.
+    statistics : SceneStatistics or None
+        Of the scene it learned from, so that a map of that scene need not compute them again. They
+        are kept in memory, not in the model file.
+    """
+
+    estimator: Any
+    window: int
+    classes: tuple[ClassInfo, ...]
+    bands: int
+    wavelength: tuple[float, ...] | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
+    fill: tuple[float, ...] | None = None
+    recipe: Recipe | None = None
+    statistics: SceneStatistics | None = field(default=None, repr=False, compare=False)
+
+    def check(self, scene: xr.DataArray) -> None:
+        """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
+        scene = as_scene(scene)
+        check_real(scene.dtype)
+        bands = scene.sizes["band"]
+        centers = scene["wavelength"].values if "wavelength" in scene.coords else None
+        if bands != self.bands:
+            raise SceneMismatch(
+                f"model wants {self.bands} bands{_span(self.wavelength)}, scene has {bands}"
+                f"{_span(centers)}; give the scene the bands the model was trained on, as with "
+                "gdal_translate -b, or train a model on this scene's bands"
+            )
+        if self.wavelength is None or centers is None:
+            return
+        shift = float(np.abs(np.asarray(self.wavelength) - centers).max())
+        step = float(np.median(np.abs(np.diff(self.wavelength)))) if bands > 1 else np.inf
+        if shift > step:
+            raise SceneMismatch(
+                f"model was fitted on other wavelengths{_span(self.wavelength)}, the scene has "
+                f"others{_span(centers)}: bands differ by up to {shift:.0f} nm where they lie "
+                f"{step:.0f} nm apart; resample the scene to the model's bands, or train a model "
+                "on this scene"
+            )
+
+    @property
+    def label_counts(self) -> dict[str, int] | None:
+        """Training pixels of each class by its name; None if the model does not say."""
+        if "counts" not in self.training:
+            return None
+        counts = dict.fromkeys((c.name for c in self.classes), 0)
+        for info, count in zip(self.classes, self.training["counts"], strict=True):
+            counts[info.name] += int(count)
+        return counts
+
+    @property
+    def fit_seconds(self) -> float | None:
+        """Seconds that training took in all; None if the model does not say."""
+        return self.training.get("seconds")
+
+    def learned_from(self, scene: xr.DataArray) -> bool:
+        """Whether ``scene`` is the one that the training pixels came from."""
+        return self.training.get("scene") == fingerprint(scene)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one ``.polyad`` file."""
+        training = dict(self.training)
+        if "pixels" in training:
+            training["pixels"] = packed(training["pixels"])
+        about = {
+            "window": self.window,
+            "classes": [list(c) for c in self.classes],
+            "bands": self.bands,
+            "wavelength": None if self.wavelength is None else list(self.wavelength),
+            "training": training,
+            "fill": None if self.fill is None else list(self.fill),
+            "recipe": None if self.recipe is None else self.recipe.to_dict(),
+        }
+        try:
+            check_scene_header(about)
+        except Fault as fault:
+            raise InputError(f"the model cannot be kept in a file: {fault}") from fault
+        save(self.estimator, path, {"scene": about})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SceneModel:
+        """Read a model back.
+
+        Raises
+        ------
+        ModelFileError
+            The file is missing, damaged or inconsistent.
+        SceneMismatch
+            The model in it was not trained on a scene.
+        """
+        estimator, about = load_with_about(path)
+        if "scene" not in about:
+            raise SceneMismatch(
+                f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
+            )
+        try:
+            scene = about["scene"]
+            check_scene_header(scene)
+            check_network(scene, estimator)
+        except Fault as fault:
+            raise ModelFileError(
+                f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it "
+                "again"
+            ) from fault
+        recipe = None if scene.get("recipe") is None else Recipe.from_dict(scene["recipe"])
+        wavelength, fill = (
+            None if scene.get(k) is None else tuple(map(float, scene[k]))
+            for k in ("wavelength", "fill")
+        )
+        classes = tuple(ClassInfo(*row) for row in scene["classes"])
+        training = dict(scene["training"])
+        if "pixels" in training:
+            training["pixels"] = unpacked(training["pixels"]).tolist()
+        window, bands = scene["window"], scene["bands"]
+        return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
+
+    def training_pixels(self, shape: tuple[int, ...]) -> Array:
+        """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
+
+        A model file can name any pixel: one outside the scene, of ``shape``, is refused.
+        """
+        pixels = np.asarray(self.training.get("pixels", []), np.intp).reshape(-1, 2)
+        if (pixels >= shape).any():
+            raise ModelFileError(
+                f"the model says it was trained on pixels up to {pixels.max(axis=0).tolist()}, the "
+                f"scene has {shape[0]} x {shape[1]}; train it again"
+            )
+        return pixels
+
+
+def trained_model(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    estimator: Any,
+    window: int,
+    pixels: Array,
+    **more: Any,
+) -> SceneModel:
+    """Return the model of an estimator that was fitted on ``pixels``, ``(n, 2)``, of a scene.
+
+    ``more`` are further attributes of `SceneModel`.
+    """
+    scene, labels = as_scene(scene), as_labels(labels)
+    known = {c.value: c for c in class_table(labels)}
+    y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
+    counts = [int((y == v).sum()) for v in estimator.classes_]
+    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
+    return SceneModel(
+        estimator,
+        window,
+        tuple(known[int(v)] for v in estimator.classes_),
+        scene.sizes["band"],
+        None if wavelength is None else tuple(float(w) for w in wavelength),
+        {"scene": fingerprint(scene), "pixels": pixels.tolist(), "counts": counts},
+        **more,
+    )
+
+
+def fingerprint(scene: xr.DataArray) -> str:
+    """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
+    scene = as_scene(scene)
+    height, width, count = (scene.sizes[d] for d in ("y", "x", "band"))
+    digest = hashlib.sha256(str((height, width, count)).encode())
+    bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
+    # The corners are left out: they often hold no data
+    for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
+        rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
+        pixels = scene.isel(y=rows, x=cols, band=bands).values
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
+            digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _span(wavelength: Any) -> str:
+    """Return the range of wavelengths as words, "" where it is not known."""
+    centers = np.asarray([] if wavelength is None else wavelength, float)
+    centers = centers[np.isfinite(centers)]
+    return f" ({centers.min():.0f} to {centers.max():.0f} nm)" if len(centers) else ""

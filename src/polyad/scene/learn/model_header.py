@@ -1,0 +1,255 @@
+"""The schema of a model file's description of its scene: every key, its type and its range.
+
+The ranges of the steps' settings keep the work for each pixel within some thirty times that of the
+settings polyad itself chooses.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polyad.estimators.header import MOST, OUTPUTS, SPECTRUM
+from polyad.estimators.schema import (
+    NOTHING,
+    Fault,
+    ListOf,
+    Plain,
+    Record,
+    check,
+    either,
+    number,
+    numbers,
+    one_of,
+    shown,
+    text,
+    whole,
+    whole_numbers,
+)
+from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
+from polyad.scene.raster.patches import MAX_WINDOW
+
+Array = npt.NDArray[Any]
+NAME = 256  # characters of a class name
+PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
+WINDOWS = 2**26  # numbers that one pixel's window is projected to
+FILTER_BYTES = 2**28  # that a guided filter may take round one pixel
+SINGLE = float(np.finfo(np.float32).max)
+
+_spectrum = numbers(-SINGLE, SINGLE, SPECTRUM)
+_setting = number(1e-3, 1e6)
+_CLASS = Plain(
+    f"[id from 1 to 65535, name of at most {NAME} visible characters, color as #rrggbb]",
+    lambda v: isinstance(v, list) and len(v) == 3 and _is_class(*v),
+)
+_PIXELS = Plain(
+    "rows and columns of pixels",
+    lambda v: isinstance(v, str) or (isinstance(v, list) and all(map(_is_pixel, v))),
+)
+_GRAPH = Plain(
+    "[components from 1 to 32, contrast from 0.001 to 1e+06]",
+    lambda v: (
+        isinstance(v, list) and len(v) == 2 and number(1, 32).holds(v[0]) and _setting.holds(v[1])
+    ),
+)
+_PROPAGATION = Record(
+    {},
+    {
+        "components": whole(1, 64),
+        "coarse": _setting,
+        "scale": number(0, 1e9),
+        "least": whole(0, 10**6),
+        "graphs": ListOf(_GRAPH, 4, 1),
+        "neighbours": whole(1, 40),
+        "nearness": number(0, 1e3),
+        "alpha": number(0, 1),
+        "walk": whole(0, 500),
+        "doubt": number(0, 1),
+    },
+)
+_STEPS: dict[str, Record] = {
+    "guided": Record(
+        {
+            "step": one_of("guided"),
+            "radius": whole(1, 32),
+            "ridge": number(1e-9, 1e9),
+            "mean": _spectrum,
+            "projection": ListOf(numbers(-SINGLE, SINGLE, 8), SPECTRUM, 1),
+        }
+    ),
+    "propagate": Record(
+        {
+            "step": one_of("propagate"),
+            "settings": _PROPAGATION,
+            "targets": whole_numbers(0, OUTPUTS, MOST),
+            "weights": numbers(0, 1e6, 2),
+        }
+    ),
+}
+_STEP = Plain(
+    f"a mapping whose step is one of {', '.join(_STEPS)}",
+    lambda v: isinstance(v, dict) and isinstance(v.get("step"), str) and v["step"] in _STEPS,
+)
+_RECIPE = Record(
+    {
+        "preset": one_of(*PRESETS),
+        "goal": one_of(*GOALS),
+        "line": text(2000),
+        "steps": ListOf(_STEP, len(_STEPS)),
+    }
+)
+_TRAINING = Record(
+    {},
+    {
+        "scene": text(64),
+        "pixels": _PIXELS,
+        "counts": whole_numbers(0, MOST, OUTPUTS),
+        "seconds": number(0, 1e12),
+    },
+)
+_SCENE = Record(
+    {
+        "window": whole(1, MAX_WINDOW),
+        "classes": ListOf(_CLASS, OUTPUTS, 1),
+        "bands": whole(1, SPECTRUM),
+        "training": _TRAINING,
+    },
+    {
+        # NaN where the scene did not say
+        "wavelength": either(NOTHING, numbers(-1e12, 1e12, SPECTRUM, nan=True)),
+        "fill": either(NOTHING, _spectrum),
+        "recipe": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
+    },
+)
+
+
+def check_classes(classes: Any) -> None:
+    """Raise `Fault` unless a model file can hold the table of classes."""
+    check(ListOf(_CLASS, OUTPUTS, 1), [list(c) for c in classes], "classes")
+
+
+def check_scene_header(scene: Any) -> None:
+    """Raise `Fault` unless the description of a scene keeps the schema and is consistent."""
+    check(_SCENE, scene, "scene")
+    bands, classes = scene["bands"], scene["classes"]
+    training = scene["training"]
+    pixels = unpacked(training.get("pixels", []))
+    for key in ("wavelength", "fill"):
+        _check_length(scene.get(key), bands, f"scene.{key}")
+    _check_length(training.get("counts"), len(classes), "scene.training.counts")
+    if scene.get("recipe") is not None:
+        check(_RECIPE, scene["recipe"], "scene.recipe")
+        for place, step in enumerate(scene["recipe"]["steps"]):
+            key = f"scene.recipe.steps[{place}]"
+            check(_STEPS[step["step"]], step, key)
+            _check_step(step, bands, len(classes), len(pixels), key)
+        kinds = [step["step"] for step in scene["recipe"]["steps"]]
+        if len(set(kinds)) < len(kinds):
+            raise Fault(f"scene.recipe.steps must differ, got {shown(kinds)}")
+
+
+def check_network(scene: Mapping[str, Any], estimator: Any) -> None:
+    """Raise `Fault` unless the network takes the windows and gives the classes of ``scene``."""
+    ids = [row[0] for row in scene["classes"]]
+    own = getattr(estimator, "classes_", np.empty(0))
+    if own.dtype.kind not in "iu" or own.tolist() != ids:
+        raise Fault(
+            f"scene.classes must be those of the network, {shown(own.tolist())}, got {shown(ids)}"
+        )
+    window, shape = scene["window"], tuple(estimator.sample_shape_)
+    if len(shape) == 1:
+        shape = (1, 1, *shape)
+    if shape[:2] != (window, window) or window % 2 == 0 or math.prod(shape[2:]) != scene["bands"]:
+        raise Fault(
+            f"scene.window and scene.bands must be those of the network, which takes {shape}, got "
+            f"{window} and {scene['bands']}"
+        )
+    layer = estimator.network_.hidden
+    if layer.out_features * layer.rank * scene["bands"] > PROJECTION:
+        raise Fault(f"scene.bands must be fewer for {layer.out_features} x {layer.rank} terms")
+    if layer.out_features * layer.rank * window**2 > WINDOWS:
+        raise Fault(f"scene.window must be smaller for {layer.out_features} x {layer.rank} terms")
+    mode = None if estimator.scaler_ is None else estimator.scaler_.mode % len(layer.in_shape)
+    if mode is not None and mode < len(layer.in_shape) - len(shape[2:]):
+        raise Fault(f"header.scaler_mode must be a mode of bands, got {mode} of {layer.in_shape}")
+
+
+def working_bytes(classes: int, recipe: Recipe | None) -> int:
+    """Return about how many bytes a pixel takes while its probabilities are computed."""
+    steps = () if recipe is None else recipe.steps
+    return 4 * classes + sum(guide_bytes(classes, s) for s in steps if s["step"] == "guided")
+
+
+def guide_bytes(classes: int, step: Mapping[str, Any]) -> int:
+    """Return about how many bytes a pixel takes in a guided filter: four copies in double."""
+    return 32 * classes * (len(step["projection"][0]) + 1)
+
+
+def packed(pixels: Any) -> str:
+    """Return rows and columns, ``(n, 2)``, as a text that takes eleven characters a pixel.
+
+    Examples
+    --------
+    >>> unpacked(packed([[0, 7], [300, 2]])).tolist()
+    [[0, 7], [300, 2]]
+    """
+    return base64.b64encode(np.asarray(pixels, "<i4").reshape(-1, 2).tobytes()).decode()
+
+
+def unpacked(pixels: Any) -> Array:
+    """Return rows and columns, ``(n, 2)``; files of format 1 have them as lists."""
+    if not isinstance(pixels, str):
+        return np.asarray(pixels, np.int64).reshape(-1, 2)
+    try:
+        rows_cols = np.frombuffer(base64.b64decode(pixels, validate=True), "<i4").reshape(-1, 2)
+    except (binascii.Error, ValueError) as error:
+        raise Fault("scene.training.pixels must be pairs of 32-bit numbers in base64") from error
+    if rows_cols.min(initial=0) < 0:
+        raise Fault(f"scene.training.pixels must not be below 0, got {rows_cols.min()}")
+    return rows_cols
+
+
+def _check_step(step: dict[str, Any], bands: int, classes: int, pixels: int, key: str) -> None:
+    """Raise `Fault` unless a step has numbers for every band, pixel and class."""
+    if step["step"] == "guided":
+        _check_length(step["mean"], bands, f"{key}.mean")
+        _check_length(step["projection"], bands, f"{key}.projection")
+        widths = {len(row) for row in step["projection"]}
+        if len(widths) != 1 or widths == {0}:
+            raise Fault(f"{key}.projection must have rows of one length, got {shown(widths)}")
+        if guide_bytes(classes, step) * (4 * step["radius"] + 1) ** 2 > FILTER_BYTES:
+            raise Fault(f"{key}.radius must be smaller for {classes} classes")
+    else:
+        _check_length(step["targets"], pixels, f"{key}.targets")
+        _check_length(step["weights"], 2, f"{key}.weights")
+        if max(step["targets"], default=0) >= classes:
+            raise Fault(f"{key}.targets must be below {classes}, got {max(step['targets'])}")
+
+
+def _check_length(values: list[Any] | None, wanted: int, key: str) -> None:
+    if values is not None and len(values) != wanted:
+        raise Fault(f"{key} must have {wanted} entries, got {len(values)}")
+
+
+def _is_class(value: Any, name: Any, color: Any) -> bool:
+    return (
+        whole(1, 65535).holds(value)
+        and text(NAME).holds(name)
+        and isinstance(color, str)
+        and re.fullmatch("#[0-9a-fA-F]{6}", color) is not None
+    )
+
+
+def _is_pixel(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(v) is int and 0 <= v <= MOST for v in value)
+    )

@@ -1,0 +1,107 @@
+r"""Several starts as one network.
+
+The mean of the logits of M networks is the normalized geometric mean of their probabilities. And
+it is a Rank-R network again: the hidden units side by side, the output weights divided by M. So an
+ensemble is kept, mapped and distributed as any other model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from polyad.errors import InputError
+from polyad.estimators.classifier import RankRClassifier
+
+Array = npt.NDArray[Any]
+
+
+class RankREnsemble(ClassifierMixin, BaseEstimator):
+    """Rank-R classifiers from several starts, whose log-probabilities are averaged.
+
+    Parameters
+    ----------
+    starts : int, default=3
+    random_state : int, default=0
+    parameters : dict, optional
+        Of each `RankRClassifier`.
+
+    Attributes
+    ----------
+    members_ : list of RankRClassifier
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(40, 3, 4)).astype(np.float32)
+    >>> y = (X[:, 1].sum(axis=1) > 0).astype(int)
+    >>> ensemble = RankREnsemble(starts=2, parameters={"hidden": 5}).fit(X, y)
+    >>> np.allclose(ensemble.merged().predict_proba(X), ensemble.predict_proba(X), atol=1e-5)
+    True
+    """
+
+    def __init__(
+        self, starts: int = 3, random_state: int = 0, parameters: dict[str, Any] | None = None
+    ) -> None:
+        self.starts = starts
+        self.random_state = random_state
+        self.parameters = parameters
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit each member from its own start."""
+        if self.starts < 1:
+            raise InputError(f"starts must be at least 1, got {self.starts}")
+        seeds = np.random.SeedSequence(self.random_state).generate_state(self.starts)
+        options = self.parameters or {}
+        self.members_ = [
+            RankRClassifier(random_state=int(seed), **options).fit(X, y) for seed in seeds
+        ]
+        self.classes_ = self.members_[0].classes_
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the normalized geometric mean of the members' probabilities, ``(n, C)``."""
+        return softmax(np.mean([m.predict_log_proba(X) for m in self.members_], axis=0), axis=1)
+
+    def predict(self, X: Array) -> Array:
+        """Return the most probable class of each sample."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def merged(self) -> RankRClassifier:
+        """Return the Rank-R classifier whose predictions are the ensemble's."""
+        return merge(self.members_)
+
+
+def merge(members: Sequence[RankRClassifier], weight: float = 1.0) -> RankRClassifier:
+    """Return one classifier whose logits are ``weight`` times the mean of the members' logits.
+
+    All members must have been fitted on the same samples with the same parameters.
+    """
+    first = members[0]
+    networks = [m.network_ for m in members]
+    states = [network.state_dict() for network in networks]
+    share = weight / len(networks)
+    # Units side by side: along the first axis of the hidden layer, the second of the output's
+    hidden = [name for name in states[0] if name.startswith("hidden.")]
+    weights = {name: torch.cat([s[name] for s in states]) for name in hidden}
+    weights["output.weight"] = torch.cat([s["output.weight"] for s in states], dim=1) * share
+    weights["output.bias"] = torch.stack([s["output.bias"] for s in states]).sum(0) * share
+    joined = networks[0].like(weights)
+    parameters = first.get_params() | {"hidden": joined.hidden.out_features}
+    twin = RankRClassifier(**parameters)
+    twin.network_, twin.classes_ = joined, first.classes_
+    twin.scaler_, twin.sample_shape_ = first.scaler_, first.sample_shape_
+    twin.n_features_in_ = first.n_features_in_
+    twin.history_, twin.n_iter_ = first.history_, first.n_iter_
+    return twin
+
+
+def logits_of(proba: Array) -> Array:
+    """Return log-probabilities, finite where a probability is zero."""
+    return log_softmax(np.log(np.maximum(proba, 1e-12)), axis=-1)

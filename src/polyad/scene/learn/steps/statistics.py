@@ -1,0 +1,24 @@
+"""Scene statistics: what a scene tells without a single label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyad.scene.learn.steps.graph import Graph
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+
+
+@dataclass(frozen=True)
+class SceneStatistics:
+    """What the best preset learns without labels; it serves every fit and map of the scene.
+
+    Attributes
+    ----------
+    whitening : NoiseWhitening
+        Of the scene's noise.
+    graphs : list of Graph
+        Of the scene's pixels; none unless the goal is this-scene.
+    """
+
+    whitening: NoiseWhitening
+    graphs: list[Graph]

@@ -1,0 +1,178 @@
+r"""Spectra in units of their noise: few components, ordered by signal to noise.
+
+Neighboring pixels mostly show the same material, so half the covariance of their differences is
+the covariance of the noise, :math:`N`. With the covariance of the pixels, :math:`S`, the
+generalized eigenvectors :math:`S v = \lambda N v` give components of unit noise, the clearest
+first (maximum noise fraction, Green et al. 1988). No label is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.scene.learn.steps.segments import segment_mean
+
+Array = npt.NDArray[Any]
+HUGE = 1e30
+FLOOR = 1e-6  # of a band's noise variance, added so that copied or dead bands can be inverted
+
+
+class NoiseWhitening(TransformerMixin, BaseEstimator):
+    """Project spectra onto the components with the most signal for their noise.
+
+    Needs the whole scene to be fitted; `transform` needs no neighbor (``halo`` 0).
+
+    Parameters
+    ----------
+    components : int, default=20
+        At most as many as there are bands.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray, ``(bands,)``
+        Of the scene, removed before the projection.
+    projection_ : ndarray, ``(bands, components)``
+    ratio_ : ndarray, ``(components,)``
+        Variance of each component where its noise has one, descending.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> ramp = np.linspace(0, 20, 40)[:, None, None] * np.array([1.0, -1.0, 0.5])
+    >>> cube = ramp + rng.normal(size=(40, 40, 3))
+    >>> model = NoiseWhitening(components=1).fit(cube)
+    >>> noise = np.diff(model.transform(cube)[..., 0], axis=1).std() / np.sqrt(2)
+    >>> bool(0.8 < noise < 1.2), bool(model.ratio_[0] > 10)
+    (True, True)
+    """
+
+    halo = 0
+
+    def __init__(self, components: int = 20) -> None:
+        self.components = components
+
+    def fit(self, cube: Array, valid: Array | None = None) -> Self:
+        """Learn from a scene ``(height, width, bands)``; ``valid`` marks pixels with data."""
+        cube, valid = _checked(cube, valid)
+        lowest, highest = cube[valid].min(axis=0), cube[valid].max(axis=0)
+        check_magnitude(lowest, highest)
+        if (lowest == highest).all():
+            raise SceneError(
+                f"all {np.count_nonzero(valid):,} pixels with data have the same spectrum, so that "
+                "nothing can be told apart; check the scene and its nodata value"
+            )
+        self._center(cube, valid)
+        z = (cube - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
+        self._solve(_covariance(z[valid]), neighbor_covariance(z, valid))
+        return self
+
+    def transform(self, cube: Array) -> Array:
+        """Return components ``(..., components)`` of spectra ``(..., bands)``, as float32."""
+        if cube.shape[-1] != len(self.mean_):
+            raise SceneMismatch(
+                f"whitening was fitted on {len(self.mean_)} bands, got {cube.shape[-1]}; select "
+                "the bands it was fitted on"
+            )
+        z = (cube.reshape(-1, cube.shape[-1]) - self.mean_) / self.scale_
+        components = z.astype(np.float32) @ self.projection_.astype(np.float32)
+        return components.reshape(*cube.shape[:-1], -1)
+
+    def _center(self, cube: Array, valid: Array) -> None:
+        spectra = cube[valid]
+        self.mean_ = spectra.mean(axis=0, dtype=np.float64)
+        deviation = spectra.std(axis=0, dtype=np.float64)
+        self.scale_ = np.where(deviation > 1e-6 * np.abs(self.mean_), deviation, 1.0)
+
+    def _solve(self, signal: Array, noise: Array) -> None:
+        bands = len(signal)
+        floor = FLOOR * np.diag(noise).mean() + np.finfo(np.float64).tiny
+        floor = max(floor, FLOOR**2 * np.diag(signal).mean())  # where no pixel has a neighbor
+        values, vectors = eigh(signal, noise + floor * np.eye(bands))
+        order = np.argsort(values)[::-1][: min(self.components, bands)]
+        self.ratio_, vectors = values[order], vectors[:, order]
+        # An eigenvector's sign is the solver's choice: the largest entry is made positive
+        peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(order))]
+        self.projection_ = vectors * np.where(peak < 0, -1.0, 1.0)
+
+
+class SegmentWhitening(NoiseWhitening):
+    r"""Whiten by what varies inside segments, and order by what varies between them.
+
+    As `NoiseWhitening`, with the covariance inside segments for the noise: it holds the noise and
+    the texture of the ground as well. Fitting needs the whole scene.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> segments = np.repeat([[0] * 20 + [1] * 20], 30, axis=0)
+    >>> cube = segments[..., None] * [9.0, 0.0] + rng.normal(size=(30, 40, 2)) * [3.0, 1.0]
+    >>> white = SegmentWhitening(components=1).fit_segments(cube, segments).transform(cube)
+    >>> bool(0.9 < white[:, :20].std() < 1.1)
+    True
+    """
+
+    def fit_segments(self, cube: Array, segments: Array, valid: Array | None = None) -> Self:
+        """Learn from a scene ``(height, width, bands)`` and its segments ``(height, width)``."""
+        cube, valid = _checked(cube, valid)
+        self._center(cube, valid)
+        z = (cube[valid] - self.mean_) / self.scale_
+        means = segment_mean(z, segments[valid])
+        self._solve(_covariance(means), _covariance(z - means))
+        return self
+
+
+def check_magnitude(*values: Array) -> None:
+    """Raise `SceneError` where squares of the values would be far beyond single precision."""
+    peak = max(float(np.abs(v).max(initial=0)) for v in values)
+    if peak > HUGE:
+        raise SceneError(
+            f"a scene's values must lie within {HUGE:g} of 0 to be computed with, got {peak:.3g}; "
+            "declare the value that stands for no data, or divide the scene"
+        )
+
+
+def neighbor_covariance(z: Array, valid: Array) -> Array:
+    """Return half the covariance ``(bands, bands)`` of differences of neighbors."""
+    across = (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
+    down = (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
+    count = max(len(across) + len(down), 1)
+    return (_gram(across) + _gram(down)) / (2 * count)
+
+
+def neighbor_covariance_slow(z: Array, valid: Array) -> Array:
+    """As `neighbor_covariance`, pixel by pixel: the reference."""
+    height, width, bands = z.shape
+    total, count = np.zeros((bands, bands)), 0
+    for y in range(height):
+        for x in range(width):
+            for dy, dx in ((0, 1), (1, 0)):
+                if y + dy < height and x + dx < width and valid[y, x] and valid[y + dy, x + dx]:
+                    step = z[y + dy, x + dx].astype(np.float64) - z[y, x]
+                    total += np.outer(step, step)
+                    count += 1
+    return total / (2 * max(count, 1))
+
+
+def _gram(rows: Array) -> Array:
+    return (rows.T @ rows).astype(np.float64)
+
+
+def _covariance(rows: Array) -> Array:
+    centered = rows - rows.mean(axis=0)
+    return _gram(centered) / max(len(rows), 1)
+
+
+def _checked(cube: Array, valid: Array | None) -> tuple[Array, Array]:
+    if cube.ndim != 3:
+        raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
+    valid = np.ones(cube.shape[:2], bool) if valid is None else valid
+    if valid.sum() < 2:
+        raise InputError("whitening needs at least two pixels with data")
+    with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
+        return cube.astype(np.float32, copy=False), valid

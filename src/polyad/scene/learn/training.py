@@ -1,0 +1,257 @@
+"""From a scene and labels to a fitted `SceneModel`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, ParamSpec
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from tqdm import tqdm
+
+from polyad.errors import InputError, SceneError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.schema import Fault
+from polyad.scene.learn.model import SceneModel, trained_model
+from polyad.scene.learn.model_header import check_classes
+from polyad.scene.learn.presets import paper_recipe, preset_parameters, train_best
+from polyad.scene.learn.sampling import per_class
+from polyad.scene.learn.steps.recipe import check_preset
+from polyad.scene.learn.steps.whitening import check_magnitude
+from polyad.scene.raster.classes import class_table
+from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
+from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.read.labels import check_labels, drop_nodata
+
+Array = npt.NDArray[Any]
+P = ParamSpec("P")
+
+# Passes over a training set that does not fit in memory; each sees every pixel once.
+STREAMED_EPOCHS = 10
+
+
+def _timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
+    """Record in the model how long its whole training took: statistics, folds and every start."""
+
+    @wraps(fit)
+    def timed(*args: P.args, **kwargs: P.kwargs) -> SceneModel:
+        started = time.perf_counter()
+        model = fit(*args, **kwargs)
+        seconds = round(time.perf_counter() - started, 4)
+        return replace(model, training={**model.training, "seconds": seconds})
+
+    return timed
+
+
+@_timed
+def train(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    *,
+    window: int = 5,
+    samples_per_class: int | None = None,
+    border: Border = "reflect",
+    random_state: int = 0,
+    max_bytes: int | None = None,
+    estimator: Any = None,
+    preset: str = "fast",
+    goal: str = "this-scene",
+    **parameters: Any,
+) -> SceneModel:
+    """Fit a model on labeled pixels of a scene.
+
+    Parameters
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    labels : DataArray, dims ``(y, x)``
+        Class ids, 0 where unlabeled; see `polyad.scene.open_labels`.
+    window : int, default=5
+        Side of the square of pixels the model looks at; odd.
+    samples_per_class : int, optional
+        Draw this many pixels of each class; all labeled pixels when not given.
+    border : {"reflect", "drop"}, default="reflect"
+        What happens to pixels whose window leaves the scene.
+    random_state : int, default=0
+    max_bytes : int, optional
+        Memory that training patches may take, by default a quarter of the machine's. A larger
+        training set is gathered batch by batch.
+    estimator : classifier, optional
+        Any classifier of patches ``(n, window, window, bands)``; with ``window=1``, of spectra
+        ``(n, bands)``. By default a `RankRClassifier` with ``parameters``.
+    preset : {"fast", "paper", "best"}, default="fast"
+        See `polyad.scene.learn.presets`.
+    goal : {"this-scene", "other-scenes"}, default="this-scene"
+        What the best preset is to be best at: the map of this scene, or of others.
+    **parameters
+        Of `RankRClassifier`: ``rank``, ``hidden``, ``solver``, ``epochs`` and so on.
+
+    Returns
+    -------
+    SceneModel
+    """
+    scene, labels = as_scene(scene), as_labels(labels)
+    check_labels(scene, labels)
+    labeled, labels = labels, drop_nodata(scene, labels)
+    if labeled.values.any() and not labels.values.any():
+        raise SceneError(
+            f"no labeled pixel of {np.count_nonzero(labeled.values):,} has data in every band; "
+            "check the scene's nodata value and leave out bands without data"
+        )
+    if samples_per_class is not None:
+        options: dict[str, Any] = {"border": border, "window": window}
+        pixels = per_class(labels, samples_per_class, random_state, **options).train
+    else:
+        pixels = np.argwhere(labels.values > 0)
+        if border == "drop":
+            rows, cols = pixels.T
+            pixels = pixels[interior(rows, cols, labels.shape, window)]
+    return train_on(
+        scene,
+        labels,
+        pixels,
+        window=window,
+        random_state=random_state,
+        max_bytes=max_bytes,
+        estimator=estimator,
+        preset=preset,
+        goal=goal,
+        **parameters,
+    )
+
+
+@_timed
+def train_on(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    pixels: Array,
+    *,
+    window: int = 5,
+    random_state: int = 0,
+    max_bytes: int | None = None,
+    estimator: Any = None,
+    preset: str = "fast",
+    goal: str = "this-scene",
+    **parameters: Any,
+) -> SceneModel:
+    """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
+    scene, labels = as_scene(scene), as_labels(labels)
+    rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
+    y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
+    check_preset(preset, goal)
+    try:
+        check_classes(class_table(labels))
+    except Fault as fault:
+        raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
+    if preset != "fast" and estimator is not None:
+        raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
+    if preset == "best":
+        options: dict[str, Any] = {"random_state": random_state, "max_bytes": max_bytes}
+        pixels = np.stack([rows, cols], axis=1)
+        return train_best(scene, labels, pixels, goal=goal, window=window, **options, **parameters)
+    if estimator is None:
+        parameters = preset_parameters(preset) | parameters
+        estimator = RankRClassifier(random_state=random_state, **parameters)
+    elif parameters:
+        raise InputError(
+            f"parameters {', '.join(parameters)} belong to the default model; set them on the "
+            "estimator that was passed"
+        )
+    samples = Samples(scene, rows, cols, check_window(window), estimator)
+    budget = memory_budget(max_bytes, share=0.25)
+    if samples.nbytes <= budget:
+        estimator.fit(samples.take(slice(None)), y)
+    else:
+        _fit_streamed(estimator, samples, y, budget, random_state)
+    recipe = paper_recipe(estimator, window) if preset == "paper" else None
+    pixels = np.stack([rows, cols], axis=1)
+    return trained_model(scene, labels, estimator, window, pixels, fill=samples.fill, recipe=recipe)
+
+
+@dataclass
+class Samples:
+    """Training samples of a scene, gathered on demand.
+
+    Attributes
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    rows, cols : ndarray of int, ``(n,)``
+    window : int
+    estimator : classifier
+        Decides whether samples of a single pixel are patches or spectra.
+    fill : tuple of float or None
+        Put in place of pixels without data: the mean of the first samples that were taken.
+    """
+
+    scene: xr.DataArray
+    rows: Array
+    cols: Array
+    window: int
+    estimator: Any
+    fill: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.scene = as_scene(self.scene)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all samples as float32."""
+        return len(self.rows) * self.window**2 * self.scene.sizes["band"] * 4
+
+    def take(self, which: slice | Array) -> Array:
+        """Return the given samples as float32, ``(n, window, window, bands)``."""
+        stored = extract_patches(self.scene, self.rows[which], self.cols[which], self.window)
+        valid = valid_pixels(stored, self.scene.rio.nodata)
+        with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
+            patches = stored.astype(np.float32, copy=False)
+        check_magnitude(patches[valid])
+        if self.fill is None:
+            self.fill = tuple(patches[valid].mean(axis=0, dtype=np.float64).tolist())
+        if not valid.all():
+            patches = np.where(valid[..., None], patches, np.asarray(self.fill, np.float32))
+        if self.window == 1 and not isinstance(self.estimator, RankRClassifier):
+            return patches[:, 0, 0]
+        return patches
+
+
+def _fit_streamed(
+    estimator: Any, samples: Samples, y: Array, budget: int, random_state: int
+) -> None:
+    """Gather samples batch by batch, in a new order in each pass."""
+    if not hasattr(estimator, "partial_fit"):
+        raise SceneError(
+            f"{len(y):,} training patches do not fit in {budget:,} bytes and "
+            f"{type(estimator).__name__} cannot learn batch by batch; train on fewer samples per "
+            "class"
+        )
+    rng, classes = np.random.default_rng(random_state), np.unique(y)
+    # As read, as float32, standardized, and once more in the solver
+    batch = max(1, budget * len(y) // (4 * samples.nbytes))
+    passes = min(STREAMED_EPOCHS, getattr(estimator, "epochs", STREAMED_EPOCHS))
+    shown = bool(getattr(estimator, "verbose", False))
+    with tqdm(total=passes * len(y), desc="training", unit="pixel", disable=not shown) as bar:
+        for _ in range(passes):
+            order = rng.permutation(len(y))
+            for start in range(0, len(y), batch):
+                chosen = order[start : start + batch]
+                estimator.partial_fit(samples.take(chosen), y[chosen], classes=classes)
+                bar.update(len(chosen))
+
+
+def _learnable(labels: xr.DataArray, y: Array) -> Array:
+    """Return ``y`` if there is something to learn from it."""
+    if len(y) == 0:
+        raise SceneError("there is no labeled pixel to learn from; label some of each class")
+    present = np.unique(y)
+    if len(present) < 2:
+        names = {c.value: c.name for c in class_table(labels)}
+        raise SceneError(
+            f"all {len(y)} training pixels are of class {names.get(int(present[0]), present[0])!r};"
+            " label pixels of at least one other class"
+        )
+    return y

@@ -1,0 +1,268 @@
+r"""From a scene and a fitted model to a class map, tile by tile.
+
+A scene is never cut into patches to be mapped. The weight of a hidden unit is a sum of separable
+terms, :math:`W^{(q)} = \sum_r w_1^{(q,r)} \circ w_2^{(q,r)} \circ w_3^{(q,r)}`, so its product with
+the window around every pixel of a tile is
+
+1. one matrix product: each pixel's spectrum with the Q * R spectral factors, and
+2. a short correlation of the result with the spatial factors, each term with its own.
+
+The answer is the one that patch by patch gives, for about ``window ** 2`` times less work, and no
+patch is ever made. A model of another kind is mapped by batches of patches. In both cases memory is
+bounded by the tile, not by the scene.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from tqdm import tqdm
+
+from polyad.atomic import replacing_together
+from polyad.scene.files.paths import check_output
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_header import working_bytes
+from polyad.scene.map.classifier import as_scene_model, block_classifier
+from polyad.scene.map.refining import active_steps, refiner, warn_of_other_scene
+from polyad.scene.raster.classes import (
+    UNLABELED,
+    class_dtype,
+    with_classes,
+)
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
+from polyad.scene.write.geotiff import MapWriter
+from polyad.scene.write.writers import add_map, add_probabilities, write_map
+
+Array = npt.NDArray[Any]
+WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
+
+
+@overload
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: Literal[False] = False,
+    tile: int | None = None,
+    progress: bool = False,
+) -> xr.DataArray: ...
+
+
+@overload
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: Literal[True],
+    tile: int | None = None,
+    progress: bool = False,
+) -> tuple[xr.DataArray, xr.DataArray]: ...
+
+
+def map_scene(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: bool = False,
+    tile: int | None = None,
+    progress: bool = False,
+) -> xr.DataArray | tuple[xr.DataArray, xr.DataArray]:
+    """Classify every pixel of a scene.
+
+    Parameters
+    ----------
+    model : SceneModel or classifier
+        A fitted `SceneModel`, or any scikit-learn classifier of patches (with ``window``) or of
+        spectra (without), whose classes are positive whole numbers.
+    scene : DataArray, dims ``(y, x, band)``
+        May be lazy: it is read tile by tile.
+    window : int, optional
+        Side of the patches that ``model`` wants, when it is not a `SceneModel` or Rank-R
+        classifier, which know it.
+    probabilities : bool, default=False
+        Return the class probabilities too.
+    tile : int, optional
+        Side of a tile in pixels; chosen by memory when not given.
+    progress : bool, default=False
+        Show a bar.
+
+    Returns
+    -------
+    class_map : DataArray, dims ``(y, x)``
+        Class ids, 0 where the scene has no data, with the scene's georeference and the classes'
+        names and colors.
+    proba : DataArray, dims ``(y, x, class)``
+        If asked for; NaN where the scene has no data.
+    """
+    scene = as_scene(scene)
+    model = as_scene_model(model, scene, window)
+    class_map = blank_map(model, scene)
+    shape = (*class_map.shape, len(model.classes))
+    proba = np.empty(shape, np.float32) if probabilities else None
+    for where, class_ids, tile_proba in iter_map(model, scene, probabilities, tile, progress):
+        class_map.values[where] = class_ids
+        if proba is not None:
+            proba[where] = tile_proba
+    if proba is None:
+        return class_map
+    names = {"class": [c.name for c in model.classes]}
+    return class_map, _like(scene, proba, ("y", "x", "class")).assign_coords(names)
+
+
+def blank_map(model: SceneModel, scene: xr.DataArray) -> xr.DataArray:
+    """Return a map of ``scene`` in which no pixel has a class yet, dims ``(y, x)``."""
+    scene = as_scene(scene)
+    ids = np.zeros((scene.sizes["y"], scene.sizes["x"]), class_dtype(model.classes))
+    class_map = with_classes(_like(scene, ids, ("y", "x")), model.classes)
+    class_map.attrs["_FillValue"] = UNLABELED
+    return class_map
+
+
+def map_file(
+    model: Any,
+    scene: xr.DataArray,
+    path: str | os.PathLike[str],
+    *,
+    window: int | None = None,
+    probabilities: str | os.PathLike[str] | None = None,
+    probability_dtype: str = "float32",
+    tile: int | None = None,
+    progress: bool = False,
+) -> None:
+    """Map a scene into a file.
+
+    A GeoTIFF is written tile by tile, so neither scene nor map need fit in memory; the other
+    kinds are made from the whole map.
+
+    Parameters
+    ----------
+    model, scene, window, tile, progress
+        See `map_scene`.
+    path : path-like
+        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc`` or ``.npy``. It appears when whole.
+    probabilities : path-like, optional
+        A GeoTIFF with one band for each class.
+    probability_dtype : {"float32", "uint8"}, default="float32"
+    """
+    scene = as_scene(scene)
+    model = as_scene_model(model, scene, window)
+    model.check(scene)
+    check_output(path, "map")
+    if probabilities is not None:
+        check_output(probabilities, "file of probabilities")
+    if Path(path).suffix.lower() not in (".tif", ".tiff"):
+        if probabilities is None:
+            write_map(path, map_scene(model, scene, tile=tile, progress=progress))
+            return
+        class_map, proba = map_scene(model, scene, probabilities=True, tile=tile, progress=progress)
+        with replacing_together() as outputs:
+            add_map(outputs, path, class_map)
+            add_probabilities(outputs, probabilities, proba, probability_dtype)
+        return
+    crs, transform = georeference(scene)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    with MapWriter(
+        path,
+        shape,
+        model.classes,
+        crs=crs,
+        transform=transform,
+        probabilities=probabilities,
+        probability_dtype=probability_dtype,
+    ) as writer:
+        wanted = probabilities is not None
+        for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
+            writer.write((where.rows, where.cols), class_ids, tile_proba)
+
+
+def iter_map(
+    model: SceneModel,
+    scene: xr.DataArray,
+    probabilities: bool,
+    tile: int | None = None,
+    progress: bool = False,
+    tiles: Sequence[Tile] | None = None,
+) -> Iterator[tuple[Tile, Array, Array | None]]:
+    """Yield each tile with its class ids ``(h, w)`` and, if asked for, its probabilities.
+
+    Parameters
+    ----------
+    model, scene, probabilities, tile, progress
+        See `map_scene`.
+    tiles : sequence of Tile, optional
+        The tiles to map; those of the whole scene when not given.
+
+    Yields
+    ------
+    tile : Tile
+    ids : ndarray, ``(h, w)``
+    proba : ndarray of float32, ``(h, w, classes)``, or None
+    """
+    scene = as_scene(scene)
+    model.check(scene)
+    warn_of_other_scene(model, scene)
+    map_tile = tile_mapper(model, scene, probabilities)
+    tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
+    for where in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
+        yield where, *map_tile(where)
+
+
+def tile_mapper(
+    model: SceneModel, scene: xr.DataArray, probabilities: bool = False
+) -> Callable[[Tile], tuple[Array, Array | None]]:
+    """Return the function that maps one tile of a scene, by the network and the model's steps.
+
+    It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
+    and what its steps learned of the whole scene: use one in each thread.
+    """
+    scene = as_scene(scene)
+    steps, halo = active_steps(model, scene), model.window // 2
+    classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
+    if not steps:
+        return lambda tile: classify(read_block(scene, tile, halo))
+
+    def network(tile: Tile) -> Array:
+        return np.asarray(classify(read_block(scene, tile, halo))[1])
+
+    refined = refiner(model, scene, steps, network)
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+
+    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
+        proba = refined(tile)
+        blank = np.isnan(proba[..., 0])
+        ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
+        ids[blank] = UNLABELED
+        return ids, proba if probabilities else None
+
+    return map_tile
+
+
+def scene_tiles(
+    scene: xr.DataArray, side: int | None = None, model: SceneModel | None = None
+) -> list[Tile]:
+    """Return the tiles that a scene is mapped by, in the order in which they are written.
+
+    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels.
+    """
+    scene = as_scene(scene)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    read = scene.sizes["band"] * scene.dtype.itemsize
+    made = 0 if model is None else working_bytes(len(model.classes), model.recipe)
+    return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
+
+
+def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
+    """Return ``values`` with the coordinates and georeference of ``scene``."""
+    coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
+    return xr.DataArray(values, dims=dims, coords=coords)

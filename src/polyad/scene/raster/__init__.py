@@ -1,0 +1,40 @@
+"""What a scene is: dims, grid, classes, valid pixels, tiles and patches."""
+
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
+    from polyad.scene.raster.dims import as_labels, as_scene
+    from polyad.scene.raster.georeference import grid_of
+    from polyad.scene.raster.grid import Grid
+    from polyad.scene.raster.patches import extract_patches, interior, iter_patches
+    from polyad.scene.raster.pixels import valid_mask, valid_pixels
+
+__all__ = [
+    "ClassInfo",
+    "Grid",
+    "as_labels",
+    "as_scene",
+    "class_table",
+    "extract_patches",
+    "grid_of",
+    "interior",
+    "iter_patches",
+    "palette",
+    "valid_mask",
+    "valid_pixels",
+    "with_classes",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        classes="ClassInfo class_table palette with_classes",
+        dims="as_labels as_scene",
+        georeference="grid_of",
+        grid="Grid",
+        patches="extract_patches interior iter_patches",
+        pixels="valid_mask valid_pixels",
+    )

@@ -1,0 +1,106 @@
+"""Pixels as arrays: which of them have a measurement, and the same memory seen by torch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.raster.dims import as_scene
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
+
+
+def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[np.bool_]:
+    """Return which pixels have a measurement in every band.
+
+    Parameters
+    ----------
+    values : array of shape (..., bands)
+        Pixels of a scene or of a tile of it.
+    nodata : float, optional
+        Value that stands for "no measurement"; NaN and infinity always do, and so does what is
+        infinite as float32, in which models compute.
+
+    Returns
+    -------
+    bool array of shape (...)
+        False where any band is nodata or not finite.
+
+    Examples
+    --------
+    >>> valid_pixels(np.array([[1, 2], [-9, 4]]), nodata=-9)
+    array([ True, False])
+    """
+    check_real(values.dtype)
+    valid = np.ones(values.shape[:-1], bool)
+    if values.dtype.kind == "f" and not _sum_is_finite(values):
+        most = values.dtype.type(min(np.finfo(values.dtype).max, np.finfo(np.float32).max))
+        valid &= (np.abs(values) <= most).all(axis=-1)  # not so for NaN
+    if nodata is not None and not np.isnan(nodata):
+        missing = np.asarray(values == nodata)
+        if missing.any():
+            valid &= ~missing.any(axis=-1)
+    return valid
+
+
+def check_real(dtype: np.dtype[Any]) -> None:
+    """Raise `SceneError` unless values of this type are real numbers."""
+    if dtype.kind not in "biuf":
+        raise SceneError(
+            f"a scene's values must be real numbers, got {dtype}; take the part that was measured"
+        )
+
+
+def _sum_is_finite(values: NDArray[Any]) -> bool:
+    """Return whether the sum of all values is finite: then all values are, and it is fast.
+
+    Doubles are summed as float32, where those beyond its range are infinite.
+    """
+    shared, wide = shared_tensor(values), values.dtype.itemsize > 4
+    with np.errstate(all="ignore"):
+        if shared is None:
+            return math.isfinite(float(values.sum(dtype=np.float32 if wide else None)))
+        return math.isfinite(float((shared.float() if wide else shared).sum()))
+
+
+def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
+    """Return which pixels of ``scene`` have a measurement in every band, shape ``(y, x)``.
+
+    A lazily opened scene is read strip by strip, so that memory stays bounded. For one tile, pass
+    ``scene.isel(y=..., x=...)``.
+    """
+    scene = as_scene(scene)
+    nodata = scene.rio.nodata
+    rows, cols, bands = scene.shape
+    strip = max(1, _STRIP_BYTES // max(1, cols * bands * scene.dtype.itemsize))
+    mask = np.empty((rows, cols), bool)
+    for top in range(0, rows, strip):
+        mask[top : top + strip] = valid_pixels(scene[top : top + strip].values, nodata)
+    return mask
+
+
+def shared_tensor(values: NDArray[Any]) -> Tensor | None:
+    """Return ``values`` as a tensor on the same memory, None where torch cannot take them.
+
+    Torch takes no read-only memory, no foreign byte order, no negative steps and no long doubles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
+    (tensor([0., 0., 0.]), None)
+    """
+    import torch  # here, since half the time of `polyad info` would go into importing it
+
+    kind = values.dtype
+    known = kind.isnative and kind.kind in "fiu" and kind.itemsize <= 8
+    forward = values.flags.writeable and min(values.strides, default=0) >= 0
+    return torch.from_numpy(values) if known and forward else None

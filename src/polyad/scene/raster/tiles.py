@@ -1,0 +1,225 @@
+"""How a scene is cut into tiles: a pure plan, and the reading of one tile with its halo."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import InputError
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.patches import reflect_index
+
+BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
+# What one tile of the scene may take as it is read. From 32 MiB on, the C library takes new memory
+# from the system for every array, and pages that nobody has touched cost more than reading them.
+TILE_BYTES = 28 * 2**20
+LEAST_ROWS = 32  # of a strip: the halo of a thinner one would cost more than a wide tile saves
+
+
+class Tile(NamedTuple):
+    """A rectangle of pixels."""
+
+    rows: slice
+    cols: slice
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.rows.stop - self.rows.start, self.cols.stop - self.cols.start
+
+    def grown(self, halo: int, shape: tuple[int, int]) -> Tile:
+        """Return the tile with ``halo`` more pixels on each side, as far as the scene reaches.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).grown(2, shape=(10, 9))
+        Tile(rows=slice(0, 6, None), cols=slice(2, 9, None))
+        """
+        rows, cols = (
+            slice(max(side.start - halo, 0), min(side.stop + halo, length))
+            for side, length in zip(self, shape, strict=True)
+        )
+        return Tile(rows, cols)
+
+    def within(self, outer: Tile) -> Tile:
+        """Return where this tile lies in ``outer``, which holds it.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).within(Tile(slice(0, 6), slice(2, 9)))
+        Tile(rows=slice(0, 4, None), cols=slice(2, 6, None))
+        """
+        rows, cols = (
+            slice(side.start - start, side.stop - start)
+            for side, start in zip(self, (outer.rows.start, outer.cols.start), strict=True)
+        )
+        return Tile(rows, cols)
+
+
+def plan_tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[Tile]:
+    """Cut a scene of ``shape`` into tiles, row by row; the last ones may be smaller.
+
+    Examples
+    --------
+    >>> [t.shape for t in plan_tiles((5, 4), (3, 4))]
+    [(3, 4), (2, 4)]
+    """
+    height, width = tile
+    return [
+        Tile(slice(y, min(y + height, shape[0])), slice(x, min(x + width, shape[1])))
+        for y in range(0, shape[0], height)
+        for x in range(0, shape[1], width)
+    ]
+
+
+def tile_shape(
+    shape: tuple[int, int], pixel_bytes: int, side: int | None = None
+) -> tuple[int, int]:
+    """Choose a tile's height and width.
+
+    A strip over the scene's whole width is read fastest, whatever the file's layout, so tiles are
+    strips unless `TILE_BYTES` leave one fewer than `LEAST_ROWS` rows.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height and width of the scene.
+    pixel_bytes : int
+        Bytes of one pixel, all bands.
+    side : int, optional
+        Asked for by the user: a square tile of this side.
+
+    Examples
+    --------
+    >>> tile_shape((5000, 700), pixel_bytes=400)
+    (64, 700)
+    >>> tile_shape((5000, 40_000), pixel_bytes=400)
+    (256, 256)
+    """
+    height, width = shape
+    if side is not None:
+        if side < 1:
+            raise InputError(f"tile must be at least 1 pixel, got {side}")
+        return min(side, height), min(side, width)
+    pixels = max(TILE_BYTES // max(pixel_bytes, 1), 1)
+    if height * width <= pixels:
+        return shape
+    if LEAST_ROWS * width <= pixels:
+        return min(_power_of_two(pixels // width), BLOCK, height), width
+    rows = min(_power_of_two(math.isqrt(pixels)), BLOCK, height)
+    return rows, min(max(pixels // rows // BLOCK * BLOCK, rows), width)
+
+
+def _power_of_two(limit: int) -> int:
+    """Return the largest power of two that is not above ``limit``, which is at least 1."""
+    return 1 << (limit.bit_length() - 1)
+
+
+class Block(NamedTuple):
+    """Pixels as they were read, and where each pixel of the tile with its halo lies in them.
+
+    At the scene's border the halo is a reflection, so that an index may come more than once.
+    """
+
+    values: npt.NDArray[Any]  # (rows read, columns read, bands)
+    rows: npt.NDArray[np.intp]  # (height + 2 halo,)
+    cols: npt.NDArray[np.intp]  # (width + 2 halo,)
+
+    def cut(self, rows: slice, cols: slice) -> Mosaic:
+        """Return a cut of the tile with its halo; nothing but what is reflected is copied."""
+        y, x = self.rows[rows], self.cols[cols]
+        shape = len(y), len(x), self.values.shape[2]
+        down, across = ascending_run(y), ascending_run(x)
+        inner = self.values[_between(y, down), _between(x, across)]
+        pieces = [Piece(down, across, inner)]
+        for outer in _around(down, len(y)):
+            pieces.append(Piece(outer, slice(0, len(x)), self.values[y[outer, None], x]))
+        for outer in _around(across, len(x)):
+            pieces.append(Piece(down, outer, self.values[_between(y, down), x[outer]]))
+        return Mosaic(shape, tuple(pieces))
+
+
+class Piece(NamedTuple):
+    """Some pixels of a `Mosaic`, and where they belong in it."""
+
+    rows: slice
+    cols: slice
+    values: npt.NDArray[Any]  # (h, w, bands)
+
+
+class Mosaic(NamedTuple):
+    """A rectangle of pixels, in the pieces that it comes in."""
+
+    shape: tuple[int, int, int]
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Mosaic:
+        """Return the mosaic of one piece, an array ``(h, w, bands)``."""
+        height, width, bands = values.shape
+        return cls((height, width, bands), (Piece(slice(0, height), slice(0, width), values),))
+
+    def holds(self, value: float | None) -> bool:
+        """Return whether any band of any pixel has this value."""
+        return value is not None and any((p.values == value).any() for p in self.pieces)
+
+    def whole(self) -> npt.NDArray[Any]:
+        """Return the rectangle as one array; a view if it has one piece."""
+        if len(self.pieces) == 1:
+            return self.pieces[0].values
+        out = np.empty(self.shape, self.pieces[0].values.dtype)
+        for rows, cols, values in self.pieces:
+            out[rows, cols] = values
+        return out
+
+
+def _between(index: npt.NDArray[np.intp], run: slice) -> slice:
+    """Return the slice that ``index[run]`` is, for an ascending run."""
+    return slice(int(index[run.start]), int(index[run.stop - 1]) + 1)
+
+
+def _around(run: slice, length: int) -> list[slice]:
+    """Return what is left of ``0 .. length`` before and after ``run``."""
+    return [s for s in (slice(0, run.start), slice(run.stop, length)) if s.start < s.stop]
+
+
+def ascending_run(index: npt.NDArray[np.intp]) -> slice:
+    """Return the longest stretch of ``index`` that goes up by one.
+
+    Examples
+    --------
+    >>> ascending_run(np.array([2, 1, 0, 1, 2, 3, 2]))
+    slice(2, 6, None)
+    """
+    breaks = np.flatnonzero(np.diff(index) != 1) + 1
+    edges = np.concatenate([[0], breaks, [len(index)]])
+    first = int(np.diff(edges).argmax())
+    return slice(int(edges[first]), int(edges[first + 1]))
+
+
+def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
+    """Read the pixels that a tile and ``halo`` more pixels on each side need."""
+    scene = as_scene(scene)
+    y, x = (halo_index(s, halo, n) for s, n in zip(tile, scene.shape[:2], strict=True))
+    window = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
+    return Block(read_window(scene, window), y - window.rows.start, x - window.cols.start)
+
+
+def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:
+    """Return the pixels along one side of a tile and its halo, reflected where the scene ends.
+
+    Examples
+    --------
+    >>> halo_index(slice(0, 3), halo=2, length=4).tolist()
+    [2, 1, 0, 1, 2, 3, 2]
+    """
+    return reflect_index(np.arange(side.start - halo, side.stop + halo), length)
+
+
+def read_window(scene: xr.DataArray, tile: Tile) -> npt.NDArray[Any]:
+    """Read the pixels of a tile, ``(h, w, bands)``."""
+    return np.asarray(as_scene(scene).isel(y=tile.rows, x=tile.cols).values)

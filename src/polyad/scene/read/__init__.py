@@ -1,0 +1,27 @@
+"""Scenes and labels from files, and from the names of known scenes."""
+
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
+    from polyad.scene.read.labels import open_labels
+    from polyad.scene.read.scenes import open_scene, scene_from_array
+
+__all__ = [
+    "fetch",
+    "open_known",
+    "open_known_labels",
+    "open_labels",
+    "open_scene",
+    "scene_from_array",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        scenes="open_scene scene_from_array",
+        labels="open_labels",
+        known_scenes="fetch open_known open_known_labels",
+    )

@@ -1,0 +1,126 @@
+"""Match the classes of a label file with the classes of a model.
+
+Two files of the same land often number the same classes differently. A name says what a class is,
+an id says nothing beyond its file: names are compared wherever both sides have names of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from polyad.scene.raster.classes import (
+    UNLABELED,
+    ClassInfo,
+    class_color,
+    class_table,
+    has_own_name,
+    with_classes,
+)
+from polyad.scene.read.class_tables import complete
+
+NUMBERED_BY_NAME = "class_ids_numbered_by_name"
+"""Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
+
+
+@dataclass(frozen=True)
+class ClassMatch:
+    """The classes of some labels as the classes of a model.
+
+    Attributes
+    ----------
+    by : {"name", "id"}
+        What was compared.
+    ids : mapping of int to int
+        Id in the labels to id in the model, of each class that the model knows.
+    unknown : tuple of ClassInfo
+        The classes of the labels that the model does not know.
+    """
+
+    by: str
+    ids: Mapping[int, int]
+    unknown: tuple[ClassInfo, ...]
+
+
+def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMatch:
+    """Match the classes of ``labels`` with ``classes``, by name if both have names of their own.
+
+    Names that differ in case and blanks only are the same.
+
+    Parameters
+    ----------
+    labels : DataArray of int, dims (y, x)
+    classes : sequence of ClassInfo
+        Those of a model.
+
+    Examples
+    --------
+    >>> raster = xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))
+    >>> model = [ClassInfo(1, "Corn", "#4477AA"), ClassInfo(2, "Oats", "#EE7733")]
+    >>> rye = ClassInfo(2, "Rye", "#117733")
+    >>> named = with_classes(raster, [ClassInfo(1, "oats", "#EE7733"), rye])
+    >>> match_classes(named, model)
+    ClassMatch(by='name', ids={1: 2}, unknown=(ClassInfo(value=2, name='Rye', color='#117733'),))
+    >>> match_classes(raster, model).by
+    'id'
+    """
+    table = _whole_table(labels)
+    named = any(map(has_own_name, table)) and any(map(has_own_name, classes))
+    by = "name" if named or labels.attrs.get(NUMBERED_BY_NAME, False) else "id"
+    if by == "name":
+        # Among classes of one name the id decides
+        same = {(c.value, c.name): c.value for c in classes}
+        exact = _once((c.name, c.value) for c in classes)
+        alike = _once((_folded(c.name), c.value) for c in classes)
+        matched = {
+            c.value: same.get((c.value, c.name), exact.get(c.name, alike.get(_folded(c.name))))
+            for c in table
+        }
+        ids = {theirs: ours for theirs, ours in matched.items() if ours is not None}
+    else:
+        known = {c.value for c in classes}
+        ids = {c.value: c.value for c in table if c.value in known}
+    return ClassMatch(by, ids, tuple(c for c in table if c.value not in ids))
+
+
+def in_model_ids(
+    labels: xr.DataArray, classes: Sequence[ClassInfo]
+) -> tuple[xr.DataArray, ClassMatch]:
+    """Return ``labels`` in the ids, names and colors of a model's ``classes``, and the match.
+
+    Classes that the model does not know keep their ids, or get ones that the model does not have.
+    """
+    match = match_classes(labels, classes)
+    ours = {c.value for c in classes}
+    taken = ours | {c.value for c in match.unknown}
+    free = (v for v in range(1, 2**16) if v not in taken)
+    new = [(c, next(free) if c.value in ours else c.value) for c in match.unknown]
+    ids = {**match.ids, **{info.value: value for info, value in new}}
+    values = labels.to_numpy()
+    lookup = np.zeros(max(int(values.max(initial=0)), *ids, 0) + 1, np.uint16)
+    lookup[list(ids)] = list(ids.values())
+    more = [ClassInfo(value, info.name, class_color(value)) for info, value in new]
+    lookup[UNLABELED] = UNLABELED
+    return with_classes(labels.copy(data=lookup[values]), [*classes, *more]), match
+
+
+def _whole_table(labels: xr.DataArray) -> tuple[ClassInfo, ...]:
+    """Return the classes that ``labels`` list and, with names filled in, those that just occur."""
+    listed = class_table(labels)
+    names, colors = {c.value: c.name for c in listed}, {c.value: c.color for c in listed}
+    return complete(labels.to_numpy(), names, colors)
+
+
+def _once(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return a dictionary of the pairs whose name comes once."""
+    pairs = list(pairs)
+    times = Counter(name for name, _ in pairs)
+    return {name: value for name, value in pairs if times[name] == 1}
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()

@@ -1,0 +1,243 @@
+"""ENVI: a text header beside raw pixels in BSQ, BIL or BIP order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.regular import open_regular
+from polyad.scene.files.paths import ENVI_DATA
+from polyad.scene.raster import guards
+from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
+from polyad.scene.read.formats.opening import check_beside, open_content
+from polyad.scene.read.formats.raw import read_box
+from polyad.scene.read.formats.sidecars import georeference
+
+_DTYPES = {
+    1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8",
+}  # fmt: skip
+# For each interleave: the order of (rows, cols, bands) in the file, and the way back to it.
+_INTERLEAVES = {
+    "bsq": ((2, 0, 1), (1, 2, 0)),
+    "bil": ((0, 2, 1), (0, 2, 1)),
+    "bip": ((0, 1, 2), (0, 1, 2)),
+}
+_HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
+_PLACES = ("map info", "projection info", "coordinate system string")
+
+
+@dataclass(frozen=True)
+class EnviSource:
+    """Raw pixels of an ENVI file; ``keep`` are the bands that the header calls good."""
+
+    path: Path
+    offset: int
+    full_shape: tuple[int, int, int]
+    dtype: np.dtype
+    interleave: str
+    keep: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and good bands."""
+        return (*self.full_shape[:2], len(self.keep))
+
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
+        """Return one window, shape ``(rows, cols, bands)``."""
+        to_file, back = _INTERLEAVES[self.interleave]
+        span, inside = hull(np.asarray(self.keep)[bands])
+        box = (rows, cols, span)
+        a, b, c = to_file
+        shape = (self.full_shape[a], self.full_shape[b], self.full_shape[c])
+        window = read_box(self.path, self.offset, shape, self.dtype, (box[a], box[b], box[c]))
+        return pick(window.transpose(back), inside)
+
+
+def find_envi(path: Path) -> tuple[Path, Path] | None:
+    """Return (header, data) for either of the two files, or None if this is no ENVI pair."""
+    if path.suffix.lower() == ".hdr":
+        if not _is_header(path, path):
+            return None
+        # "scene.hdr" beside "scene.img", or "scene.img.hdr" beside "scene.img".
+        for suffix in ENVI_DATA:
+            for name in (suffix, suffix.upper()):
+                data = path.with_suffix("").with_name(path.stem + name)
+                if data.is_file():
+                    return path, data
+        raise SceneError(
+            f"{path}: no data file beside this ENVI header, wanted {path.stem} with one of "
+            f"{', '.join(s for s in ENVI_DATA if s)} or no suffix; put it in the same folder"
+        )
+    for header in (path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")):
+        for candidate in (header, header.with_suffix(".HDR")):
+            if candidate != path and _is_header(path, candidate):
+                return candidate, path
+    return None
+
+
+def _is_header(named: Path, path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open_regular(check_beside(named, path)) as file:
+        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:4] == b"ENVI"
+
+
+def read_header(path: Path) -> dict[str, str]:
+    """Return the fields of an ENVI header, names in lower case, braces kept."""
+    if path.stat().st_size > _HEADER_BYTES:
+        raise SceneError(
+            f"{path}: an ENVI header is text below {guards.human_bytes(_HEADER_BYTES)}, got "
+            f"{guards.human_bytes(path.stat().st_size)}; is this the data file?"
+        )
+    fields: dict[str, str] = {}
+    # Not splitlines: it takes half of an Å in UTF-8, which is NEL in Latin-1, for a line's end
+    lines = iter(path.read_text(encoding="latin-1").split("\n"))
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not equals or name.lstrip().startswith(";"):  # the first line, or a comment
+            continue
+        values = [value]
+        if "{" in value and "}" not in value:  # a list over several lines
+            for more in lines:
+                values.append(more)
+                if "}" in more:
+                    break
+        fields[name.strip().lower()] = "\n".join(values).strip()
+    return fields
+
+
+def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
+    """Open an ENVI scene by its header or its data file; bands with ``bbl = 0`` are left out."""
+    if key is not None:
+        raise SceneError(f"{path}: an ENVI file has one image and no key, got ':{key}'; drop it")
+    pair = find_envi(path)
+    if pair is None:
+        raise SceneError(f"{path}: no ENVI header (.hdr) beside it; put the header there")
+    header_path, data_path = (check_beside(path, file) for file in pair)
+    fields = read_header(header_path)
+    source = _source(header_path, data_path, fields)
+    keep = np.asarray(source.keep)
+    wavelength, fwhm = _bands(fields, source.full_shape[2])
+    return lazy_scene(
+        source,
+        wavelength=None if wavelength is None else wavelength[keep],
+        fwhm=None if fwhm is None else fwhm[keep],
+        nodata=_number(fields.get("data ignore value")),
+        **_georeference(header_path, data_path, fields),
+    )
+
+
+def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
+    rows, cols, bands = (_integer(header, fields, n) for n in ("lines", "samples", "bands"))
+    guards.check_shape(header, (rows, cols, bands))
+    dtype = _choice(header, fields, "data type", {str(k): v for k, v in _DTYPES.items()})
+    order = _choice(header, fields, "byte order", {"0": "<", "1": ">"}, default="0")
+    interleave = _choice(header, fields, "interleave", {k: k for k in _INTERLEAVES}, default="bsq")
+    for name in ("file compression", "major frame offsets", "minor frame offsets"):
+        if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
+            raise SceneError(
+                f"{header}: '{name} = {fields[name]}' is not read, wanted plain pixels; export the "
+                "scene again as uncompressed ENVI or GeoTIFF"
+            )
+    offset = _integer(header, fields, "header offset", default=0)
+    element = np.dtype(order + dtype)
+    declared = guards.declared_bytes((rows, cols, bands), element)
+    guards.check_stored(data, offset + declared, guards.existing_file(data))
+    guards.check_extent(header, (rows, cols, bands))
+    keep = _good_bands(fields, bands)
+    return EnviSource(data, offset, (rows, cols, bands), element, interleave, keep)
+
+
+def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = fields.get(name, "" if default is None else str(default))
+    if not (text.strip().isdecimal() and len(text.strip()) <= 18):
+        raise SceneError(
+            f"{header}: wanted '{name} = <whole number>', got {text[:40] or 'nothing'!r}; the "
+            "header is damaged, correct that line"
+        )
+    return int(text)
+
+
+def _choice(
+    header: Path,
+    fields: Mapping[str, str],
+    name: str,
+    table: Mapping[str, str],
+    default: str = "",
+) -> str:
+    text = fields.get(name, default).strip().lower()
+    if text not in table:
+        raise SceneError(
+            f"{header}: wanted '{name}' to be one of {', '.join(table)}, got "
+            f"{text[:40] or 'nothing'!r}; correct the header or convert the scene"
+        )
+    return table[text]
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def _numbers(text: str | None, count: int) -> NDArray[np.float64] | None:
+    """Return the ``count`` numbers of a braced list, or None if it does not hold them."""
+    try:
+        values = [float(v) for v in (text or "").strip("{} \n").split(",") if v.strip()]
+    except ValueError:
+        return None
+    return np.array(values) if len(values) == count else None
+
+
+def _bands(
+    fields: Mapping[str, str], count: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    units = fields.get("wavelength units")
+    centers = _numbers(fields.get("wavelength"), count)
+    if centers is None or (units or "").strip().lower() in ("index", "wavenumber", "ghz", "mhz"):
+        return None, None
+    nm = to_nm(centers, units)
+    widths = _numbers(fields.get("fwhm"), count)
+    # The widths share the unit of the centers, also where that unit had to be guessed.
+    scale = float(nm[0] / centers[0]) if centers[0] else 1.0
+    return nm, None if widths is None else np.round(widths * scale, 6)
+
+
+def _good_bands(fields: Mapping[str, str], count: int) -> tuple[int, ...]:
+    # Bad bands are often filled with nodata; kept, they would make every pixel invalid.
+    flags = _numbers(fields.get("bbl"), count)
+    good = np.arange(count) if flags is None or not flags.any() else np.flatnonzero(flags)
+    return tuple(int(b) for b in good)
+
+
+def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return ``crs`` and ``transform`` of the header.
+
+    GDAL knows ENVI's projection names and puts the tie point at the pixel's outer corner. It gets
+    a header in memory with these fields alone: on disk it might take another one, or read more.
+    """
+    told = {k: " ".join(fields[k].split()) for k in _PLACES if k in fields}
+    if not told.keys() - {"projection info"}:
+        return {}
+    for text in told.values():
+        if len(text) > MAX_CHARACTERS:
+            raise SceneError(
+                f"{header}: wanted a reference system below {MAX_CHARACTERS} characters, got "
+                f"{len(text)}; correct the header"
+            )
+        refuse_grids(header, text)
+    lines = ["ENVI", "samples = 9", "lines = 1", "bands = 1", "data type = 1", "interleave = bsq"]
+    lines += [f"{name} = {text}" for name, text in told.items()]
+    files = {"scene.img": bytes(9), "scene.hdr": "\n".join(lines).encode("latin-1")}
+    with open_content(header, "ENVI", files) as dataset:
+        return georeference(data, dataset)

@@ -1,0 +1,210 @@
+"""PRISMA L2D: two cubes of scaled integers joined into one scene ordered by wavelength.
+
+Layout (HDF-EOS5): ``VNIR_Cube`` and ``SWIR_Cube`` (rows, bands, columns) of uint16 that stand for
+``Min + stored * (Max - Min) / 65535``; the root attributes list the center of each band, in falling
+order and with 0 for slots without a band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import xarray as xr
+from affine import Affine
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.raster import guards
+from polyad.scene.raster.lazy import Array, hull, lazy_scene
+from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.read.formats import hdf
+from polyad.scene.read.formats.cf import placed
+from polyad.scene.read.formats.crs import parse_crs
+from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
+from polyad.scene.read.formats.hdf_values import attributes, read_box
+
+_FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
+_DETECTORS = ("Vnir", "Swir")
+_FULL_SCALE = 65535
+_PIXEL = 30.0  # meters, the grid of every hyperspectral L2D product
+
+
+_STRIP_BYTES = 64 * 2**20  # of all bands, held at a time to see where the acquired strip lies
+
+
+def is_prisma(opened: Hdf5File) -> bool:
+    """Return whether an open HDF5 file has the layout of PRISMA L2D."""
+    return all(_cube(d) in opened.file for d in _DETECTORS)
+
+
+def _cube(detector: str) -> str:
+    return f"{_FIELDS}/{detector.upper()}_Cube"
+
+
+@dataclass(frozen=True)
+class Band:
+    """One band of the joined scene: its detector, its place there, and its scale."""
+
+    wavelength: float
+    fwhm: float
+    detector: str
+    slot: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PrismaSource:
+    """Reflectance of PRISMA, float32; NaN outside the acquired strip."""
+
+    path: Path
+    grid: tuple[int, int]
+    bands: tuple[Band, ...]
+    wary: frozenset[str] = frozenset()  # cubes whose chunks are tried before they are decoded
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and bands."""
+        return (*self.grid, len(self.bands))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Reflectance is float32."""
+        return np.dtype(np.float32)
+
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
+        """Return one window, shape ``(rows, cols, bands)``."""
+        chosen = [self.bands[b] for b in bands]
+        with open_hdf5(self.path) as file:
+            stored = self._stored(file, rows, cols, chosen)
+            outside = ~stored.any(axis=2)  # (rows, cols)
+            # A dark pixel may be 0 in the chosen bands; outside the strip all bands are 0.
+            if outside.any() and len(bands) < len(self.bands):
+                outside = ~self._acquired(file, rows, cols)
+        with np.errstate(over="ignore", invalid="ignore"):  # a scale beyond float32 is no data
+            low = np.array([b.low for b in chosen], np.float32)
+            step = np.array([(b.high - b.low) / _FULL_SCALE for b in chosen], np.float32)
+            values = low + stored * step
+        values[outside] = np.nan
+        return values
+
+    def _acquired(self, file: h5py.File, rows: slice, cols: slice) -> NDArray[np.bool_]:
+        """Return which pixels of a window are not 0 in every band, shape ``(rows, cols)``."""
+        row_bytes = 2 * (cols.stop - cols.start) * len(self.bands)
+        step = max(1, _STRIP_BYTES // row_bytes)
+        tops = range(rows.start, rows.stop, step)
+        strips = (slice(top, min(top + step, rows.stop)) for top in tops)
+        return np.concatenate(
+            [self._stored(file, s, cols, list(self.bands)).any(axis=2) for s in strips]
+        )
+
+    def _stored(self, file: h5py.File, rows: slice, cols: slice, chosen: list[Band]) -> Array:
+        out = np.empty((rows.stop - rows.start, cols.stop - cols.start, len(chosen)), np.uint16)
+        for detector in _DETECTORS:
+            places = [i for i, b in enumerate(chosen) if b.detector == detector]
+            if places:
+                span, inside = hull(np.array([chosen[i].slot for i in places]))
+                name, box = _cube(detector), (rows, span, cols)
+                # (rows, bands, cols)
+                block = read_box(self.path, file, name, box, wary=name in self.wary)
+                out[..., places] = block.transpose(0, 2, 1)[..., inside]
+        return out
+
+
+def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
+    """Open a PRISMA L2D scene as reflectance."""
+    path = opened.path
+    if key is not None:
+        raise SceneError(
+            f"{path}: a PRISMA scene joins its two cubes and takes no key, got ':{key}'; drop it"
+        )
+    grids, wary = set(), set()
+    bands: list[Band] = []
+    for detector in _DETECTORS:
+        cube = hdf.find(opened, _cube(detector))
+        guards.check_shape(path, cube.shape)
+        if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
+            raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
+        if hdf.check_dataset(opened, cube):
+            wary.add(_cube(detector))
+        grids.add((cube.shape[0], cube.shape[2]))
+        bands += _detector_bands(opened, detector, cube.shape[1])
+    if len(grids) > 1 or not bands:
+        raise SceneError(
+            f"{path}: wanted two cubes of one size with named bands, got {sorted(grids)} and "
+            f"{len(bands)} bands; the file is damaged, download it again"
+        )
+    bands.sort(key=lambda b: b.wavelength)
+    source = PrismaSource(path, grids.pop(), tuple(bands), frozenset(wary))
+    return lazy_scene(
+        source,
+        wavelength=to_nm([b.wavelength for b in bands], "nm"),
+        fwhm=to_nm([b.fwhm for b in bands], "nm"),
+        nodata=np.nan,
+        crs=parse_crs(path, f"EPSG:{_number(opened, 'Epsg_Code'):.0f}"),
+        transform=_transform(opened, source.grid),
+    )
+
+
+def _numbers(opened: Hdf5File, name: str) -> NDArray[np.float64]:
+    """Return an attribute of finite numbers, at least one."""
+    if name not in opened.file.attrs:
+        raise SceneError(
+            f"{opened.path}: wanted the attribute '{name}' of PRISMA L2D, it is missing"
+        )
+    value = np.ravel(attributes(opened, opened.file, [name]).get(name, ()))
+    if value.dtype.kind not in "iuf" or not value.size or not np.isfinite(value).all():
+        got = "none" if not value.size else f"{value.size} of {value.dtype}"
+        raise SceneError(
+            f"{opened.path}: wanted finite numbers in the attribute '{name}' of PRISMA L2D, got "
+            f"{got}; the file is damaged or of another kind, download it again"
+        )
+    return value.astype(np.float64)
+
+
+def _number(opened: Hdf5File, name: str) -> float:
+    return float(_numbers(opened, name)[0])
+
+
+def _detector_bands(opened: Hdf5File, detector: str, count: int) -> list[Band]:
+    centers = _numbers(opened, f"List_Cw_{detector}")
+    has_widths = f"List_Fwhm_{detector}" in opened.file.attrs
+    widths = _numbers(opened, f"List_Fwhm_{detector}") if has_widths else np.full(count, np.nan)
+    if centers.size != count or widths.size != count:
+        raise SceneError(
+            f"{opened.path}: wanted {count} {detector} wavelengths and widths, one per band, got "
+            f"{centers.size} and {widths.size}; the file is damaged, download it again"
+        )
+    low, high = (_number(opened, f"L2Scale{detector}{end}") for end in ("Min", "Max"))
+    return [
+        Band(float(centers[i]), float(widths[i]), detector, i, low, high)
+        for i in range(count)
+        if centers[i] > 0
+    ]
+
+
+def _transform(opened: Hdf5File, grid: tuple[int, int]) -> Affine:
+    """Return the map transform from the corner coordinates.
+
+    The product calls them corners, yet they are the centers of the corner pixels: n pixels span
+    n - 1 intervals. Reading them as outer corners shifts the scene by 15 m and shrinks its pixels.
+    Should a file span n intervals after all, its corners are outer ones: the pixel size nearer to
+    30 m decides.
+    """
+    west, east = (_number(opened, f"Product_{c}corner_easting") for c in ("UL", "LR"))
+    north, south = (_number(opened, f"Product_{c}corner_northing") for c in ("UL", "LR"))
+    (dx, left), (dy, top) = (
+        _edge(span, count) for span, count in ((east - west, grid[1]), (north - south, grid[0]))
+    )
+    return placed(opened.path, (west - left, dx, 0.0, north + top, 0.0, -dy))
+
+
+def _edge(span: float, count: int) -> tuple[float, float]:
+    """Return pixel size and the distance from the first corner coordinate to the outer edge."""
+    centers, edges = span / max(count - 1, 1), span / count
+    if abs(centers - _PIXEL) <= abs(edges - _PIXEL):
+        return centers, centers / 2
+    return edges, 0.0

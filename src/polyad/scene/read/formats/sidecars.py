@@ -1,0 +1,112 @@
+"""The files beside a raster that belong to it: GDAL's ``.aux.xml`` and world files.
+
+Both are read here, not by GDAL, which would fetch an address that stands where a reference system
+should and open every file that an ``.aux.xml`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from affine import Affine
+from rasterio.crs import CRS
+from rasterio.errors import CRSError
+
+from polyad.errors import SceneError, reason
+from polyad.regular import open_regular
+from polyad.scene.raster import guards
+from polyad.scene.read.formats.crs import parse_crs, refuse_grids
+from polyad.scene.read.formats.markup import read_xml
+from polyad.scene.read.formats.opening import check_beside
+
+_PAM_BYTES = 4 * 2**20  # a table of 65535 classes needs less
+_WORLD_BYTES = 4096  # six numbers
+
+
+def read_pam(path: Path) -> ET.Element | None:
+    """Return the root of ``<path>.aux.xml``, None where there is none."""
+    side = path.with_name(path.name + ".aux.xml")
+    if not side.exists():
+        return None
+    return read_xml(check_beside(path, side), "GDAL's auxiliary metadata", _PAM_BYTES)
+
+
+def georeference(path: Path, dataset: Any) -> dict[str, Any]:
+    """Return ``crs`` and ``transform`` of an open raster, None each where it has none.
+
+    In GDAL's order: the ``.aux.xml``, the raster itself, the world file.
+    """
+    pam = read_pam(path)
+    crs, transform = (None, None) if pam is None else _from_pam(path, pam)
+    crs = _own_crs(path, dataset) if crs is None else crs
+    # GDAL gives the identity for "no georeference"; its origin and size are never a real map.
+    own = None if dataset.transform == Affine.identity() else dataset.transform
+    transform = next((t for t in (transform, own) if t is not None), None) or _world_file(path)
+    if transform is None and crs is not None:
+        transform = dataset.transform
+    if transform is not None:
+        guards.check_place(path, transform)
+    return {"crs": crs, "transform": transform}
+
+
+def band_metadata(pam: ET.Element | None) -> dict[int, dict[str, dict[str, str]]]:
+    """Return the band metadata of an ``.aux.xml``: number -> domain ("" is the usual) -> tags."""
+    bands: dict[int, dict[str, dict[str, str]]] = {}
+    for band in () if pam is None else pam.iterfind("PAMRasterBand"):
+        number = band.get("band", "")
+        if not (number.isdecimal() and len(number) <= 6):
+            continue
+        for metadata in band.iterfind("Metadata"):
+            tags = {item.get("key", ""): item.text or "" for item in metadata.iterfind("MDI")}
+            domains = bands.setdefault(int(number), {})
+            domains.setdefault(metadata.get("domain", ""), {}).update(tags)
+    return bands
+
+
+def _own_crs(path: Path, dataset: Any) -> CRS | None:
+    try:
+        crs = dataset.crs
+        if crs is not None:
+            refuse_grids(path, crs.to_wkt())
+    except (CRSError, UnicodeError) as error:
+        raise SceneError(
+            f"{path}: its reference system cannot be read ({reason(error)}); write a code such as "
+            "'EPSG:32632' into the file"
+        ) from error
+    return crs
+
+
+def _from_pam(path: Path, root: ET.Element) -> tuple[CRS | None, Affine | None]:
+    stated, numbers = root.findtext("SRS"), _floats(root.findtext("GeoTransform", ""))
+    crs = None if stated is None else parse_crs(path, stated)
+    return crs, Affine.from_gdal(*numbers) if len(numbers) == 6 else None
+
+
+def _world_file(path: Path) -> Affine | None:
+    """Return the transform in the six numbers of a ``.tfw`` (``.pgw``, ``.wld``)."""
+    for side in filter(Path.exists, _world_names(path)):
+        with open_regular(check_beside(path, side)) as file:
+            numbers = _floats(file.read(_WORLD_BYTES).decode("latin-1"))
+        if len(numbers) == 6:
+            a, d, b, e, x, y = numbers  # x and y are the center of the first pixel
+            return Affine(a, b, x - (a + b) / 2, d, e, y - (d + e) / 2)
+    return None
+
+
+def _world_names(path: Path) -> Iterator[Path]:
+    ending = path.suffix[1:]
+    if not ending:
+        return
+    for name in (f"{ending[0]}{ending[-1]}w", f"{ending}w", "wld"):  # .tif: .tfw, .tifw
+        yield path.with_suffix(f".{name.lower()}")
+        yield path.with_suffix(f".{name.upper()}")
+
+
+def _floats(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        return []

@@ -1,0 +1,310 @@
+"""Rasters of class ids, read whole from any of the file kinds a scene comes in, and PNG.
+
+A label raster is held in memory, so its declared size is checked against the budget before it is
+read. Unlike a scene it may be nearly empty and compress a thousandfold: a high ratio is no sign of
+a hostile file here.
+"""
+
+from __future__ import annotations
+
+import tokenize
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from rasterio.errors import RasterioError
+
+from polyad.errors import SceneError, SceneMismatch, reason
+from polyad.scene.raster import guards
+from polyad.scene.raster.dims import AXES
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.read import class_tables
+from polyad.scene.read.class_tables import Colors, Names
+from polyad.scene.read.formats import cf, hdf
+from polyad.scene.read.formats.arrays import check_header
+from polyad.scene.read.formats.envi import find_envi, read_header
+from polyad.scene.read.formats.geotiff import check_blocks, open_tiff
+from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
+from polyad.scene.read.formats.hdf_values import attributes, check_decoding
+from polyad.scene.read.formats.mat5 import list_variables, read_variable
+from polyad.scene.read.formats.png import open_png
+from polyad.scene.read.formats.sidecars import georeference
+from polyad.scene.read.scene_files import open_file
+
+Shape = tuple[int, int]
+
+_STRIP_PIXELS = 2**20  # checked at a time
+_ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
+
+# What numpy raises on a damaged header, which is Python text.
+_NPY_ERRORS = (
+    OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
+    RecursionError, tokenize.TokenError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LabelRaster:
+    """The contents of a label file.
+
+    Attributes
+    ----------
+    values : ndarray of uint16, shape (height, width)
+    names, colors : dict
+        By class id, as far as the file tells.
+    crs, transform
+        Georeference, None where the file has none.
+    """
+
+    values: NDArray[np.uint16]
+    names: Names = field(default_factory=dict)
+    colors: Colors = field(default_factory=dict)
+    crs: Any = None
+    transform: Any = None
+
+
+def read_label_raster(
+    path: Path, key: str | None = None, shape: Shape | None = None, budget: int | None = None
+) -> LabelRaster:
+    """Read a raster of class ids.
+
+    Parameters
+    ----------
+    path : Path
+        ``.tif``, ENVI (either file of the pair), ``.png``, ``.mat``, ``.npy``, NetCDF-4, HDF5, or a
+        Zarr store of one band.
+    key : str, optional
+        Which array of a MAT, NetCDF or HDF5 file; by default the only 2-D one.
+    shape : (height, width), optional
+        Of the scene; chooses among several 2-D arrays, and another size is refused unread.
+    budget : int, optional
+        Bytes that may be read; half the machine's memory by default.
+    """
+    if not path.is_dir():  # a Zarr store is a folder
+        guards.existing_file(path)
+    budget = guards.memory_budget(budget)
+    suffix = path.suffix.lower()
+    with_key = {".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf,
+                ".hdf5": _read_hdf, ".he5": _read_hdf, ".hdf": _read_hdf}  # fmt: skip
+    if suffix in with_key:
+        return with_key[suffix](path, key, shape, budget)
+    if path.is_dir():
+        return _read_one_band(path, key, shape, budget)
+    if key is not None:
+        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
+    readers: dict[str, Callable[[Path, Shape | None, int], LabelRaster]] = {
+        ".tif": _read_tiff, ".tiff": _read_tiff, ".png": _read_png, ".npy": _read_npy,
+    }  # fmt: skip
+    if suffix in readers:
+        return readers[suffix](path, shape, budget)
+    if find_envi(path) is not None:
+        return _read_one_band(path, None, shape, budget)
+    raise SceneError(
+        f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; wanted GeoTIFF, ENVI, "
+        f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
+    )
+
+
+def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
+    """Return ``values`` (height, width) as uint16 class ids; ``nodata`` and NaN become 0."""
+    ids = np.empty(values.shape, np.uint16)
+    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
+    for top in range(0, len(values), step):  # the values themselves may fill the budget
+        ids[top : top + step] = _strip_ids(path, values[top : top + step], nodata, top)
+    return ids
+
+
+def _strip_ids(
+    path: Path, values: NDArray[Any], nodata: float | None, top: int
+) -> NDArray[np.uint16]:
+    empty = np.zeros(values.shape, dtype=bool)
+    if nodata is not None and not np.isnan(nodata):
+        empty |= values == nodata
+    if values.dtype.kind == "f":
+        empty |= np.isnan(values)
+    bad = ~empty & ((values < 0) | (values > 65535))
+    if values.dtype.kind == "f":
+        bad |= ~empty & (values != np.floor(values))  # MATLAB keeps whole numbers as doubles
+    if bad.any():
+        row, col = np.argwhere(bad)[0]
+        raise SceneError(
+            f"{path}: class ids must be whole numbers from 0 (unlabeled) to 65535, got "
+            f"{values[row, col]} at row {top + row}, col {col}; is this the image, not its labels?"
+        )
+    return np.where(empty, 0, values).astype(np.uint16)
+
+
+def _admit(
+    path: Path, got: tuple[int, ...], dtype: np.dtype, shape: Shape | None, budget: int
+) -> None:
+    """Refuse, before a pixel is read, what is no label raster, does not fit or is too large."""
+    if len(got) != 2 or dtype.kind not in "biuf":
+        raise SceneError(
+            f"{path}: labels are a 2-D raster of class ids, got shape {tuple(got)} of {dtype}; "
+            f"choose another array"
+        )
+    if shape is not None and tuple(got) != tuple(shape):
+        raise SceneMismatch(
+            f"{path}: labels must cover the scene's {shape[0]} rows and {shape[1]} columns, got "
+            f"{got[0]} rows and {got[1]} columns; cut or resample them to the scene's grid"
+        )
+    held = guards.declared_bytes(got, dtype) + got[0] * got[1] * _ID_BYTES
+    guards.check_budget(path, held, budget, "a label raster")
+
+
+def _read_tiff(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    with open_tiff(path, budget) as dataset:
+        check_blocks(path, dataset, budget)
+        values = _single_band(path, dataset, shape, budget)
+        names, colors = class_tables.from_attributes(dataset.tags())
+        side_names, side_colors = class_tables.from_pam(path)
+        colors = _colormap(dataset) | side_colors | colors
+        return LabelRaster(values, side_names | names, colors, **georeference(path, dataset))
+
+
+def _read_png(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    with open_png(path, budget) as dataset:
+        values = _single_band(path, dataset, shape, budget)
+        names, side_colors = class_tables.from_pam(path)
+        colors = _colormap(dataset) | side_colors
+        return LabelRaster(values, names, colors, **georeference(path, dataset))
+
+
+def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> NDArray[np.uint16]:
+    """Read the only band of an open raster."""
+    if dataset.count != 1:
+        raise SceneError(
+            f"{path}: labels are one band of class ids (gray or palette), got {dataset.count} "
+            f"bands; if they are colors, save the ids instead"
+        )
+    _admit(path, dataset.shape, np.dtype(dataset.dtypes[0]), shape, budget)
+    try:
+        values = dataset.read(1)
+    except RasterioError as error:
+        raise SceneError(
+            f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
+            "damaged, copy it again"
+        ) from error
+    return as_ids(path, values, dataset.nodata)
+
+
+def _colormap(dataset: Any) -> Colors:
+    try:
+        return class_tables.from_colormap(dataset.colormap(1))
+    except ValueError:  # rasterio's way to say that there is none
+        return {}
+
+
+def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    """Read an ENVI file or Zarr store as a scene of one band: lazily opened, checks and all."""
+    scene = open_file(path, key, budget)
+    if scene.sizes["band"] != 1:
+        raise SceneError(
+            f"{path}: labels are one band of class ids, got {scene.sizes['band']} bands; is this "
+            f"the image, not its labels?"
+        )
+    _admit(path, scene.shape[:2], scene.dtype, shape, budget)
+    values = as_ids(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
+    header = None if path.is_dir() else find_envi(path)
+    names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
+    grid = grid_of(scene)
+    return LabelRaster(values, names, colors, grid.crs, grid.transform)
+
+
+def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+    check_header(path)
+    try:
+        # Mapped, not read: the header's claim is checked against the file before anything is.
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _NPY_ERRORS as error:
+        raise SceneError(
+            f"{path}: wanted a plain NumPy array, got none ({reason(error)}); it is "
+            f"truncated or holds Python objects, save it again as a plain integer array"
+        ) from error
+    _admit(path, values.shape, values.dtype, shape, budget)
+    return LabelRaster(as_ids(path, np.asarray(values)))
+
+
+def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    if h5py.is_hdf5(path):  # MATLAB 7.3
+        return _read_hdf(path, key, shape, budget, columns_first=True)
+    arrays = {v.name: v for v in list_variables(path) if v.dtype is not None}
+    name = _choose(path, key, {n: v.shape for n, v in arrays.items()}, shape)
+    stored = arrays[name].dtype
+    if stored is not None:
+        _admit(path, arrays[name].shape, stored, shape, budget)
+    return LabelRaster(as_ids(path, read_variable(path, arrays[name])))
+
+
+def _read_hdf(
+    path: Path, key: str | None, shape: Shape | None, budget: int, columns_first: bool = False
+) -> LabelRaster:
+    """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
+    with open_checked(path, budget) as opened:
+        shapes = opened.tree.arrays
+        way = -1 if columns_first else 1
+        key = key or _flagged(opened)
+        name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
+        array = hdf.find(opened, name)
+        node, look = hdf.node_of(opened, array)
+        way = -1 if columns_first or _lies_x_first(node.dims) else 1
+        _admit(path, array.shape[::way], array.dtype, shape, budget)
+        reader = hdf.HdfReader(path, name, check_decoding(path, array, budget))
+        fill = cf.number(node.attrs, "_FillValue")
+        place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
+        classes = class_tables.from_attributes(attributes(opened, array, class_tables.ATTRIBUTES))
+    values = reader(tuple(slice(0, n) for n in node.shape))
+    return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
+
+
+def _flagged(opened: Hdf5File) -> str | None:
+    """Return the only 2-D array that names its classes: beside it may lie positions of a swath."""
+    flat = [name for name, shape in opened.tree.arrays.items() if len(shape) == 2]
+    named = [
+        name
+        for name in flat
+        if any(flag in opened.file[name].attrs for flag in ("flag_values", "class_values"))
+    ]
+    return named[0] if len(named) == 1 else None
+
+
+def _lies_x_first(dims: tuple[str, ...]) -> bool:
+    names = [d.lower() for d in dims]
+    return len(names) == 2 and names[0] in AXES["x"] and names[1] in AXES["y"]
+
+
+def _choose(
+    path: Path, key: str | None, arrays: Mapping[str, tuple[int, ...]], shape: Shape | None
+) -> str:
+    """Return the name of the requested array, or of the only one that can be a label raster."""
+    if key is not None:
+        name = key.strip("/")
+        if name not in arrays:
+            raise SceneError(
+                f"{path}: no numeric array '{key}'; it holds {_listing(arrays) or 'none'}"
+            )
+        return name
+    flat = {n: s for n, s in arrays.items() if len(s) == 2 and min(s) > 1}
+    fitting = {n: s for n, s in flat.items() if s == shape}
+    candidates = fitting if len(flat) > 1 and fitting else flat
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    if not candidates:
+        raise SceneError(
+            f"{path}: wanted one 2-D array of class ids, found none among {_listing(arrays)}"
+            if arrays
+            else f"{path}: wanted one 2-D array of class ids, the file holds no numeric array"
+        )
+    first = next(iter(candidates))
+    raise SceneError(
+        f"{path}: wanted one 2-D array of class ids, found {len(candidates)}: "
+        f"{_listing(candidates)}; name one of them, as in '{path.name}:{first}'"
+    )
+
+
+def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
+    return guards.listing(f"{name} {shape}" for name, shape in arrays.items())

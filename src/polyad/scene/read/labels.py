@@ -1,0 +1,180 @@
+"""Labels of a scene behind one `open_labels`, and the check that they fit.
+
+A label raster is a ``uint16`` DataArray with dims ``(y, x)``; 0 means unlabeled. Names and colors
+of its classes are kept in attributes, see `polyad.scene.raster.classes`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from polyad.errors import SceneError, SceneMismatch, told_as
+from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.paths import locate
+from polyad.scene.raster.classes import UNLABELED, with_classes
+from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.patches import iter_patches
+from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.read.class_matching import NUMBERED_BY_NAME
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.known_scenes import open_known_labels
+from polyad.scene.read.label_marks import annotations_of, draw
+from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
+from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
+
+_VECTORS = {
+    ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
+    ".geojson": read_geojson_marks, ".json": read_geojson_marks,
+}  # fmt: skip
+
+
+def open_labels(
+    source: str | os.PathLike[str],
+    scene: xr.DataArray | None = None,
+    *,
+    max_bytes: int | None = None,
+) -> xr.DataArray:
+    """Open labels of any kind as a raster of class ids.
+
+    Classes given by name alone are numbered in the alphabetical order of their names.
+
+    Parameters
+    ----------
+    source : str or path
+        A raster of class ids (GeoTIFF, ENVI, PNG, ``.npy``, ``file.mat:key``, ``file.nc:var``), a
+        CSV with columns ``row,col,class``, ``x,y,class`` (or ``easting,northing``) or
+        ``lon,lat,class`` (or ``longitude,latitude``), a GeoJSON of points and polygons, or the
+        name of a known scene.
+    scene : DataArray with dims y, x, ..., optional
+        The scene the labels belong to; CSV and GeoJSON need it. If given, labels are checked
+        against it and take over its georeference where they have none.
+    max_bytes : int, optional
+        Most bytes that may be read at once; half of the machine's memory if not given.
+
+    Returns
+    -------
+    DataArray of uint16, dims (y, x)
+        0 is unlabeled.
+
+    Raises
+    ------
+    SceneError, SceneMismatch
+    BudgetExceeded
+        The labels take more than ``max_bytes``.
+
+    Examples
+    --------
+    >>> labels = open_labels("indian-pines")
+    >>> labels.shape, labels.attrs["class_names"][8]
+    ((145, 145), 'Oats')
+    """
+    budget = memory_budget(max_bytes)
+    scene = None if scene is None else as_scene(scene)
+    path, key = locate(os.fspath(source))
+    grid = None if scene is None else grid_of(scene)
+    if str(path) in KNOWN_SCENES and not path.exists():
+        labels = open_known_labels(str(path))
+    else:
+        remedy = "the file is truncated or damaged, copy it again"
+        with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
+            labels = _read(path, key, grid, budget)
+    if scene is None or grid is None:
+        return labels
+    check_labels(scene, labels)
+    if "spatial_ref" not in labels.coords and grid.transform is not None:
+        labels = describe(labels, crs=grid.crs, transform=grid.transform)
+    return labels
+
+
+def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
+    """Raise an error unless ``labels`` lie on the grid of ``scene`` and hold at least one label.
+
+    Parameters
+    ----------
+    scene : DataArray with dims y, x, ...
+    labels : DataArray of int, dims (y, x)
+
+    Raises
+    ------
+    SceneMismatch
+        If sizes, reference systems or positions differ.
+    SceneError
+        If no pixel is labeled.
+    """
+    scene, labels = as_scene(scene), as_labels(labels)
+    values = labels.to_numpy()
+    if values.dtype.kind not in "iu" or values.min(initial=0) < 0 or values.max(initial=0) > 65535:
+        raise SceneError(
+            f"labels must hold whole numbers from 0 (unlabeled) to 65535, got {values.dtype} from "
+            f"{values.min(initial=0)} to {values.max(initial=0)}; put 0 where there is no label, "
+            "as in labels.fillna(0).astype('uint16')"
+        )
+    ours, theirs = grid_of(scene), grid_of(labels)
+    if ours.shape != theirs.shape:
+        raise SceneMismatch(
+            f"labels must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
+            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
+            f"scene's grid"
+        )
+    check_same_place(ours, theirs)
+    if not (labels != UNLABELED).any():
+        raise SceneError(
+            "no pixel is labeled: all labels are 0 (unlabeled); label some pixels of each class"
+        )
+
+
+def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
+    """Return ``labels`` with 0 where the scene has no data in any band.
+
+    Only the labeled pixels are read, a bounded number at a time.
+
+    Examples
+    --------
+    >>> scene = xr.DataArray(np.array([[[1.0], [np.nan]]]), dims=("y", "x", "band"))
+    >>> drop_nodata(scene, xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))).values
+    array([[1, 0]])
+    """
+    scene, labels = as_scene(scene), as_labels(labels)
+    rows, cols = np.nonzero(labels.to_numpy())
+    lost = np.zeros(len(rows), bool)
+    for chosen, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
+        lost[chosen] = ~valid_pixels(patches[:, 0, 0], scene.rio.nodata)
+    values = labels.to_numpy().copy()
+    values[rows[lost], cols[lost]] = UNLABELED
+    return labels.copy(data=values)
+
+
+def _read(path: Path, key: str | None, grid: Grid | None, budget: int) -> xr.DataArray:
+    if path.suffix.lower() in _VECTORS:
+        return _drawn(path, grid, budget)
+    return _as_array(read_label_raster(path, key, None if grid is None else grid.shape, budget))
+
+
+def _drawn(path: Path, grid: Grid | None, budget: int) -> xr.DataArray:
+    if grid is None:
+        raise SceneError(
+            f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
+            f"as in open_labels(path, scene)"
+        )
+    marks = _VECTORS[path.suffix.lower()](path, grid, budget)
+    if not marks:
+        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
+    values, names, colors = draw(path, marks, grid)
+    labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
+    by_name = not all(a.label.isdecimal() for a in annotations_of(marks))
+    return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels
+
+
+def _as_array(raster: LabelRaster) -> xr.DataArray:
+    """Wrap ids as a DataArray with the classes that the file names."""
+    labels = xr.DataArray(raster.values, dims=("y", "x"), name="class")
+    labels = describe(labels, crs=raster.crs, transform=raster.transform)
+    return with_classes(labels, complete(raster.values, raster.names, raster.colors))

@@ -1,0 +1,95 @@
+"""Open any hyperspectral file, or a known scene by name, as a lazily read scene.
+
+A scene is an ``xarray.DataArray`` with dims ``(y, x, band)``. Where the file tells, it has a
+``wavelength`` coordinate in nanometers, a georeference in rioxarray's convention
+(``scene.rio.crs``, ``scene.rio.transform()``, pixel centers as ``x`` and ``y``) and a nodata value
+(``scene.rio.nodata``). Opening reads the header; ``scene.isel(y=..., x=...)`` reads that window.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from affine import Affine
+from numpy.typing import NDArray
+
+from polyad.scene.files.paths import check_scene, locate
+from polyad.scene.raster import guards
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.lazy import describe
+from polyad.scene.read.known_scenes import open_known
+from polyad.scene.read.scene_files import open_file
+
+
+def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> xr.DataArray:
+    """Open a scene without reading its pixels.
+
+    Parameters
+    ----------
+    source : str or path
+        A file (ENVI, GeoTIFF, MATLAB, NetCDF/HDF5, EMIT, PRISMA, EnMAP, ``.npy``), a folder (Zarr,
+        EnMAP), a file and the array in it (``scene.mat:paviaU``), or the name of a known scene
+        (``indian-pines``).
+    max_bytes : int, optional
+        Most bytes that may be read at once; half of the machine's memory if not given. A scene
+        that can be read by windows may be larger than that.
+
+    Returns
+    -------
+    DataArray, dims (y, x, band)
+        Values as stored, except that EMIT, PRISMA, EnMAP and packed NetCDF give physical values.
+
+    Raises
+    ------
+    SceneError
+        The file is missing, damaged, inconsistent or of a kind that is not read.
+    BudgetExceeded
+        A piece that must be read at once is larger than ``max_bytes``.
+    """
+    budget = memory_budget(max_bytes)
+    path, key = locate(str(source))
+    if not (path.exists() and str(source)):
+        check_scene(str(source))
+        return open_known(str(source))
+    return open_file(path, key, budget)
+
+
+def scene_from_array(
+    values: NDArray[Any],
+    *,
+    wavelength: NDArray[np.float64] | None = None,
+    crs: Any = None,
+    transform: Affine | None = None,
+    nodata: float | None = None,
+) -> xr.DataArray:
+    """Return an array in memory as a scene.
+
+    Parameters
+    ----------
+    values : array of shape (rows, columns, bands)
+        The pixels. A DataArray, whose dimensions have names, is put in order by these.
+    wavelength : array of shape (bands,), optional
+        Band centers in nanometers.
+    crs : anything rioxarray takes, optional
+        Coordinate reference system.
+    transform : Affine, optional
+        From (column, row) to the map; (0, 0) is the outer corner of the first pixel.
+    nodata : float, optional
+        Value that stands for "no measurement".
+
+    Examples
+    --------
+    >>> scene_from_array(np.zeros((4, 5, 3)), wavelength=np.array([450.0, 550.0, 650.0])).sizes
+    Frozen({'y': 4, 'x': 5, 'band': 3})
+    """
+    if isinstance(values, xr.DataArray | xr.Dataset):  # its dimensions have names already
+        scene = as_scene(values)
+    else:
+        guards.check_shape(Path("array"), values.shape)
+        scene = xr.DataArray(values, dims=("y", "x", "band"))
+    return describe(scene, wavelength=wavelength, crs=crs, transform=transform, nodata=nodata)

@@ -1,0 +1,23 @@
+"""Maps, probabilities and scores to files."""
+
+from typing import TYPE_CHECKING
+
+from polyad.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from polyad.scene.write.geotiff import MapWriter
+    from polyad.scene.write.writers import write_map, write_probabilities, write_scores
+
+__all__ = [
+    "MapWriter",
+    "write_map",
+    "write_probabilities",
+    "write_scores",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        geotiff="MapWriter",
+        writers="write_map write_probabilities write_scores",
+    )

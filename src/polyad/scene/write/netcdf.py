@@ -1,0 +1,174 @@
+"""Class maps in NetCDF-4 after the CF conventions, version 1.8.
+
+CF 1.8 knows no unsigned integers and only a few signs in the meaning of a flag. So ids are signed,
+meanings are the class names spelled with those signs, and the names themselves stand beside them in
+``class_names``, with ``class_values`` and ``class_colors``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import numpy as np
+import rioxarray  # noqa: F401  (registers the .rio accessor)
+import xarray as xr
+from affine import Affine
+from rasterio.crs import CRS
+from xarray.backends import H5NetCDFStore
+
+from polyad.atomic import Outputs, check_room
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, with_classes
+from polyad.scene.write.geotiff import checked_ids
+from polyad.text import clean_name
+
+CONVENTIONS = "CF-1.8"
+_NAME, _GRID_MAPPING = "class_map", "spatial_ref"
+_GLOBAL = ("title", "institution", "source", "references", "comment")
+# Names of the coordinates of a swath, which has a position for each pixel and no grid.
+_SWATH = {
+    "lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude",
+}  # fmt: skip
+_DEGREES = {"latitude": "degrees_north", "longitude": "degrees_east"}
+
+
+def add_netcdf_map(
+    outputs: Outputs,
+    path: str | os.PathLike[str],
+    class_map: xr.DataArray,
+    crs: CRS | None = None,
+    transform: Affine | None = None,
+) -> None:
+    """Write a class map as CF NetCDF.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        What the map appears together with.
+    path : path-like
+        The file, by custom ending in ``.nc``.
+    class_map : DataArray of int, dims (y, x)
+        Class ids, 0 where there is no class, with the attributes of `polyad.scene.raster.classes`.
+    crs : rasterio.crs.CRS, optional
+        Coordinate reference system.
+    transform : affine.Affine, optional
+        From (column, row) to (x, y) of the pixel's corner. A rotated one is kept as GDAL keeps it,
+        in the ``GeoTransform`` of the grid mapping: CF has no words for it.
+    """
+    out = cf_dataset(class_map, crs, transform)
+    encoding: dict[str, dict[str, Any]] = {str(n): {"_FillValue": None} for n in out.coords}
+    ids = out[_NAME]
+    encoding[_NAME] = {"_FillValue": ids.dtype.type(UNLABELED), "zlib": True}
+    # In memory: HDF5 brings the whole process down when the disk fills up under it.
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        out.dump_to_store(H5NetCDFStore(file), encoding=encoding)
+    check_room(Path(path), buffer.getbuffer().nbytes)
+    outputs.temporary(path).write_bytes(buffer.getbuffer())
+
+
+def cf_dataset(
+    class_map: xr.DataArray, crs: CRS | None = None, transform: Affine | None = None
+) -> xr.Dataset:
+    """Return what is written: ids, coordinates, grid mapping, and their attributes."""
+    classes = class_table(class_map)
+    dtype = np.dtype(np.int16 if max((c.value for c in classes), default=0) < 2**15 else np.int32)
+    ids = checked_ids(class_map.values, classes).astype(dtype)
+    raster = xr.DataArray(ids, dims=("y", "x"), coords=_coordinates(class_map, crs, transform))
+    raster = with_classes(raster, classes).assign_attrs(
+        long_name="class",
+        flag_values=np.array([c.value for c in classes], dtype),
+        flag_meanings=" ".join(flag_meanings(classes)),
+        class_values=np.array([c.value for c in classes], dtype),
+    )
+    out = raster.to_dataset(name=_NAME)
+    # Without a reference system the coordinates say it all, unless the grid is rotated.
+    if crs is not None or (transform is not None and "x" not in out.coords):
+        out[_GRID_MAPPING] = _grid_mapping(crs, transform)
+        out[_NAME].attrs["grid_mapping"] = _GRID_MAPPING
+    program = f"polyad {version('polyad')}"
+    told = {k: clean_name(str(class_map.attrs[k]), 2000) for k in _GLOBAL if k in class_map.attrs}
+    # No date: the same map gives the same bytes.
+    out.attrs = {"Conventions": CONVENTIONS, "title": "Class map", "source": program}
+    out.attrs |= told | {"history": f"written by {program}"}
+    return out
+
+
+def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:
+    """Return a word for each class in the signs that CF allows, no two alike.
+
+    Examples
+    --------
+    >>> flag_meanings([ClassInfo(1, "Corn, no till", "#4477AA"), ClassInfo(2, "Forêt", "#EE7733")])
+    ['Corn_no_till', 'Foret']
+    >>> flag_meanings([ClassInfo(7, "森林", "#4477AA")])
+    ['class_7']
+    """
+    words: list[str] = []
+    for info in classes:
+        spelled = unicodedata.normalize("NFKD", info.name.replace("ß", "ss"))
+        plain = "".join(c for c in spelled if not unicodedata.combining(c))
+        word = re.sub(r"[^0-9A-Za-z.+@-]+", "_", plain).strip("_") or f"class_{info.value}"
+        words.append(word if word not in words else f"{word}_{info.value}")
+    return words
+
+
+def _coordinates(
+    class_map: xr.DataArray, crs: CRS | None, transform: Affine | None
+) -> dict[str, xr.Variable]:
+    """Return x and y of the pixels' centers, or the positions of a swath, as CF describes them."""
+    coordinates = {}
+    for dim in ("y", "x"):
+        values = _centers(class_map, dim, transform)
+        if values is not None:
+            coordinates[dim] = xr.Variable(dim, values, _described(dim, crs, transform))
+    for name, standard in _SWATH.items():
+        if name in class_map.coords and class_map[name].dims == ("y", "x"):
+            about = {"standard_name": standard, "units": _DEGREES[standard], "long_name": standard}
+            coordinates[name] = xr.Variable(("y", "x"), class_map[name].values.astype(float), about)
+    return coordinates
+
+
+def _centers(class_map: xr.DataArray, dim: str, transform: Affine | None) -> Any:
+    if dim in class_map.coords and class_map[dim].dtype.kind in "iuf":
+        return class_map[dim].values.astype(np.float64)
+    if transform is None or transform.b or transform.d:
+        return None
+    start, step = (transform.c, transform.a) if dim == "x" else (transform.f, transform.e)
+    return start + step * (np.arange(class_map.sizes[dim]) + 0.5)
+
+
+def _described(dim: str, crs: CRS | None, transform: Affine | None) -> dict[str, str]:
+    """Return standard name, units and axis of a coordinate; one that counts pixels has none."""
+    if crs is None and transform is None:
+        return {"long_name": f"{dim} coordinate of the pixel's center"}
+    if crs is not None and crs.is_geographic:
+        name = "longitude" if dim == "x" else "latitude"
+        about = {"standard_name": name, "long_name": name, "units": _DEGREES[name]}
+    else:
+        # An unknown reference system is taken to be in meters: without these words GDAL would
+        # neither place the map nor know that its first row is the northernmost.
+        unit = "metre" if crs is None or not crs.is_projected else crs.linear_units
+        about = {
+            "standard_name": f"projection_{dim}_coordinate",
+            "long_name": f"{dim} coordinate of projection",
+            "units": "m" if unit in ("metre", "meter") else unit.replace(" ", "_"),
+        }
+    return about | {"axis": dim.upper()}
+
+
+def _grid_mapping(crs: CRS | None, transform: Affine | None) -> xr.DataArray:
+    """Return the variable that holds the reference system, for CF and for GDAL."""
+    blank = xr.DataArray(np.zeros((1, 1), np.uint8), dims=("y", "x"))
+    if crs is not None:
+        blank = blank.rio.write_crs(crs)
+    if transform is not None:
+        blank = blank.rio.write_transform(transform)
+    return blank[_GRID_MAPPING].drop_vars(_GRID_MAPPING).astype(np.int32)

@@ -1,0 +1,259 @@
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from polyad.app import trainer as module
+from polyad.app.session import Session
+from polyad.app.trainer import Settings, Trainer
+from polyad.cli import main
+from polyad.errors import InputError, SceneError
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.training import train
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.labels import open_labels
+
+
+@pytest.fixture
+def work(scene, truth, tmp_path, kit):
+    """A session with three classes, a trainer that runs, and what it published."""
+    session = Session(scene, journal=tmp_path / "j")
+    for name in ("Water", "Corn", "Woods"):
+        session.do({"do": "add", "name": name})
+    news = []
+    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, kit.quick)
+    trainer.start()
+    yield session, trainer, news
+    trainer.stop()
+    trainer.join(timeout=20)
+    session.close()
+
+
+def stages(news):
+    return [about["stage"] for kind, about in news if kind == "map"]
+
+
+def test_labels_become_a_draft_and_then_the_final_map(work, kit):
+    session, trainer, news = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(trainer))
+    assert stages(news)[-2:] == ["draft", "final"]
+    about = trainer.newest_map.about
+    assert about["score"]["overall"] > 0.9
+    assert about["labels"] == 15
+    assert about["shares"].keys() == {"1", "2", "3"}
+    assert {(r, c) for r, c, _ in about["advice"]}.isdisjoint(session.label_state.labels)
+    assert trainer.means["1"]["count"] == 5
+
+
+def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
+    session, trainer, _ = work
+    kit.label_some(session)
+    model = trainer.final_model()
+    labels = session.snapshot().raster(scene)
+    other = train(scene, labels, window=3, **kit.quick.parameters)
+    same_weights(model, other)
+    np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
+
+
+def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_path, capsys, kit):
+    from polyad.app.downloads import labels_csv, model_file
+
+    session, trainer, _ = work
+    kit.label_some(session)
+    np.save(tmp_path / "scene.npy", scene.values)
+    (tmp_path / "labels.csv").write_bytes(labels_csv(session.snapshot(), scene))
+    (tmp_path / "page.polyad").write_bytes(model_file(trainer.final_model()))
+    arguments = ["--window", "3", "--hidden", "8", "--epochs", "30", "--out"]
+    with pytest.raises(SystemExit) as left:
+        main(["train", f"{tmp_path}/scene.npy", f"{tmp_path}/labels.csv", *arguments,
+              f"{tmp_path}/cli.polyad"])  # fmt: skip
+    assert left.value.code in (0, None)
+    saved, trained = (SceneModel.load(tmp_path / f"{n}.polyad") for n in ("page", "cli"))
+    same_weights(saved, trained)
+    assert saved.classes == trained.classes
+    assert saved.training["pixels"] == trained.training["pixels"]
+
+
+def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path, kit):
+    best = replace(kit.quick, preset="best")
+    session = Session(scene, journal=tmp_path / "j")
+    for name in ("Water", "Corn", "Woods"):
+        session.do({"do": "add", "name": name})
+    news = []
+    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, best)
+    trainer.start()
+    kit.label_some(session)
+    model = trainer.final_model()
+    trainer.stop()
+    trainer.join(timeout=20)
+    labels = session.snapshot().raster(scene)
+    session.close()
+    other = train(scene, labels, window=3, preset="best", **best.parameters)
+    same_weights(model, other)
+    assert model.recipe == other.recipe
+    np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
+    assert stages(news)[-2:] == ["draft", "final"]
+    assert "propagated over the scene's graph" in trainer.newest_map.about["steps"]
+
+
+def test_a_scene_too_large_for_the_best_map_gets_the_fast_one(scene, monkeypatch):
+    assert Settings().for_scene(scene).preset == "best"
+    monkeypatch.setattr(module, "BEST_MAX_PIXELS", 100)
+    assert Settings().for_scene(scene).preset == "fast"
+    with pytest.raises(InputError, match="preset must be one of"):
+        Settings(preset="worst").for_scene(scene)
+
+
+def same_weights(first_model, second_model):
+    first, second = (m.estimator.network_.state_dict() for m in (first_model, second_model))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[k], second[k]) for k in first)
+
+
+def test_a_draft_starts_from_the_last_model_while_the_classes_stay(work, monkeypatch, kit):
+    session, trainer, _ = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(trainer))
+    warm = []
+    monkeypatch.setattr(
+        module, "InterruptibleClassifier", spy(module.InterruptibleClassifier, warm)
+    )
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: kit.finished(trainer))
+    assert warm == [module.WARM_EPOCHS, 0]
+    session.do({"do": "delete", "class": 3})
+    kit.wait_for(lambda: kit.finished(trainer))
+    assert warm[2:] == [0, 0]
+
+
+def spy(watched, warm):
+    def make(classifier, look, steps=0):
+        warm.append(steps)
+        return watched(classifier, look, steps)
+
+    return make
+
+
+def test_no_map_without_two_classes_and_it_goes_when_labels_go(work, kit):
+    session, trainer, _ = work
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: trainer.means)
+    assert trainer.newest_map.stage == "none"
+    assert trainer.final_model() is None
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(trainer))
+    session.do({"do": "delete", "class": 1})
+    session.do({"do": "delete", "class": 2})
+    kit.wait_for(lambda: trainer.newest_map.stage == "none")
+    assert not trainer.newest_map.ids.any()
+
+
+def test_newest_labels_win_and_an_outdated_fit_is_dropped(work, monkeypatch, kit):
+    session, trainer, news = work
+    begun, go_on, calls = threading.Event(), threading.Event(), []
+    real = module.train
+
+    def slow(scene, labels, **options):
+        calls.append(int((labels > 0).sum()))
+        if len(calls) == 1:
+            begun.set()
+            go_on.wait(20)
+        return real(scene, labels, **options)
+
+    monkeypatch.setattr(module, "train", slow)
+    kit.label_some(session)
+    assert begun.wait(20)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})  # answered while the fit runs
+    go_on.set()
+    kit.wait_for(lambda: kit.finished(trainer))
+    assert {
+        about["labels"] for kind, about in news if kind == "map" and about["stage"] != "none"
+    } == {16}
+
+
+def test_labels_that_never_pause_still_get_a_map(work, monkeypatch, kit):
+    session, _, news = work
+    monkeypatch.setattr(module, "MAX_INTERRUPTED", 0.05)
+    kit.label_some(session)
+    end = time.monotonic() + 20
+    k = 0
+    while "draft" not in stages(news) and time.monotonic() < end:
+        session.do({"do": "label", "class": 1, "pixels": [[k % 30, (k // 30) % 10]]})
+        k += 1
+    assert "draft" in stages(news)
+
+
+def test_a_scene_that_cannot_be_read_is_a_message_and_the_fitter_goes_on(work, monkeypatch, kit):
+    session, trainer, news = work
+    real = module.train
+
+    def broken(*_, **__):
+        raise SceneError("the file is gone")
+
+    monkeypatch.setattr(module, "train", broken)
+    kit.label_some(session)
+    kit.wait_for(lambda: any(kind == "problem" for kind, _ in news))
+    assert "the file is gone" in next(a["message"] for k, a in news if k == "problem")
+    monkeypatch.setattr(module, "train", real)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: kit.finished(trainer))
+
+
+def test_the_final_fit_waits_for_a_pause_unless_it_is_asked_for(work, monkeypatch, kit):
+    session, trainer, news = work
+    monkeypatch.setattr(module, "FINAL_DELAY", 60.0)
+    kit.label_some(session)
+    kit.wait_for(lambda: trainer.newest_map.revision == 3)
+    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
+    kit.wait_for(lambda: trainer.newest_map.revision == 4)
+    assert set(stages(news)) == {"draft"}
+    assert trainer.final_model() is not None
+    assert stages(news)[-1] == "final"
+
+
+def test_renaming_a_class_needs_no_fit_and_reaches_the_model(work, kit):
+    session, trainer, _ = work
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(trainer))
+    version = trainer.newest_map.version
+    session.do({"do": "change", "class": 1, "name": "Sea"})
+    assert trainer.final_model().classes[0].name == "Sea"
+    assert trainer.newest_map.version == version
+
+
+def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, monkeypatch, kit):
+    wide, _ = kit.make_scene(height=30, width=600)
+    monkeypatch.setattr(module, "PARTIAL_INTERVAL", 0.0)
+    session = Session(wide, journal=tmp_path / "wide")
+    session.do({"do": "add", "name": "Water"})
+    session.do({"do": "add", "name": "Corn"})
+    session.do({"do": "label", "class": 1, "pixels": [[2, 5], [9, 50]]})
+    session.do({"do": "label", "class": 2, "pixels": [[2, 250], [9, 300]]})
+    news = []
+    trainer = Trainer(wide, session, lambda *what: news.append(what), None, kit.quick)
+    trainer.start()
+    kit.wait_for(lambda: kit.finished(trainer))
+    trainer.stop()
+    trainer.join(timeout=20)
+    session.close()
+    seen = [round(about["share"], 2) for kind, about in news if kind == "map"]
+    assert 0.33 in seen
+    assert seen[-1] == 1.0
+    assert (trainer.newest_map.ids > 0).all()
+
+
+def test_labels_as_a_raster_open_as_the_same_labels(work, scene, tmp_path, kit):
+    from polyad.app.downloads import labels_geojson, labels_tif
+
+    session, _, _ = work
+    kit.label_some(session)
+    labels = session.snapshot()
+    for name, content in (("l.tif", labels_tif(labels, scene)),
+                          ("l.geojson", labels_geojson(labels, scene))):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        read = open_labels(tmp_path / name, scene)
+        np.testing.assert_array_equal(read.values, labels.raster(scene).values)

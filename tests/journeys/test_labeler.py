@@ -1,0 +1,79 @@
+"""A labeler has a scene and no labels: click some pixels of each class, take the map home.
+
+    polyad label scene.hdr
+
+The page is used in a real Chromium with everything as it comes, and what it exports is what the
+command line makes of the exported model.
+"""
+
+import json
+import shutil
+import time
+
+import pytest
+import rasterio
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+CLICKS = {
+    "Corn": [(6, 3), (12, 8), (17, 12), (9, 13)],
+    "Soil": [(8, 19), (12, 25), (18, 22), (15, 27)],
+    "Water": [(26, 3), (31, 8), (36, 12), (28, 13)],
+    "Woods": [(26, 19), (31, 25), (36, 22), (33, 27)],
+}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
+def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, land):
+    from playwright.sync_api import sync_playwright
+
+    running = user.starts("polyad label scene.hdr --no-browser")
+    address = running.wait_for(r"http://\S+/(?=\s)")[0]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page()
+        tab.goto(address)
+        until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
+        for name, pixels in CLICKS.items():
+            tab.fill("#new-class", name)
+            tab.press("#new-class", "Enter")
+            until(tab, "n => [...polyad.store.classes.values()].some(c => c.name === n)", name)
+            for row, col in pixels:
+                tab.mouse.click(*place(tab, row, col))
+        tab.wait_for_selector('#status[data-stage="final"][data-revision="16"]', timeout=120_000)
+        for button, file in (("csv", "labels.csv"), ("map", "map.tif"), ("model", "model.polyad")):
+            with tab.expect_download() as saved:
+                tab.click(f"#save-{button}")
+            saved.value.save_as(user / file)
+        browser.close()
+    running.press_ctrl_c()
+
+    assert len((user / "labels.csv").read_text().splitlines()) == 1 + 16
+    with rasterio.open(user / "map.tif") as exported:
+        class_ids = exported.read(1)
+        assert exported.crs == land.crs
+        assert exported.transform == land.grid
+    assert (class_ids == land.truth)[land.seen].mean() > 0.9
+
+    assert json.loads(user.types("polyad info model.polyad --json"))["classes"] == list(land.names)
+    user.types("polyad map model.polyad scene.hdr --out again.tif")
+    with rasterio.open(user / "again.tif") as made:
+        assert (made.read(1) == class_ids).all()
+
+
+def until(tab, script, argument=None, seconds=120):
+    """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
+    end = time.monotonic() + seconds
+    while not tab.evaluate(script, argument):
+        assert time.monotonic() < end, f"waited in vain for {script}"
+        tab.wait_for_timeout(20)
+
+
+def place(tab, row, col):
+    """Return where on the screen the middle of a pixel is."""
+    script = """([row, col]) => { const [x, y, side] = polyad.viewer.rect(row, col);
+        const box = polyad.viewer.canvas.getBoundingClientRect();
+        return [box.left + x + side / 2, box.top + y + side / 2]; }"""
+    return tab.evaluate(script, [row, col])

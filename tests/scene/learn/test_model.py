@@ -1,0 +1,233 @@
+"""`SceneModel`: its file, what it refuses to map, and how it knows its scene again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from polyad import RankRClassifier, save
+from polyad.errors import InputError, ModelFileError, SceneMismatch
+from polyad.scene.info import describe
+from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.training import train
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.classes import ClassInfo
+
+NM = np.linspace(400, 1000, 6)
+
+
+@pytest.fixture(scope="module")
+def scene():
+    values = np.random.default_rng(0).normal(size=(12, 15, 6)).astype(np.float32)
+    found = xr.DataArray(values, dims=("y", "x", "band"))
+    return found.assign_coords(wavelength=("band", NM))
+
+
+@pytest.fixture(scope="module")
+def model(scene):
+    labels = np.zeros((12, 15), np.uint16)
+    labels[2, :6], labels[8, 3:9] = 3, 7
+    marks = xr.DataArray(labels, dims=("y", "x")).assign_attrs(
+        class_values=[3, 7], class_names=["Corn", "Ölweide"], class_colors=["#112233", "#445566"]
+    )
+    return train(scene, marks, window=3, hidden=6, epochs=5)
+
+
+def rewritten(model, path, **changes):
+    """Save ``model`` with a changed description of its scene; the checksum is right."""
+    about = {
+        "window": model.window,
+        "classes": [list(c) for c in model.classes],
+        "bands": model.bands,
+        "wavelength": list(model.wavelength),
+        "training": dict(model.training),
+        "fill": list(model.fill),
+    }
+    save(model.estimator, path, {"scene": about | changes})
+    return path
+
+
+def test_a_saved_model_maps_as_before(model, scene, tmp_path):
+    model.save(tmp_path / "m.polyad")
+    again = SceneModel.load(tmp_path / "m.polyad")
+    here, there = (map_scene(m, scene, probabilities=True) for m in (model, again))
+    for a, b in zip(here, there, strict=True):
+        xr.testing.assert_identical(a, b)
+
+
+def test_a_saved_model_keeps_its_description(model, tmp_path):
+    model.save(tmp_path / "m.polyad")
+    again = SceneModel.load(tmp_path / "m.polyad")
+    assert again.classes == (ClassInfo(3, "Corn", "#112233"), ClassInfo(7, "Ölweide", "#445566"))
+    for name in ("window", "bands", "wavelength", "training", "fill"):
+        assert getattr(again, name) == getattr(model, name), name
+
+
+# As polyad 0.1 wrote it before its settings had the names they have now
+EARLIER = {
+    "preset": "best",
+    "goal": "this-scene",
+    "line": "rank-1 network > times labels spread over the scene's graph",
+    "steps": [
+        {
+            "step": "propagate",
+            "settings": {
+                "components": 6,
+                "coarse": 4.0,
+                "scale": 30.0,
+                "least": 5,
+                "graphs": [[4, 2.0], [3, 1.9]],
+                "neighbours": 7,
+                "nearness": 0.02,
+                "alpha": 0.9,
+                "walk": 30,
+                "doubt": 0.1,
+            },
+            "targets": [0] * 6 + [1] * 6,
+            "weights": [1.0, 0.2],
+        }
+    ],
+}
+
+
+def test_label_propagation_in_a_model_file_of_earlier_has_its_settings(model, scene, tmp_path):
+    again = SceneModel.load(rewritten(model, tmp_path / "m.polyad", recipe=EARLIER))
+    assert Propagation.from_dict(again.recipe.steps[0]["settings"]) == Propagation(
+        components=6,
+        least=5,
+        graphs=[[4, 2.0], [3, 1.9]],
+        neighbors=7,
+        nearness=0.02,
+        alpha=0.9,
+        iterations=30,
+        smoothing=0.1,
+    )
+    again.save(tmp_path / "again.polyad")
+    assert SceneModel.load(tmp_path / "again.polyad").recipe == Recipe.from_dict(EARLIER)
+    alone, together = (map_scene(m, scene, probabilities=True)[1].values for m in (model, again))
+    assert not np.allclose(alone, together)
+    assert np.allclose(together.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_other_classifiers_are_not_written_to_a_model_file(tmp_path, model):
+    other = SceneModel(object(), 1, model.classes, 6)
+    with pytest.raises(InputError, match="save wants one of"):
+        other.save(tmp_path / "m.polyad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scene_of_other_bands_is_refused_with_both_numbers(model, scene):
+    with pytest.raises(
+        SceneMismatch, match=r"wants 6 bands \(400 to 1000 nm\), scene has 4 \(400 to 760 nm\)"
+    ):
+        map_scene(model, scene.isel(band=slice(0, 4)))
+
+
+def test_a_scene_of_other_wavelengths_is_refused(model, scene):
+    with pytest.raises(SceneMismatch, match=r"up to 600 nm where they lie 120 nm apart"):
+        model.check(scene.assign_coords(wavelength=("band", NM + 600)))
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0, np.nan])
+def test_wavelengths_that_nearly_agree_or_are_unknown_are_taken(model, scene, shift):
+    model.check(scene.assign_coords(wavelength=("band", NM + shift)))
+    model.check(scene.drop_vars("wavelength"))
+
+
+def test_a_model_knows_the_scene_it_learned_from(model, scene):
+    assert model.learned_from(scene.copy())
+    assert not model.learned_from(scene + 1)
+    assert not model.learned_from(scene.isel(y=slice(0, 11)))
+
+
+def test_fingerprint_is_that_of_the_values_in_any_type():
+    values = np.random.default_rng(0).integers(0, 4000, (9, 8, 5))
+    scenes = [xr.DataArray(values.astype(t), dims=("y", "x", "band")) for t in ("u2", "f4", "f8")]
+    assert len({fingerprint(s) for s in scenes}) == 1
+
+
+def test_fingerprint_of_scenes_without_data_in_the_middle_differs():
+    values = np.random.default_rng(0).normal(size=(2, 40, 40, 3))
+    values[:, 15:25] = np.nan
+    one, two = (xr.DataArray(v, dims=("y", "x", "band")) for v in values)
+    assert fingerprint(one) != fingerprint(two)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 2), (2, 1, 300)])
+def test_fingerprint_of_a_tiny_scene(shape):
+    assert len(fingerprint(xr.DataArray(np.zeros(shape), dims=("y", "x", "band")))) == 32
+
+
+def test_a_model_of_no_scene_is_refused_for_mapping(tmp_path):
+    X = np.random.default_rng(0).normal(size=(10, 3, 3, 4))
+    save(
+        RankRClassifier(hidden=3, epochs=2, random_state=0).fit(X, np.arange(10) % 2),
+        tmp_path / "m",
+    )
+    with pytest.raises(SceneMismatch, match="not trained on a scene"):
+        SceneModel.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": 5},
+        {"window": "wide"},
+        {"bands": 7},
+        {"classes": [[1, "Corn", "#112233"], [7, "Soil", "#445566"]]},
+        {"classes": [[3, "Corn", "#112233"]]},
+        {"classes": [[3, "Corn"]]},
+        {"classes": None},
+        {"wavelength": [400.0]},
+        {"wavelength": ["red"] * 6},
+        {"fill": 3},
+        {"training": {"pixels": [[1, 2, 3]]}},
+        {"training": {"pixels": [["a", "b"]]}},
+    ],
+    ids=str,
+)
+def test_a_file_that_contradicts_itself_is_refused(model, tmp_path, changes):
+    path = rewritten(model, tmp_path / "m.polyad", **changes)
+    with pytest.raises(ModelFileError, match="train it again"):
+        SceneModel.load(path)
+
+
+@pytest.mark.parametrize("about", [{"scene": 3}, {"scene": {}}])
+def test_a_file_that_says_nothing_of_its_scene_is_refused(model, tmp_path, about):
+    save(model.estimator, tmp_path / "m", about)
+    with pytest.raises(ModelFileError, match="does not describe its scene"):
+        SceneModel.load(tmp_path / "m")
+
+
+def test_a_cut_or_changed_file_is_refused(model, tmp_path):
+    path = tmp_path / "m.polyad"
+    model.save(path)
+    content = path.read_bytes()
+    assert b"Corn" in content
+    for damaged in (b"", content[:100], content[:-20], content.replace(b"Corn", b"Rice")):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match=r"empty|damaged"):
+            SceneModel.load(path)
+
+
+def test_an_older_file_without_seconds_and_counts_claims_neither(model, tmp_path):
+    known = {k: v for k, v in model.training.items() if k in ("scene", "pixels")}
+    replace(model, training=known).save(tmp_path / "old.polyad")
+    old = SceneModel.load(tmp_path / "old.polyad")
+    assert (old.fit_seconds, old.label_counts) == (None, None)
+    told = describe(str(tmp_path / "old.polyad"))
+    assert not {"labels", "training_seconds"} & set(told)
+
+
+@pytest.mark.parametrize(
+    "lie", [{"seconds": -1}, {"seconds": "2"}, {"counts": [1]}, {"counts": ["a", 1]}]
+)
+def test_a_file_that_lies_about_its_training_is_refused(model, tmp_path, lie):
+    training = {**model.training, **lie}
+    with pytest.raises(ModelFileError, match="training"):
+        SceneModel.load(rewritten(model, tmp_path / "m.polyad", training=training))
+    with pytest.raises(InputError, match="cannot be kept in a file: scene"):
+        replace(model, training=training).save(tmp_path / "m.polyad")

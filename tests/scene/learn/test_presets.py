@@ -1,0 +1,173 @@
+"""Presets from labels to maps: accuracy, files, tiles, other scenes, refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from polyad.errors import InputError, SceneError
+from polyad.scene.assess.evaluation import evaluate
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.presets import train_best
+from polyad.scene.learn.training import train
+from polyad.scene.map.mapping import map_file, map_scene
+from polyad.scene.raster.classes import ClassInfo, with_classes
+
+QUICK = {"hidden": 8, "epochs": 60, "window": 3, "random_state": 0}
+GOALS = ("this-scene", "other-scenes")
+
+
+def make_scene(height=36, width=45, bands=10, seed=0, noise=25.0):
+    """Return a scene of six fields of three classes in heavy noise, and its labels."""
+    rng = np.random.default_rng(seed)
+    field = (np.arange(width) // 15)[None] + 3 * (np.arange(height) // 18)[:, None]
+    label = np.array([1, 2, 3, 3, 1, 2])[field]
+    spectra = np.random.default_rng(1).normal(1000, 15, size=(4, bands))
+    values = spectra[label] + rng.normal(0, noise, size=(height, width, bands))
+    scene = xr.DataArray(values.astype(np.float32), dims=("y", "x", "band"))
+    table = [ClassInfo(k, f"class {k}", "#336699") for k in (1, 2, 3)]
+    raster = xr.DataArray(label.astype(np.uint16), dims=("y", "x"), name="class")
+    return scene, with_classes(raster, table)
+
+
+@pytest.fixture(scope="module")
+def models():
+    scene, labels = make_scene()
+    found = {
+        goal: train(scene, labels, samples_per_class=8, preset="best", goal=goal, **QUICK)
+        for goal in GOALS
+    }
+    found["fast"] = train(scene, labels, samples_per_class=8, **QUICK)
+    return found
+
+
+def test_best_beats_fast_in_noise(models):
+    scene, labels = make_scene()
+    score = {name: evaluate(m, scene, labels).overall_accuracy for name, m in models.items()}
+    assert score["this-scene"] > score["fast"] + 0.02
+    assert score["other-scenes"] > score["fast"] + 0.02
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_model_read_back_makes_the_same_map(models, goal, tmp_path):
+    scene, _ = make_scene()
+    models[goal].save(tmp_path / "model.polyad")
+    again = SceneModel.load(tmp_path / "model.polyad")
+    assert again.recipe == models[goal].recipe
+    first, second = (map_scene(m, scene, probabilities=True)[1] for m in (models[goal], again))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_map_in_tiles_is_the_map_in_one_piece(models, goal, tmp_path):
+    scene, _ = make_scene()
+    ids, whole = map_scene(models[goal], scene, probabilities=True)
+    tiled_ids, tiled = map_scene(models[goal], scene, probabilities=True, tile=13)
+    np.testing.assert_allclose(whole, tiled, atol=1e-5)
+    assert (ids == tiled_ids).mean() > 0.999
+    map_file(models[goal], scene, tmp_path / "map.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "map.npy"), ids)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_probabilities_add_up_to_one_and_rank_as_the_map(models, goal):
+    scene, _ = make_scene()
+    ids, proba = map_scene(models[goal], scene, probabilities=True)
+    np.testing.assert_allclose(proba.sum("class"), 1, atol=1e-5)
+    np.testing.assert_array_equal(proba.values.argmax(axis=-1) + 1, ids)
+
+
+def test_the_other_scenes_network_is_an_ordinary_rank_r_network_on_bands(models):
+    estimator = models["other-scenes"].estimator
+    assert estimator.sample_shape_ == (3, 3, 10)
+    assert estimator.network_.hidden.out_features == 3 * 8
+
+
+def test_a_this_scene_model_warns_on_another_scene_and_works_without_its_labels(models):
+    other, labels = make_scene(seed=5)
+    with pytest.warns(UserWarning, match="used on another one"):
+        score = evaluate(models["this-scene"], other, labels).overall_accuracy
+    assert score > 0.6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert evaluate(models["other-scenes"], other, labels).overall_accuracy > score
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_pixels_without_data_stay_without_class_and_spoil_no_other(goal):
+    scene, labels = make_scene()
+    holes = scene.copy()
+    holes[5:9, 4:10] = np.nan
+    holes = holes.rio.write_nodata(np.nan)
+    model = train(holes, labels, samples_per_class=8, preset="best", goal=goal, **QUICK)
+    ids, proba = map_scene(model, holes, probabilities=True)
+    assert (ids[5:9, 4:10] == 0).all()
+    assert np.isnan(proba[5:9, 4:10]).all()
+    assert int((ids == 0).sum()) == 24
+    assert evaluate(model, holes, labels).overall_accuracy > 0.8
+
+
+def test_the_line_names_what_is_done(models):
+    assert "graph" in models["this-scene"].recipe.line
+    assert "guided filter" in models["other-scenes"].recipe.line
+    assert models["fast"].recipe is None
+
+
+def test_same_seed_same_map():
+    scene, labels = make_scene()
+    options = {"samples_per_class": 5, "preset": "best"} | QUICK
+    first, second = (map_scene(train(scene, labels, **options), scene) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_the_paper_preset_is_the_papers_solver_and_takes_overrides():
+    scene, labels = make_scene()
+    model = train(scene, labels, samples_per_class=4, preset="paper", epochs=2, window=3)
+    assert model.estimator.solver == "alternating"
+    assert model.estimator.start == "xavier"
+    assert model.estimator.epochs == 2
+    assert "alternating" in model.recipe.line
+    assert map_scene(model, scene).shape == labels.shape
+
+
+def test_classes_with_one_or_two_labels_are_learned():
+    scene, labels = make_scene()
+    sparse = labels.copy(data=np.zeros_like(labels.values))
+    for row, col in ((3, 3), (4, 20), (5, 40), (30, 40)):
+        sparse.values[row, col] = labels.values[row, col]
+    model = train(scene, sparse, preset="best", **QUICK)
+    assert evaluate(model, scene, labels).n_test == labels.size - 4
+
+
+def test_refusals(models):
+    scene, labels = make_scene()
+    with pytest.raises(InputError, match="preset must be one of"):
+        train(scene, labels, preset="finest")
+    with pytest.raises(InputError, match="goal must be one of"):
+        train(scene, labels, preset="best", goal="everything")
+    with pytest.raises(InputError, match="not both"):
+        train(scene, labels, preset="best", estimator=models["fast"].estimator)
+    with pytest.raises(SceneError, match="whole scene in memory"):
+        train(scene, labels, preset="best", max_bytes=10_000)
+    with pytest.raises(SceneError, match=r"raise --max-bytes \(in Python, max_bytes\)$"):
+        train(scene, labels, preset="best", goal="other-scenes", max_bytes=10_000)
+
+
+def test_a_model_with_unknown_steps_is_not_saved(models, tmp_path):
+    from dataclasses import replace
+
+    recipe = replace(models["this-scene"].recipe, steps=({"step": "explode"},))
+    with pytest.raises(InputError, match=r"steps\[0\] must be .* guided, propagate, got .*explode"):
+        replace(models["this-scene"], recipe=recipe).save(tmp_path / "model.polyad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_noise_of_a_large_scene_is_learned_by_strips(monkeypatch):
+    import polyad.scene.learn.presets as presets
+
+    scene, labels = make_scene()
+    monkeypatch.setattr(presets, "SAMPLE_PIXELS", 800)
+    pixels = np.argwhere(labels.values > 0)[::60]
+    model = train_best(scene, labels, pixels, goal="other-scenes", **QUICK)
+    assert evaluate(model, scene, labels).overall_accuracy > 0.8

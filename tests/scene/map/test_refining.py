@@ -1,0 +1,53 @@
+"""Steps on the maps of a model, on probabilities made for the purpose."""
+
+import numpy as np
+import xarray as xr
+
+from polyad.scene.learn.steps.guided import guided_filter
+from polyad.scene.map.refining import refiner, smooth
+from polyad.scene.raster.tiles import Tile, plan_tiles
+
+RNG = np.random.default_rng(0)
+CUBE = RNG.normal(100, 3, size=(30, 31, 4)).astype(np.float32)
+SHARES = RNG.dirichlet(np.ones(3), size=(30, 31)).astype(np.float32)
+PROJECTION = RNG.normal(size=(4, 2))
+STEP = {"step": "guided", "mean": [100.0] * 4, "projection": PROJECTION, "radius": 2, "ridge": 0.1}
+
+
+def test_smoothing_is_the_guided_filter_by_the_projected_scene():
+    wanted = guided_filter(SHARES, (CUBE - 100.0) @ PROJECTION, 2, 0.1)
+    wanted = np.clip(wanted, 1e-6, 1)
+    wanted /= wanted.sum(axis=2, keepdims=True)
+    found = smooth(SHARES, CUBE, np.zeros((30, 31), bool), STEP)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_pixels_without_data_are_even_shares_at_the_mean_of_the_scene():
+    blank = np.zeros((30, 31), bool)
+    blank[10:13, 5:9] = True
+    cube = np.where(blank[..., None], np.float32(100), CUBE)
+    shares = np.where(blank[..., None], np.float32(1 / 3), SHARES)
+    wanted = smooth(shares, cube, np.zeros((30, 31), bool), STEP)
+    found = smooth(np.where(blank[..., None], np.nan, SHARES), CUBE, blank, STEP)
+    np.testing.assert_allclose(found[~blank], wanted[~blank], atol=1e-6)
+
+
+def test_what_a_pixel_without_data_holds_makes_no_difference():
+    blank = np.zeros((30, 31), bool)
+    blank[10:13, 5:9] = True
+    first, second = CUBE.copy(), CUBE.copy()
+    first[blank], second[blank] = np.nan, 1e9
+    shares = np.where(blank[..., None], np.nan, SHARES)
+    found = [smooth(shares, cube, blank, STEP) for cube in (first, second)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(np.isnan(found[0]).all(axis=2), blank)
+
+
+def test_two_filters_in_a_row_read_the_halo_of_both():
+    scene = xr.DataArray(CUBE, dims=("y", "x", "band"))
+    steps = (STEP, STEP | {"radius": 3})
+    whole = Tile(slice(0, 30), slice(0, 31))
+    filtered = refiner(None, scene, steps, lambda tile: SHARES[tile])
+    wanted = filtered(whole)
+    for tile in plan_tiles((30, 31), (7, 6)):
+        np.testing.assert_allclose(filtered(tile), wanted[tile], atol=1e-6)

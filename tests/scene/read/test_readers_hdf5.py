@@ -1,0 +1,152 @@
+"""HDF5 and MATLAB read within bounds: the values are those of a plain reading."""
+
+import h5py
+import numpy as np
+import pytest
+import scipy.io
+from numpy.testing import assert_array_equal
+
+from polyad.errors import SceneError
+from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.read.formats import emit, hdf_file
+from polyad.scene.read.formats.mat5 import list_variables, read_variable
+from polyad.scene.read.scenes import open_scene
+
+RNG = np.random.default_rng(5)
+
+
+# Lookup tables
+
+
+def write_swath(path, swath, line, sample):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("reflectance", data=swath, chunks=(4, 4, 3), compression="gzip")
+        file["location/glt_y"], file["location/glt_x"] = line, sample
+    return path
+
+
+def test_emit_read_in_small_parts_equals_pixel_by_pixel(tmp_path, monkeypatch):
+    monkeypatch.setattr(emit, "_BOX_SIDE", 3)
+    swath = RNG.random((40, 30, 5)).astype(np.float32)
+    line, sample = RNG.integers(-40, 41, (25, 20)), RNG.integers(-30, 31, (25, 20))
+    scene = open_scene(write_swath(tmp_path / "e.nc", swath, line, sample), max_bytes=100_000)
+    wanted = np.full((25, 20, 5), -9999, np.float32)
+    for place in np.ndindex(line.shape):
+        if line[place] and sample[place]:
+            wanted[place] = swath[abs(line[place]) - 1, abs(sample[place]) - 1]
+    assert_array_equal(scene.values, wanted)
+    assert_array_equal(scene[3:9, 2:5, [4, 1]].values, wanted[3:9, 2:5][..., [4, 1]])
+
+
+@pytest.mark.parametrize("most", [100_000, 2_000, 60, 1])
+def test_a_part_of_a_swath_holds_no_more_than_it_may(tmp_path, most):
+    path = write_swath(tmp_path / "e.nc", np.zeros((40, 30, 5), "f4"), *np.ones((2, 4, 4), int))
+    with h5py.File(path) as file:
+        down, across = emit._sides(file["reflectance"], 20, most)
+    assert down * across * 20 <= max(most, 20)
+
+
+def test_parts_follow_a_turned_grid_instead_of_reading_its_hull():
+    line, sample = np.arange(640), np.arange(640)  # a row of the map on the swath's diagonal
+    boxes = [(down, across) for _, down, across in emit._boxes(line, sample, (64, 64))]
+    assert sum((d.stop - d.start) * (a.stop - a.start) for d, a in boxes) == 10 * 64**2
+
+
+# Contents
+
+
+def test_each_object_is_looked_at_once_however_deep_it_lies(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        group = file
+        for _ in range(hdf_file.DEEPEST):
+            group["root"], group["values"] = file["/"], np.zeros((2, 3))
+            group = group.create_group("g")
+        group["cube"] = np.ones((2, 3, 4))
+    looked = []
+    look = hdf_file.h5o.open
+    monkeypatch.setattr(hdf_file.h5o, "open", lambda *a, **k: looked.append(a) or look(*a, **k))
+    with hdf_file.open_checked(tmp_path / "s.h5", 10**6) as opened:
+        assert list(opened.tree.cubes.values()) == [(2, 3, 4)]
+    assert len(looked) == 2 * hdf_file.DEEPEST + 1
+
+
+def test_cells_of_matlab_do_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf_file, "MOST_OBJECTS", 5)
+    with h5py.File(tmp_path / "s.mat", "w") as file:
+        file["cube"] = np.ones((2, 3, 4))
+        for k in range(20):
+            file[f"#refs#/{k}"] = k
+    assert open_scene(tmp_path / "s.mat").shape == (4, 3, 2)
+
+
+# Chunks that are tried before they are decoded
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "gzip", "shuffle": True, "fletcher32": True},
+        {"compression": "gzip"},
+        {"compression": "lzf", "shuffle": True},
+        {"shuffle": True},
+        {},
+    ],
+)
+def test_packed_chunks_come_back_under_a_tight_budget(tmp_path, options):
+    values = RNG.integers(0, 9, (20, 20, 12)).astype(np.int16)
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        cube = file.create_dataset("cube", (30, 20, 12), "i2", chunks=(8, 8, 5), **options)
+        cube[:20] = values  # the last chunks are never written
+    scene = open_scene(tmp_path / "s.h5", max_bytes=50_000)
+    assert_array_equal(scene[:20].values, values)
+    assert not scene[24:].values.any()
+    assert_array_equal(scene[3:9, 7:9, 2:7].values, values[3:9, 7:9, 2:7])
+
+
+# Types of values
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", ">f8", "g", "?", "u8", ">i2"])
+def test_any_real_type_is_read_in_a_type_that_torch_takes(tmp_path, kind):
+    values = RNG.integers(0, 2, (4, 5, 3)).astype(kind)
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        file["cube"] = values
+    np.save(tmp_path / "s.npy", values)
+    for name in ("s.h5", "s.npy"):
+        scene = open_scene(tmp_path / name)
+        assert_array_equal(scene.values, values)
+        assert scene.dtype.isnative
+        assert scene.dtype.itemsize <= 8
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "g"])
+def test_what_float32_cannot_hold_is_no_measurement(kind):
+    with np.errstate(over="ignore"):
+        values = np.array([[1, 2], [1e300, 1], [3, -1e300], [np.nan, 0], [6e4, 6e4]]).astype(kind)
+    assert valid_pixels(values).tolist() == [True, False, False, False, True]
+    assert valid_pixels(values[[0, 4]] * 1.0).all()
+
+
+# MATLAB 5
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("kind", ["u1", "i2", "i8", "u8", "f4", "f8"])
+def test_matlab_arrays_are_read_as_scipy_reads_them(tmp_path, kind, compress):
+    path = tmp_path / "s.mat"
+    arrays = {"scalar": np.ones((1, 1)), "a": RNG.random((300, 70, 9)) * 100, "b": np.eye(3)}
+    stored = {name: array.astype(kind) for name, array in arrays.items()}
+    scipy.io.savemat(path, stored | {"text": "x"}, do_compression=compress)
+    found = {v.name: v for v in list_variables(path) if v.dtype is not None}
+    assert found.keys() == stored.keys()
+    for name, variable in found.items():
+        assert_array_equal(read_variable(path, variable), scipy.io.loadmat(path)[name], strict=True)
+
+
+def test_a_matlab_file_that_shrinks_after_it_was_listed(tmp_path):
+    path = tmp_path / "s.mat"
+    scipy.io.savemat(path, {"cube": RNG.random((5, 4, 3))})
+    scene = open_scene(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(SceneError, match="declares 480 B of pixels, the file holds 380 B"):
+        scene.load()

@@ -1,0 +1,247 @@
+"""EMIT, PRISMA and EnMAP: tiny files in the layout of the real products."""
+
+import h5py
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from numpy.testing import assert_allclose, assert_array_equal
+from rasterio.crs import CRS
+
+from polyad.errors import SceneError
+from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.read.scenes import open_scene
+
+# rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
+pytestmark = pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning")
+
+# EMIT
+
+SWATH = np.arange(4 * 3 * 5, dtype=np.float32).reshape(4, 3, 5)  # (downtrack, crosstrack, bands)
+GLT_X = np.array([[0, 1, 2], [1, 2, 3], [3, -3, 0], [0, 1, 0]], np.int32)
+GLT_Y = np.array([[0, 1, 1], [2, 2, 2], [3, 3, 0], [0, 4, 0]], np.int32)
+
+
+def write_emit(path, glt_x=GLT_X, flags=(1, 0, 1, 1, 0)):
+    with h5py.File(path, "w") as file:
+        file.attrs["geotransform"] = [10.0, 0.0005, 0.0, 45.0, 0.0, -0.0005]
+        file.attrs["spatial_ref"] = CRS.from_epsg(4326).to_wkt()
+        cube = file.create_dataset("reflectance", data=SWATH, chunks=(2, 3, 5), compression="gzip")
+        cube.attrs["_FillValue"] = np.float32([-9999])
+        location = file.create_group("location")
+        for name, table in (("glt_x", glt_x), ("glt_y", GLT_Y)):
+            location.create_dataset(name, data=table, chunks=table.shape, compression="gzip")
+        for name in ("lat", "lon", "elev"):
+            location[name] = np.zeros((4, 3))
+        bands = file.create_group("sensor_band_parameters")
+        bands["wavelengths"] = np.float32([381, 388.5, 396, 403.5, 411])
+        bands["fwhm"] = np.float32([8.4] * 5)
+        bands["good_wavelengths"] = np.array(flags, np.uint8)
+    return path
+
+
+def orthorectified():
+    """Pixel by pixel, the slow way."""
+    out = np.full((*GLT_X.shape, 5), -9999, np.float32)
+    for i, j in np.ndindex(GLT_X.shape):
+        if GLT_X[i, j] and GLT_Y[i, j]:
+            out[i, j] = SWATH[abs(GLT_Y[i, j]) - 1, abs(GLT_X[i, j]) - 1]
+    return out[..., [0, 2, 3]]
+
+
+def test_emit_is_put_on_the_map_without_its_bad_bands(tmp_path):
+    scene = open_scene(write_emit(tmp_path / "EMIT_L2A_RFL_001.nc"))
+    assert scene.shape == (4, 3, 3)
+    assert_array_equal(scene.values, orthorectified())
+    assert_array_equal(scene.wavelength, [381, 396, 403.5])
+    assert scene.rio.nodata == -9999
+    assert_array_equal(valid_mask(scene), GLT_X != 0)
+
+
+def test_emit_windows_equal_the_whole(tmp_path):
+    scene = open_scene(write_emit(tmp_path / "e.nc"))
+    for top in range(4):
+        for left in range(3):
+            tile = scene.isel(y=slice(top, top + 2), x=slice(left, left + 1), band=[2, 0])
+            assert_array_equal(
+                tile.values, orthorectified()[top : top + 2, left : left + 1, [2, 0]]
+            )
+
+
+def test_emit_starts_at_the_outer_corner(tmp_path):
+    scene = open_scene(write_emit(tmp_path / "e.nc"))
+    assert scene.rio.crs.to_epsg() == 4326
+    assert_allclose(scene.rio.transform()[:6], (0.0005, 0, 10, 0, -0.0005, 45))
+    assert_allclose(scene.x[0], 10.00025)
+    assert_allclose(scene.y[0], 44.99975)
+
+
+def test_emit_lookup_table_that_points_outside_is_refused(tmp_path):
+    scene = open_scene(write_emit(tmp_path / "e.nc", glt_x=GLT_X + 100))
+    with pytest.raises(
+        SceneError, match=r"the lookup table points to .* the swath has 4 lines of 3"
+    ):
+        scene.load()
+
+
+# PRISMA
+
+VNIR_NM = np.float32([700, 550, 0.0])  # falling, one empty slot
+SWIR_NM = np.float32([1100, 0.0, 690])  # its last band overlaps the other detector
+RNG_ROWS, RNG_COLS = 4, 5
+
+
+def prisma_cubes():
+    rng = np.random.default_rng(3)
+    vnir, swir = rng.integers(1, 65535, (2, RNG_ROWS, 3, RNG_COLS)).astype(np.uint16)
+    for cube in (vnir, swir):
+        cube[0, :, 0] = 0  # outside the strip: zero in every band
+    vnir[2, :, 2] = 0  # a pixel that is dark in one detector only
+    return vnir, swir
+
+
+def write_prisma(path, corners="centers"):
+    vnir, swir = prisma_cubes()
+    span = {"centers": 1, "edges": 0}[corners]
+    with h5py.File(path, "w") as file:
+        fields = file.create_group("HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields")
+        fields["VNIR_Cube"], fields["SWIR_Cube"] = vnir, swir
+        file.attrs.update(
+            List_Cw_Vnir=VNIR_NM,
+            List_Cw_Swir=SWIR_NM,
+            List_Fwhm_Vnir=np.float32([11, 12, 0]),
+            List_Fwhm_Swir=np.float32([9, 0, 8]),
+            L2ScaleVnirMin=np.float32(0.0),
+            L2ScaleVnirMax=np.float32(1.5),
+            L2ScaleSwirMin=np.float32(0.1),
+            L2ScaleSwirMax=np.float32(0.9),
+            Epsg_Code=np.int64(32632),
+            Product_ULcorner_easting=np.float32(352755),
+            Product_ULcorner_northing=np.float32(5987235),
+            Product_LRcorner_easting=np.float32(352755 + 30 * (RNG_COLS - span)),
+            Product_LRcorner_northing=np.float32(5987235 - 30 * (RNG_ROWS - span)),
+        )
+    return path
+
+
+def test_prisma_is_scaled_joined_and_ordered_by_wavelength(tmp_path):
+    scene = open_scene(write_prisma(tmp_path / "PRS_L2D_STD.he5"))
+    vnir, swir = prisma_cubes()
+    assert scene.shape == (4, 5, 4)
+    assert_array_equal(scene.wavelength, [550, 690, 700, 1100])
+    assert_array_equal(scene.fwhm, [12, 8, 11, 9])
+    wanted = np.stack(
+        [
+            1.5 * vnir[:, 1] / 65535,
+            0.1 + 0.8 * swir[:, 2] / 65535,
+            1.5 * vnir[:, 0] / 65535,
+            0.1 + 0.8 * swir[:, 0] / 65535,
+        ],
+        axis=-1,
+    )
+    wanted[0, 0] = np.nan
+    assert_allclose(scene.values, wanted, rtol=1e-5)
+    assert scene.dtype == np.float32
+
+
+def test_prisma_padding_is_nodata_and_a_dark_pixel_is_not(tmp_path):
+    scene = open_scene(write_prisma(tmp_path / "p.he5"))
+    assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
+    one_band = scene.isel(band=[0])  # here the dark pixel is zero in all chosen bands
+    assert one_band[2, 2, 0] == 0
+    assert np.isnan(one_band[0, 0, 0])
+
+
+@pytest.mark.parametrize(("corners", "origin"), [("centers", 15), ("edges", 0)])
+def test_prisma_pixels_have_30_meters_and_no_half_pixel_shift(tmp_path, corners, origin):
+    scene = open_scene(write_prisma(tmp_path / "p.he5", corners))
+    assert scene.rio.crs.to_epsg() == 32632
+    wanted = Affine(30, 0, 352755 - origin, 0, -30, 5987235 + origin)
+    assert scene.rio.transform() == wanted
+
+
+def test_prisma_without_its_scale_says_which_attribute_is_missing(tmp_path):
+    path = write_prisma(tmp_path / "p.he5")
+    with h5py.File(path, "r+") as file:
+        del file.attrs["L2ScaleSwirMax"]
+    with pytest.raises(SceneError, match="'L2ScaleSwirMax' of PRISMA L2D, it is missing"):
+        open_scene(path)
+
+
+# EnMAP
+
+NAME = "ENMAP01-____L2A-DT0000001867_20220724T104526Z_008_V010302_20230628T165614Z"
+ENMAP_NM = [900.0, 1000.0, 930.0, 1400.0, 1010.0]  # two detectors, then one empty band
+ENMAP_GRID = Affine(30, 0, 300000, 0, -30, 5800000)
+
+
+def write_enmap(folder, expected="", numbers=(1, 2, 3, 4, 5)):
+    stored = np.arange(5 * 8 * 6).reshape(5, 8, 6).astype(np.int16)
+    stored[:, 0, 0] = -32768
+    stored[3] = -32768  # water absorption: a band without a measurement
+    image = folder / f"{NAME}-SPECTRAL_IMAGE.TIF"
+    with rasterio.open(
+        image,
+        "w",
+        driver="GTiff",
+        width=6,
+        height=8,
+        count=5,
+        dtype="int16",
+        nodata=-32768,
+        crs="EPSG:32633",
+        transform=ENMAP_GRID,
+        compress="deflate",
+    ) as file:
+        file.write(stored)
+    bands = "".join(
+        f'<bandID number="{n}"><wavelengthCenterOfBand>{nm}</wavelengthCenterOfBand>'
+        f"<FWHMOfBand>8.5</FWHMOfBand><GainOfBand>{0.0001 * n}</GainOfBand>"
+        f"<OffsetOfBand>{n}</OffsetOfBand></bandID>"
+        for n, nm in zip(numbers, ENMAP_NM, strict=True)
+    )
+    metadata = folder / f"{NAME}-METADATA.XML"
+    metadata.write_text(
+        '<?xml version="1.0"?><level_X><specific>'
+        f"<vnirProductQuality><expectedChannelsList>{expected}</expectedChannelsList>"
+        f"</vnirProductQuality><bandCharacterisation>{bands}</bandCharacterisation>"
+        "</specific></level_X>"
+    )
+    return metadata, image, stored
+
+
+def test_enmap_is_scaled_and_ordered_by_wavelength(tmp_path):
+    metadata, _, stored = write_enmap(tmp_path)
+    scene = open_scene(metadata)
+    assert_array_equal(scene.wavelength, [900, 930, 1000, 1010])  # 1400 nm is empty
+    wanted = np.stack([stored[n - 1] * 1e-4 * n + n for n in (1, 3, 2, 5)], -1)
+    wanted[0, 0] = np.nan
+    assert_allclose(scene.values, wanted, rtol=1e-6)
+    assert_allclose(scene.isel(y=slice(2, 4), band=[1]).values, wanted[2:4, :, [1]], rtol=1e-6)
+    assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
+    assert scene.rio.crs.to_epsg() == 32633
+    assert scene.rio.transform() == ENMAP_GRID
+
+
+def test_enmap_opens_by_folder_metadata_or_image(tmp_path):
+    metadata, image, _ = write_enmap(tmp_path)
+    for path in (tmp_path, metadata, image):
+        assert open_scene(path).shape == (8, 6, 4)
+
+
+def test_enmap_leaves_out_bands_that_the_metadata_does_not_expect(tmp_path):
+    metadata, _, _ = write_enmap(tmp_path, expected="1,2,3,4")
+    assert_array_equal(open_scene(metadata).wavelength, [900, 930, 1000])
+
+
+def test_enmap_metadata_of_another_scene_is_refused(tmp_path):
+    metadata, _, _ = write_enmap(tmp_path, numbers=(1, 2, 3, 4, 6))
+    with pytest.raises(SceneError, match="describes band 6, the image has 5 bands"):
+        open_scene(metadata)
+
+
+def test_enmap_metadata_with_entities_is_refused(tmp_path):
+    metadata, _, _ = write_enmap(tmp_path)
+    metadata.write_text('<!DOCTYPE a [<!ENTITY b "bbbb">]>' + "<level_X>&b;</level_X>")
+    with pytest.raises(SceneError, match="EnMAP metadata in plain XML, got a DOCTYPE"):
+        open_scene(metadata)

@@ -1,0 +1,194 @@
+"""Durable lines: locks, refused lines, and the files that earlier versions wrote."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from polyad import durable
+from polyad.app.journal import Journal
+from polyad.distributed.finished import Ledger
+from polyad.durable import LineFile, LockFile, add_line, locked, seal, set_aside, unseal
+from polyad.experiments.records import RecordStore
+
+ROOT = Path(__file__).parent.parent
+ABOUT = {"shape": [3, 4], "scene": "abc"}
+
+# --- files of earlier versions -------------------------------------------------------------------
+
+JOURNAL = (
+    b'{"polyad journal":2,"shape":[3,4],"scene":"abc","crc":"7a254176"}\n'
+    b'{"do":"add","name":"Gr\xc3\xb6\xc3\x9fe","crc":"60e01206"}\n'
+    b'{"do":"undo","crc":"c41fbe09"}\n'
+)
+LEDGER = (
+    b'{"polyad tiles":1} e49d17ba\n'
+    b'{"map":"0123456789abcdef","tile":0,"crc":4048650219} b9968cfb\n'
+    b'{"map":"0123456789abcdef","written":true} c75b327e\n'
+)
+
+
+def test_journal_keeps_its_format(tmp_path):
+    (tmp_path / "old").write_bytes(JOURNAL)
+    old = Journal(tmp_path / "old", ABOUT)
+    old.close()
+    assert old.commands == [{"do": "add", "name": "Größe"}, {"do": "undo"}]
+    new = Journal(tmp_path / "new", ABOUT)
+    for command in old.commands:
+        new.append(command)
+    new.close()
+    assert (tmp_path / "old").read_bytes() == (tmp_path / "new").read_bytes() == JOURNAL
+
+
+def test_ledger_keeps_its_format(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "old" / "ledger.jsonl").write_bytes(LEDGER)
+    with Ledger(tmp_path / "old") as old, Ledger(tmp_path / "new") as new:
+        assert [entry.get("tile") for entry in old.entries] == [0, None]
+        for entry in old.entries:
+            new.append(entry)
+    assert (tmp_path / "new" / "ledger.jsonl").read_bytes() == LEDGER
+
+
+def test_committed_records_are_read_as_they_are(tmp_path):
+    committed = ROOT / "docs/results/records"
+    shutil.copytree(committed, tmp_path / "records")
+    records = RecordStore(tmp_path / "records").load()  # a broken line would warn
+    lines = [line for p in sorted(committed.glob("*.jsonl")) for line in p.read_text().splitlines()]
+    assert [record.to_line() for record in records] == lines
+
+
+# --- locks ---------------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from polyad.durable import LineFile, LockFile
+held = {"LineFile": LineFile, "LockFile": LockFile}[sys.argv[1]](Path(sys.argv[2]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def take(kind, path):
+    return LineFile(path) if kind == "LineFile" else LockFile(path, wait=False)
+
+
+@pytest.mark.parametrize("kind", ["LineFile", "LockFile"])
+def test_lock_of_another_process_is_seen_and_ends_with_a_kill(tmp_path, kind):
+    path = tmp_path / "log"
+    command = [sys.executable, "-c", HOLD, kind, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(durable.InUse):
+                take(kind, path)
+        finally:
+            holder.send_signal(signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+    assert path.exists()
+    take(kind, path).close()
+
+
+def test_lock_on_a_file_that_its_holder_removed_keeps_out_whoever_comes_next(tmp_path):
+    first = LockFile(tmp_path / "lock")
+    taken = []
+    waiting = threading.Thread(target=lambda: taken.append(LockFile(tmp_path / "lock")))
+    waiting.start()
+    time.sleep(0.2)  # it has opened the file that is removed now
+    first.remove()
+    waiting.join(10)
+    with pytest.raises(durable.InUse):
+        LockFile(tmp_path / "lock", wait=False)
+    taken[0].remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_writers_that_make_and_remove_the_lock_lose_no_line(tmp_path):
+    def write(writer):
+        for k in range(20):
+            with locked(tmp_path / "lock"):
+                add_line(tmp_path / "log", b"%d %d" % (writer, k))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    lines = (tmp_path / "log").read_bytes().splitlines()
+    assert sorted(lines) == sorted(b"%d %d" % (w, k) for w in range(4) for k in range(20))
+    assert [p.name for p in tmp_path.iterdir()] == ["log"]
+
+
+def test_lock_file_that_holds_something_is_not_removed(tmp_path):
+    (tmp_path / "lock").write_text("my notes")
+    with locked(tmp_path / "lock"):
+        pass
+    assert (tmp_path / "lock").read_text() == "my notes"
+
+
+def test_lock_file_is_gone_afterwards_also_after_an_error(tmp_path):
+    with pytest.raises(KeyError), locked(tmp_path / "lock"):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def test_short_writes_make_whole_lines(tmp_path, monkeypatch):
+    real = durable.write_at
+    monkeypatch.setattr(durable, "write_at", lambda file, data, at: real(file, data[:3], at))
+    with LineFile(tmp_path / "log") as log:
+        log.append(seal({"do": "undo"}))
+        log.append(seal({"do": "redo"}))
+    assert (tmp_path / "log").read_bytes() == seal({"do": "undo"}) + seal({"do": "redo"})
+
+
+def test_refused_line_that_cannot_be_cut_off_stops_the_next_one(tmp_path, monkeypatch):
+    real = durable.write_at
+
+    def half(file, data, position):
+        real(file, data[:3], position)
+        no_space()
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with LineFile(tmp_path / "log") as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(durable, "write_at", half)
+            patch.setattr(os, "fsync", no_space)  # so that nothing can be cut off for good
+            with pytest.raises(OSError, match="No space left"):
+                log.append(b"refused\n")
+            (tmp_path / "log").write_bytes(b"again more than there was")
+            with pytest.raises(durable.Torn, match="cannot be cut off"):
+                log.append(b"next\n")
+        log.append(b"next\n")
+    assert (tmp_path / "log").read_bytes() == b"next\n"
+
+
+@pytest.mark.parametrize("form", [durable.AS_MEMBER, durable.AFTER_TEXT])
+def test_every_changed_byte_of_a_sealed_line_is_noticed(form):
+    line = seal({"map": "Größe", "tile": 3}, form)[:-1]
+    assert unseal(line, form) == {"map": "Größe", "tile": 3}
+    for place in range(len(line)):
+        damaged = bytearray(line)
+        damaged[place] ^= 1
+        with pytest.raises(ValueError, match="checksum"):
+            unseal(bytes(damaged), form)
+
+
+def test_damaged_lines_are_moved_and_the_others_stay(tmp_path):
+    path = tmp_path / "log"
+    for line in (b"one", b"bad", b"two"):
+        add_line(path, line)
+    assert set_aside(path, [b"bad"]).read_bytes() == b"bad\n"
+    add_line(path, b"worse")
+    assert set_aside(path, [b"worse"]).read_bytes() == b"bad\nworse\n"
+    assert path.read_bytes() == b"one\ntwo\n"
