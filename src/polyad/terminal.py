@@ -75,6 +75,11 @@ def brief(value: Any) -> str:
     return "unknown" if value is None else printable_line(str(value))
 
 
+def steps(line: str | None) -> str:
+    """Return the line that names the steps of a preset; nothing for a preset without any."""
+    return "" if line is None else f"steps: {line}\n"
+
+
 def on_terminal() -> bool:
     """Whether somebody is looking at the progress."""
     return sys.stderr.isatty()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from polyad.cli import app
+from polyad.cli.program import app
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

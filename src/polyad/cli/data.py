@@ -1,0 +1,59 @@
+"""``polyad info``, ``scenes`` and ``fetch``: what is in a file, and known scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyad.cli.options import AsJson, MaxBytes
+from polyad.scene.files.known import known_scene
+from polyad.terminal import brief, on_terminal, say
+
+
+def info(
+    file: Annotated[str, typer.Argument(help="A scene or a model.")],
+    max_bytes: MaxBytes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what is in a scene or a model."""
+    from polyad.scene.info import describe
+
+    description = describe(file, max_bytes=max_bytes)
+    width = max(len(name) for name in description) + 2
+    lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in description.items())
+    say(description, as_json, "\n".join(lines))
+
+
+def scenes(as_json: AsJson = False) -> None:
+    """List the scenes known by name, and whether their files are here."""
+    from polyad.scene.files.known import list_known
+
+    rows = list_known()
+    lines = [
+        f"{row['name']:<18}{row['size']:<38}{row['classes']:>3} classes   "
+        f"{'ready' if row['here'] else 'polyad fetch ' + row['name']}"
+        for row in rows
+    ]
+    say({"scenes": rows}, as_json, "\n".join(lines))
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name that `polyad scenes` lists.")],
+    from_file: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Take a file fetched by hand; may be given twice."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a known scene and check it, or take files fetched by hand."""
+    known_scene(name)
+    from polyad.scene.read.known_scenes import fetch as fetch_scene
+
+    paths = fetch_scene(name, from_file, progress=on_terminal())
+    say(
+        {"name": name, "files": [str(p) for p in paths]},
+        as_json,
+        "\n".join(f"{p} is in place" for p in paths) or f"{name} ships with polyad: nothing to do",
+    )

@@ -1,0 +1,53 @@
+"""``polyad evaluate``: scores and a report."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import polyad
+from polyad.cli.options import AsJson, Force, Labels, MaxBytes, Model, Scene
+from polyad.scene.arguments import check_arguments
+from polyad.terminal import on_terminal, say
+
+
+def evaluate(
+    model: Model,
+    scene: Scene,
+    labels: Labels,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the scores to this .json or .csv file too.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
+    ] = None,
+    max_bytes: MaxBytes = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model on the labeled pixels that it did not learn from."""
+    outputs = {"file of scores": out, "report": report}
+    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels], force=force)
+    from polyad.scene import examine, write_scores
+
+    fitted = polyad.SceneModel.load(model)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    if report is None:
+        examination = examine(fitted, cube, marks, progress=on_terminal())
+    else:
+        from polyad.scene import write_report  # draws, which takes a second to import
+
+        command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
+        title, bar = Path(scene).stem, on_terminal()
+        examination = write_report(
+            report, fitted, cube, marks, title=title, command=command, progress=bar
+        )
+    result = examination.to_dict()
+    if out is not None:
+        write_scores(out, result)
+    written = "" if report is None else f"\n\nreport: {report}"
+    say(result, as_json, str(examination.scores) + written)

@@ -1,0 +1,94 @@
+"""``polyad map``: from a model and a scene to a class map."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import polyad
+from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model
+from polyad.scene.arguments import check_arguments
+from polyad.terminal import on_terminal, say
+
+
+def map_command(
+    model: Model,
+    scene: Annotated[
+        list[str],
+        typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
+    ] = Path("map.tif"),
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
+    ] = None,
+    ending: Annotated[str, typer.Option(help="Kind of the maps in --out-dir.")] = ".tif",
+    cluster: Cluster = None,
+    probabilities: Annotated[
+        Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
+    ] = None,
+    probability_type: Annotated[
+        str, typer.Option(help="float32, or uint8 at a quarter of the size.")
+    ] = "float32",
+    tile: Annotated[
+        int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
+    ] = None,
+    max_bytes: MaxBytes = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Map every pixel of a scene, tile by tile."""
+    check_arguments(model=model)
+    many = cluster is not None or out_dir is not None or len(scene) > 1
+    if not many:
+        outputs = {"map": out, "file of probabilities": probabilities}
+        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
+    fitted = polyad.SceneModel.load(model)
+    if many:
+        from polyad.distributed import map_files
+
+        done = map_files(
+            fitted,
+            scene,
+            out,
+            out_dir=out_dir,
+            ending=ending,
+            cluster=cluster,
+            probabilities=probabilities,
+            probability_dtype=probability_type,
+            tile=tile,
+            max_bytes=max_bytes,
+            progress=on_terminal(),
+            force=force,
+            inputs=[model],
+        )
+        maps = [str(path) for path in done.paths]
+        say(
+            {"maps": maps, "pixels": done.pixels, "map_seconds": round(done.seconds, 4)},
+            as_json,
+            f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
+        )
+        return
+    cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
+    started = time.perf_counter()
+    polyad.map_file(
+        fitted,
+        cube,
+        out,
+        probabilities=probabilities,
+        probability_dtype=probability_type,
+        tile=tile,
+        progress=on_terminal(),
+    )
+    seconds = time.perf_counter() - started
+    pixels = cube.sizes["y"] * cube.sizes["x"]
+    say(
+        {"map": str(out), "pixels": pixels, "map_seconds": round(seconds, 4)},
+        as_json,
+        f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
+    )

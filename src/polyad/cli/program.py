@@ -1,0 +1,90 @@
+"""The program ``polyad``: its commands, and how each of them ends.
+
+A command checks its arguments before what does the work is imported: a mistyped path is answered at
+once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+import polyad
+from polyad.cli.data import fetch, info, scenes
+from polyad.cli.demo import demo
+from polyad.cli.evaluate import evaluate
+from polyad.cli.label import label
+from polyad.cli.map import map_command
+from polyad.cli.reproduce import Lists, reproduce
+from polyad.cli.train import train
+from polyad.errors import PolyadError
+from polyad.terminal import fail, misuse, put, warn
+
+app = typer.Typer(
+    name="polyad",
+    help="From a hyperspectral scene and a few labeled pixels to a georeferenced class map.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+# In the order in which help lists them, each with its example
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("demo", demo, "demo --out polyad-demo"),
+    ("train", train, "train scene.hdr labels.geojson --out model.polyad --rank 2"),
+    ("map", map_command, "map model.polyad scene.hdr --out map.tif"),
+    ("evaluate", evaluate, "evaluate model.polyad scene.hdr truth.tif --report page.html"),
+    ("label", label, "label indian-pines --truth indian-pines"),
+    ("info", info, "info model.polyad"),
+    ("scenes", scenes, "scenes"),
+    ("reproduce", reproduce, "reproduce --model rank-1 cnn --runs 3 --jobs 2"),
+    ("fetch", fetch, "fetch salinas"),
+)
+for _name, _command, _example in COMMANDS:
+    _kind: Any = Lists if _command is reproduce else TyperCommand
+    app.command(_name, cls=_kind, epilog=f"Example:  polyad {_example}")(_command)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if show_version:
+        put(polyad.__version__)
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; bad input ends with exit code 2 and one sentence."""
+    logging.getLogger("rasterio").addHandler(logging.NullHandler())
+    os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
+    os.environ["PROJ_NETWORK"] = "OFF"  # no grid of a reference system is fetched
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = warn
+            given = None if arguments is None else list(arguments)
+            code = app(args=given, standalone_mode=False)
+    except PolyadError as error:
+        fail(str(error))
+    except BrokenPipeError:  # as in `polyad scenes | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except MemoryError:
+        fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
+    except typer.Abort:
+        fail("stopped")
+    except Exception as error:
+        if not hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
+            raise
+        misuse(error)
+    sys.exit(code if isinstance(code, int) else 0)

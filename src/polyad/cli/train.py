@@ -1,0 +1,82 @@
+"""``polyad train``: from labeled pixels to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import polyad
+from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Scene, Seed
+from polyad.scene.arguments import check_arguments
+from polyad.terminal import brief, on_terminal, say, steps
+
+
+def train(
+    scene: Scene,
+    labels: Labels,
+    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.polyad"),
+    samples_per_class: Annotated[
+        int | None,
+        typer.Option(help="Pixels drawn of each class, half of a smaller one; else all."),
+    ] = None,
+    preset: Preset = "fast",
+    goal: Goal = "this-scene",
+    rank: Annotated[
+        int | None,
+        typer.Option(max=1000, help="Rank of each hidden unit's weights; 1 when not given."),
+    ] = None,
+    hidden: Annotated[
+        int | None, typer.Option(max=10_000, help="Hidden units; 75 when not given.")
+    ] = None,
+    window: Annotated[int, typer.Option(help="Side of the window around a pixel; odd.")] = 5,
+    solver: Annotated[
+        str | None, typer.Option(help="joint, or alternating as in the paper; else the preset's.")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
+    ] = None,
+    seed: Seed = 0,
+    max_bytes: MaxBytes = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model on the labeled pixels of a scene."""
+    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    check_arguments(preset=(preset, goal), force=force, **files)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
+    model = polyad.train(
+        cube,
+        marks,
+        window=window,
+        samples_per_class=samples_per_class,
+        random_state=seed,
+        max_bytes=max_bytes,
+        preset=preset,
+        goal=goal,
+        verbose=int(on_terminal()),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    model.save(out)
+    seconds = model.training["seconds"]
+    result = {
+        "model": str(out),
+        "n_train": len(model.training["pixels"]),
+        "classes": [c.name for c in model.classes],
+        "labels": model.label_counts,
+        "epochs": model.estimator.n_iter_,
+        "fit_seconds": seconds,
+        "steps": None if model.recipe is None else model.recipe.line,
+    }
+    say(
+        result,
+        as_json,
+        steps(result["steps"])
+        + f"labels: {brief(result['labels'])}\n"
+        + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
+        f"model: {out}",
+    )
