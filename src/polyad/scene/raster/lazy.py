@@ -22,6 +22,7 @@ from xarray.core import indexing
 
 from polyad.errors import SceneError, told_as
 from polyad.scene.raster import guards
+from polyad.scene.raster.bands import FLAGGED, keep_bands
 
 Array = NDArray[Any]
 
@@ -155,6 +156,7 @@ def describe(
     *,
     wavelength: NDArray[np.float64] | None = None,
     fwhm: NDArray[np.float64] | None = None,
+    good: NDArray[np.bool_] | None = None,
     crs: Any = None,
     transform: Affine | None = None,
     nodata: float | None = None,
@@ -168,6 +170,9 @@ def describe(
         The pixels.
     wavelength, fwhm : array of shape (bands,), optional
         Center and width of each band in nanometers.
+    good : bool array of shape (bands,), optional
+        Which bands hold a measurement; the others are left out, with a note. Flags that call no
+        band good say nothing.
     crs : anything rioxarray takes, optional
         Coordinate reference system.
     transform : Affine, optional
@@ -181,6 +186,8 @@ def describe(
     scene = scene.assign_coords(
         {k: ("band", v, {"units": "nm"}) for k, v in bands.items() if v is not None}
     ).assign_attrs(attrs or {})
+    if good is not None and good.any():
+        scene = keep_bands(scene, good, FLAGGED)
     if transform is not None:
         scene = _georeference(scene, transform)
     if crs is not None:

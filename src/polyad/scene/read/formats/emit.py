@@ -58,10 +58,9 @@ class EmitSource:
     path : Path
     name : str
         Of the cube.
-    map_shape : (rows, columns)
+    shape : (rows, columns, bands)
+        Of the map.
     dtype : dtype
-    keep : tuple of int
-        The good bands.
     fill : float
         Put where no pixel was seen.
     budget : int
@@ -72,30 +71,23 @@ class EmitSource:
 
     path: Path
     name: str
-    map_shape: tuple[int, int]
+    shape: tuple[int, int, int]
     dtype: np.dtype
-    keep: tuple[int, ...]
     fill: float
     budget: int
     wary: frozenset[str] = frozenset()
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Map rows, map columns and good bands."""
-        return (*self.map_shape, len(self.keep))
-
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window of the map, shape ``(rows, cols, bands)``."""
-        chosen = np.asarray(self.keep)[bands]
         with open_hdf5(self.path) as file:
             # A negative entry marks a pixel filled from its neighbor; its size is the place.
             line, sample = (np.abs(self._box(file, n, (rows, cols)).astype(np.intp)) for n in _GLT)
             seen = (line > 0) & (sample > 0)  # (rows, cols)
-            out = np.full((*seen.shape, len(chosen)), self.fill, self.dtype)
+            out = np.full((*seen.shape, len(bands)), self.fill, self.dtype)
             if seen.any():
                 cube = dataset(self.path, file, self.name)
                 self._check_inside(cube, line, sample)
-                out[seen] = self._spectra(file, cube, line[seen] - 1, sample[seen] - 1, chosen)
+                out[seen] = self._spectra(file, cube, line[seen] - 1, sample[seen] - 1, bands)
         return out
 
     def _spectra(
@@ -175,17 +167,18 @@ def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
         _per_band(opened, n, count) for n in ("wavelengths", "fwhm", "good_wavelengths")
     )
     # 65535 or NaN flags have been seen for "unknown": only 1 is good.
-    good = np.arange(count) if flags is None else np.flatnonzero(flags == 1)
-    if not good.size:
+    good = None if flags is None else flags == 1
+    if good is not None and not good.any():
         raise SceneError(f"{path}: no band is flagged as good; name another file or variable")
     fill = number(attributes(opened, cube, ["_FillValue"]), "_FillValue")
     fill = _FILL if fill is None else fill
-    kept = tuple(int(b) for b in good)
-    source = EmitSource(path, name, tables[0].shape, cube.dtype, kept, fill, opened.budget, wary)
+    shape = (*tables[0].shape, count)
+    source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget, wary)
     return lazy_scene(
         source,
-        wavelength=None if centers is None else to_nm(centers[good], "nm"),
-        fwhm=None if widths is None else to_nm(widths[good], "nm"),
+        wavelength=None if centers is None else to_nm(centers, "nm"),
+        fwhm=None if widths is None else to_nm(widths, "nm"),
+        good=good,
         nodata=fill,
         **_place(opened),
     )

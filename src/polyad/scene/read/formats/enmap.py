@@ -100,13 +100,14 @@ def open_enmap(path: Path, key: str | None, budget: int) -> xr.DataArray:
         guards.check_budget(image, line, budget, "a line of all bands")
         nodata = _NODATA if dataset.nodata is None else float(dataset.nodata)
         useful = _useful(root, dataset, nodata)
-        order = [int(b) for b in np.argsort(table[:, 0], kind="stable") if useful[b]]
+        order = [int(b) for b in np.argsort(table[:, 0], kind="stable")]
         center, width, gain, offset = table[order].T
         source = EnmapSource(tiff, tuple(order), tuple(gain), tuple(offset), nodata)
         return lazy_scene(
             source,
             wavelength=to_nm(center, "nm"),
             fwhm=to_nm(width, "nm"),
+            good=useful[order],
             nodata=np.nan,
             **georeference(image, dataset),
         )

@@ -37,27 +37,21 @@ _PLACES = ("map info", "projection info", "coordinate system string")
 
 @dataclass(frozen=True)
 class EnviSource:
-    """Raw pixels of an ENVI file; ``keep`` are the bands that the header calls good."""
+    """Raw pixels of an ENVI file."""
 
     path: Path
     offset: int
-    full_shape: tuple[int, int, int]
+    shape: tuple[int, int, int]
     dtype: np.dtype
     interleave: str
-    keep: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and good bands."""
-        return (*self.full_shape[:2], len(self.keep))
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         to_file, back = _INTERLEAVES[self.interleave]
-        span, inside = hull(np.asarray(self.keep)[bands])
+        span, inside = hull(bands)
         box = (rows, cols, span)
         a, b, c = to_file
-        shape = (self.full_shape[a], self.full_shape[b], self.full_shape[c])
+        shape = (self.shape[a], self.shape[b], self.shape[c])
         window = read_box(self.path, self.offset, shape, self.dtype, (box[a], box[b], box[c]))
         return pick(window.transpose(back), inside)
 
@@ -125,12 +119,13 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
     header_path, data_path = (check_beside(path, file) for file in pair)
     fields = read_header(header_path)
     source = _source(header_path, data_path, fields)
-    keep = np.asarray(source.keep)
-    wavelength, fwhm = _bands(fields, source.full_shape[2])
+    wavelength, fwhm = _bands(fields, source.shape[2])
+    flags = _numbers(fields.get("bbl"), source.shape[2])
     return lazy_scene(
         source,
-        wavelength=None if wavelength is None else wavelength[keep],
-        fwhm=None if fwhm is None else fwhm[keep],
+        wavelength=wavelength,
+        fwhm=fwhm,
+        good=None if flags is None else flags != 0,
         nodata=_number(fields.get("data ignore value")),
         **_georeference(header_path, data_path, fields),
     )
@@ -153,8 +148,7 @@ def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
     declared = guards.declared_bytes((rows, cols, bands), element)
     guards.check_stored(data, offset + declared, guards.existing_file(data))
     guards.check_extent(header, (rows, cols, bands))
-    keep = _good_bands(fields, bands)
-    return EnviSource(data, offset, (rows, cols, bands), element, interleave, keep)
+    return EnviSource(data, offset, (rows, cols, bands), element, interleave)
 
 
 def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | None = None) -> int:
@@ -211,13 +205,6 @@ def _bands(
     # The widths share the unit of the centers, also where that unit had to be guessed.
     scale = float(nm[0] / centers[0]) if centers[0] else 1.0
     return nm, None if widths is None else np.round(widths * scale, 6)
-
-
-def _good_bands(fields: Mapping[str, str], count: int) -> tuple[int, ...]:
-    # Bad bands are often filled with nodata; kept, they would make every pixel invalid.
-    flags = _numbers(fields.get("bbl"), count)
-    good = np.arange(count) if flags is None or not flags.any() else np.flatnonzero(flags)
-    return tuple(int(b) for b in good)
 
 
 def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[str, Any]:

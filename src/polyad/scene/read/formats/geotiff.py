@@ -17,7 +17,7 @@ from rasterio.windows import Window
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
 from polyad.scene.raster.lazy import Array, lazy_scene
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.wavelengths import nm_factor, to_nm
 from polyad.scene.read.formats.opening import open_raster
 from polyad.scene.read.formats.sidecars import band_metadata, georeference, read_pam
 from polyad.scene.read.formats.tiff_tags import check_tags
@@ -51,7 +51,7 @@ def open_geotiff(path: Path, key: str | None, budget: int) -> xr.DataArray:
         source = tiff_source(path, dataset, budget)
         return lazy_scene(
             source,
-            wavelength=_wavelength(path, dataset),
+            **_bands(path, dataset),
             nodata=dataset.nodata,
             **georeference(path, dataset),
         )
@@ -108,36 +108,54 @@ def _check_last_block(path: Path, dataset: Any, stored: int) -> None:
         guards.check_stored(path, int(offset) + int(size), stored)
 
 
-def _wavelength(path: Path, dataset: Any) -> NDArray[np.float64] | None:
-    """Return the band centers in nanometers, shape ``(bands,)``, or None if one is unknown."""
+def _bands(path: Path, dataset: Any) -> dict[str, NDArray[Any]]:
+    """Return ``wavelength`` and ``fwhm`` in nm, and ``good``; each only if every band tells."""
     beside = band_metadata(read_pam(path))
-    centers: list[float] = []
-    for band, description in zip(dataset.indexes, dataset.descriptions, strict=True):
-        center = _band_wavelength(dataset, band, description, beside.get(band, {}))
-        if center is None:
-            return None
-        centers.append(center)
-    return np.array(centers, dtype=np.float64)
+    told = [
+        _band(dataset, band, description, beside.get(band, {}))
+        for band, description in zip(dataset.indexes, dataset.descriptions, strict=True)
+    ]
+    columns = zip(("wavelength", "fwhm", "good"), zip(*told, strict=True), strict=True)
+    return {name: np.array(values) for name, values in columns if None not in values}
 
 
-def _band_wavelength(
+def _band(
     dataset: Any, band: int, description: str | None, beside: Mapping[str, dict[str, str]]
-) -> float | None:
+) -> tuple[float | None, float | None, bool | None]:
+    """Return center and width of a band in nm, and whether it is good; None where untold."""
     # GDAL >= 3.10 keeps micrometers in the IMAGERY domain; ENVI turned into TIFF has plain tags.
-    imagery = (dataset.tags(band, ns="IMAGERY") | beside.get("IMAGERY", {})).get(
-        "CENTRAL_WAVELENGTH_UM"
-    )
+    imagery = dataset.tags(band, ns="IMAGERY") | beside.get("IMAGERY", {})
     tags = {k.lower(): v for k, v in (dataset.tags(band) | beside.get("", {})).items()}
     named = _NAMED.search(description or "")
     units = tags.get("wavelength_units") or tags.get("wavelength_unit")
-    stated = [
+    center = _first_nm(
         (tags.get("wavelength"), units),
-        (imagery, "um"),
-        named.groups() if named else (None, None),
-    ]
+        (imagery.get("CENTRAL_WAVELENGTH_UM"), "um"),
+        (named[1], named[2]) if named else (None, None),
+    )
+    # A width shares the unit of its center, also where that unit has to be guessed
+    scale = nm_factor(np.array([_number(tags.get("wavelength")) or np.nan]), units)
+    width = _number(tags.get("fwhm"))
+    widths = _first_nm((imagery.get("FWHM_UM"), "um"))
+    flag = _number(tags.get("bbl"))
+    return (
+        center,
+        widths if width is None else round(width * scale, 6),
+        None if flag is None else flag != 0,
+    )
+
+
+def _first_nm(*stated: tuple[str | None, str | None]) -> float | None:
+    """Return the first of some values with their units that is a number, in nm."""
     for text, unit in stated:
-        try:
-            return float(to_nm([float(text or "")], unit)[0])
-        except ValueError:
-            continue
+        value = _number(text)
+        if value is not None:
+            return float(to_nm([value], unit)[0])
     return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
