@@ -30,3 +30,9 @@ Force = Annotated[
     bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
 ]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
+Bands = Annotated[
+    str | None, typer.Option(help="Wavelengths to use, in nm, as in 400-1300,1450-1800; else all.")
+]
+DropNm = Annotated[
+    str | None, typer.Option(help="Wavelengths to leave out, in nm, as in 1340-1450,1800-1960.")
+]
