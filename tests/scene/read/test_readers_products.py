@@ -1,9 +1,8 @@
-"""EMIT, PRISMA and EnMAP: tiny files in the layout of the real products."""
+"""EMIT and PRISMA: tiny files in the layout of the real products."""
 
 import h5py
 import numpy as np
 import pytest
-import rasterio
 from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
@@ -166,82 +165,3 @@ def test_prisma_without_its_scale_says_which_attribute_is_missing(tmp_path):
         del file.attrs["L2ScaleSwirMax"]
     with pytest.raises(SceneError, match="'L2ScaleSwirMax' of PRISMA L2D, it is missing"):
         open_scene(path)
-
-
-# EnMAP
-
-NAME = "ENMAP01-____L2A-DT0000001867_20220724T104526Z_008_V010302_20230628T165614Z"
-ENMAP_NM = [900.0, 1000.0, 930.0, 1400.0, 1010.0]  # two detectors, then one empty band
-ENMAP_GRID = Affine(30, 0, 300000, 0, -30, 5800000)
-
-
-def write_enmap(folder, expected="", numbers=(1, 2, 3, 4, 5)):
-    stored = np.arange(5 * 8 * 6).reshape(5, 8, 6).astype(np.int16)
-    stored[:, 0, 0] = -32768
-    stored[3] = -32768  # water absorption: a band without a measurement
-    image = folder / f"{NAME}-SPECTRAL_IMAGE.TIF"
-    with rasterio.open(
-        image,
-        "w",
-        driver="GTiff",
-        width=6,
-        height=8,
-        count=5,
-        dtype="int16",
-        nodata=-32768,
-        crs="EPSG:32633",
-        transform=ENMAP_GRID,
-        compress="deflate",
-    ) as file:
-        file.write(stored)
-    bands = "".join(
-        f'<bandID number="{n}"><wavelengthCenterOfBand>{nm}</wavelengthCenterOfBand>'
-        f"<FWHMOfBand>8.5</FWHMOfBand><GainOfBand>{0.0001 * n}</GainOfBand>"
-        f"<OffsetOfBand>{n}</OffsetOfBand></bandID>"
-        for n, nm in zip(numbers, ENMAP_NM, strict=True)
-    )
-    metadata = folder / f"{NAME}-METADATA.XML"
-    metadata.write_text(
-        '<?xml version="1.0"?><level_X><specific>'
-        f"<vnirProductQuality><expectedChannelsList>{expected}</expectedChannelsList>"
-        f"</vnirProductQuality><bandCharacterisation>{bands}</bandCharacterisation>"
-        "</specific></level_X>"
-    )
-    return metadata, image, stored
-
-
-def test_enmap_is_scaled_and_ordered_by_wavelength(tmp_path):
-    metadata, _, stored = write_enmap(tmp_path)
-    scene = open_scene(metadata)
-    assert_array_equal(scene.wavelength, [900, 930, 1000, 1010])  # 1400 nm is empty
-    wanted = np.stack([stored[n - 1] * 1e-4 * n + n for n in (1, 3, 2, 5)], -1)
-    wanted[0, 0] = np.nan
-    assert_allclose(scene.values, wanted, rtol=1e-6)
-    assert_allclose(scene.isel(y=slice(2, 4), band=[1]).values, wanted[2:4, :, [1]], rtol=1e-6)
-    assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
-    assert scene.rio.crs.to_epsg() == 32633
-    assert scene.rio.transform() == ENMAP_GRID
-
-
-def test_enmap_opens_by_folder_metadata_or_image(tmp_path):
-    metadata, image, _ = write_enmap(tmp_path)
-    for path in (tmp_path, metadata, image):
-        assert open_scene(path).shape == (8, 6, 4)
-
-
-def test_enmap_leaves_out_bands_that_the_metadata_does_not_expect(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path, expected="1,2,3,4")
-    assert_array_equal(open_scene(metadata).wavelength, [900, 930, 1000])
-
-
-def test_enmap_metadata_of_another_scene_is_refused(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path, numbers=(1, 2, 3, 4, 6))
-    with pytest.raises(SceneError, match="describes band 6, the image has 5 bands"):
-        open_scene(metadata)
-
-
-def test_enmap_metadata_with_entities_is_refused(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path)
-    metadata.write_text('<!DOCTYPE a [<!ENTITY b "bbbb">]>' + "<level_X>&b;</level_X>")
-    with pytest.raises(SceneError, match="EnMAP metadata in plain XML, got a DOCTYPE"):
-        open_scene(metadata)

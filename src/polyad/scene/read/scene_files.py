@@ -11,8 +11,8 @@ from polyad.errors import SceneError, told_as
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.read.formats.arrays import open_npy
+from polyad.scene.read.formats.dlr import find_dlr, open_dlr
 from polyad.scene.read.formats.emit import is_emit, open_emit
-from polyad.scene.read.formats.enmap import find_enmap, open_enmap
 from polyad.scene.read.formats.envi import find_envi, open_envi
 from polyad.scene.read.formats.geotiff import open_geotiff
 from polyad.scene.read.formats.hdf import open_hdf
@@ -61,7 +61,7 @@ def _open_hdf5(path: Path, key: str | None, budget: int) -> xr.DataArray:
 # The content decides, from the most particular kind to the most general; a wrong suffix does not.
 _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda path, _: is_zarr(path), open_zarr),
-    (lambda path, _: find_enmap(path) is not None, open_enmap),
+    (lambda path, _: find_dlr(path) is not None, open_dlr),
     (_begins(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), open_geotiff),
     (_begins(b"\x93NUMPY"), open_npy),
     (_is_hdf5, _open_hdf5),
