@@ -20,6 +20,7 @@ from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
 from polyad.scene.read.formats.prisma import is_prisma, open_prisma
 from polyad.scene.read.formats.store import is_zarr, open_zarr
+from polyad.scene.read.formats.tanager import is_tanager, open_tanager
 
 Opener = Callable[[Path, str | None, int], xr.DataArray]
 Sniffer = Callable[[Path, bytes], bool]
@@ -47,6 +48,7 @@ _HDF5_LAYOUTS: tuple[
 ] = (
     (is_prisma, open_prisma),
     (is_emit, open_emit),
+    (is_tanager, open_tanager),
     (is_matlab73, open_matlab73),
     (lambda _: True, open_hdf),
 )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.raster.dims import AXES, DEGREES, WAVELENGTHS
 from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
 
 # All that is read of the attributes of an array and of the variables beside it.
@@ -126,6 +126,7 @@ def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
     return lazy_scene(
         source,
         wavelength=None if wavelength is None else to_nm(wavelength, units),
+        fwhm=None if wavelength is None else _widths(node, axes[2], look, wavelength, units),
         nodata=np.nan if source.packed and fill is not None else fill,
         **georeference(node, axes, look),
     )
@@ -181,6 +182,27 @@ def _wavelength(
             units = variable[1].get("units")
             return variable[0].astype(np.float64), None if units is None else text(units)
     return None, None
+
+
+def _widths(
+    node: Node,
+    band: int,
+    look: Neighbors,
+    wavelength: NDArray[np.float64],
+    units: str | None,
+) -> NDArray[np.float64] | None:
+    """Return the widths of the bands in nm, None unless each band has one."""
+    variable = look("fwhm")
+    if (
+        variable is None
+        or variable[0].shape != (node.shape[band],)
+        or not are_wavelengths(variable[0])
+    ):
+        return None
+    # Widths share the unit of the centers, also where that had to be guessed, unless they say one.
+    own = known_factor(text(variable[1].get("units", "")))
+    factor = nm_factor(wavelength, units) if own is None else own
+    return np.round(variable[0].astype(np.float64) * factor, 6)
 
 
 def are_wavelengths(values: Array) -> bool:

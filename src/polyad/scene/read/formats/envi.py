@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ _INTERLEAVES = {
 }
 _HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
 _PLACES = ("map info", "projection info", "coordinate system string")
+_ROTATION = re.compile(r"\brotation\s*=\s*[-+.\deE]+", re.I)  # of a grid along a flight line
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[s
                 f"{header}: wanted a reference system below {MAX_CHARACTERS} characters, got "
                 f"{len(text)}; correct the header"
             )
-        refuse_grids(header, text)
+        refuse_grids(header, _ROTATION.sub("", text))
     lines = ["ENVI", "samples = 9", "lines = 1", "bands = 1", "data type = 1", "interleave = bsq"]
     lines += [f"{name} = {text}" for name, text in told.items()]
     files = {"scene.img": bytes(9), "scene.hdr": "\n".join(lines).encode("latin-1")}
