@@ -49,6 +49,8 @@ def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
         "crs": None if crs is None else crs.to_string(),
         "pixel_size": None if transform is None else [abs(transform.a), abs(transform.e)],
     }
+    if "scaling" in scene.attrs:
+        facts["scaling"] = scene.attrs["scaling"]
     if "wavelength" in scene.coords:
         centers = scene["wavelength"].values
         facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]

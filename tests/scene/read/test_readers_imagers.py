@@ -103,7 +103,7 @@ def test_tanager_with_too_few_flags_is_refused(tmp_path):
     with h5py.File(path, "r+") as file:
         cube = file["HDFEOS/GRIDS/HYP/Data Fields/surface_reflectance"]
         cube.attrs["good_wavelengths"] = GOOD[:5]
-    with pytest.raises(SceneError, match="wanted 6 values of 'good_wavelengths', .* got 5"):
+    with pytest.raises(SceneError, match=r"wanted 6 values of 'good_wavelengths', .* got 5"):
         open_scene(path)
 
 
@@ -189,3 +189,56 @@ def test_aviris_grid_along_the_flight_line_keeps_its_rotation(tmp_path):
     assert_allclose(transform.a, 1.1 * np.cos(turn))
     assert_allclose(abs(transform.b), 1.1 * np.sin(turn))
     assert_allclose(abs(transform.a * transform.e - transform.b * transform.d), 1.1**2)
+
+
+# HySpex in ENVI: whole numbers with a factor in the header, as the tools of its users write them.
+
+
+def write_hyspex(folder, extra="reflectance scale factor = 10000.000000\n", dtype="<i2"):
+    stored = np.arange(1, 3 * 2 * 4 + 1).reshape(3, 2, 4).astype(dtype)  # (lines, bands, samples)
+    stored[0, :, 0] = -1
+    stored.tofile(folder / "hyspex_vnir_1800_ref.hyspex")
+    kind = {"<i2": 2, "<f4": 4}[dtype]
+    header = folder / "hyspex_vnir_1800_ref.hdr"
+    header.write_text(
+        "ENVI\ndescription = {Hyspex, VNIR-1800, pixelsize x = 0.000325}\nsamples = 4\nlines = 3\n"
+        f"bands = 2\nheader offset = 0\nfile type = ENVI Standard\ndata type = {kind}\n"
+        "interleave = bil\nsensor type = Unknown\nbyte order = 0\ndefault bands = {2, 1, 1}\n"
+        f"wavelength units = nm\nwavelength = {{\n407.2,\n410.4}}\ndata ignore value = -1\n{extra}"
+    )
+    return header, stored.transpose(0, 2, 1)
+
+
+def test_hyspex_is_divided_by_its_reflectance_scale_factor(tmp_path):
+    header, stored = write_hyspex(tmp_path)
+    scene = open_scene(header)
+    wanted = stored / 10000
+    wanted[0, 0] = np.nan
+    assert scene.dtype == np.float32
+    assert_allclose(scene.values, wanted, rtol=1e-6)
+    assert_allclose(scene.isel(x=[2], band=[1]).values, wanted[:, [2]][..., [1]], rtol=1e-6)
+    assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
+    assert scene.attrs["scaling"] == "divided by the header's reflectance scale factor 10000"
+
+
+def test_envi_gains_and_offsets_decide_over_a_scale_factor(tmp_path):
+    extra = "data gain values = {0.5, 0.25}\ndata offset values = {1, -1}\n"
+    header, stored = write_hyspex(tmp_path, extra + "reflectance scale factor = 10000\n")
+    scene = open_scene(header)
+    assert_allclose(scene.values[1:], stored[1:] * [0.5, 0.25] + [1, -1], rtol=1e-6)
+    assert "gain and offset" in scene.attrs["scaling"]
+
+
+@pytest.mark.parametrize("extra", [
+    "", "reflectance scale factor = 1\n", "reflectance scale factor = 0\n",
+    "reflectance scale factor = none\n", "data gain values = {1.0, 1.0}\n",
+    "data gain values = {0.5}\n", "data gain values = {0, 0}\n", "data gain values = {nan, 1}\n",
+    "reflectance scale factor = 1e-320\n",
+])  # fmt: skip
+def test_envi_header_without_a_usable_scale_keeps_the_stored_values(tmp_path, extra):
+    header, stored = write_hyspex(tmp_path, extra)
+    scene = open_scene(header)
+    assert scene.dtype == np.int16
+    assert_array_equal(scene.values, stored)
+    assert scene.rio.nodata == -1
+    assert "scaling" not in scene.attrs

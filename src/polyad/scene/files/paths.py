@@ -22,7 +22,9 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
 }
 
-ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")  # beside a header
+ENVI_DATA = (  # beside a header
+    "", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi", ".hyspex",
+)  # fmt: skip
 SIDES = (".aux.xml", ".ovr", ".msk")  # what GDAL keeps beside a raster
 _ENMAP = re.compile(r"(.*)-(?:METADATA|SPECTRAL_IMAGE)", re.IGNORECASE)
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from polyad.scene.raster.lazy import Array, PixelSource
 
+SCALING = "scaling"  # attribute of a scene: what was done to the stored values
+
 
 @dataclass(frozen=True)
 class ScaledSource:

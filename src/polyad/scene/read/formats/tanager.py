@@ -1,9 +1,9 @@
 """Planet Tanager: one cube of all bands in an HDF-EOS5 grid (ortho) or swath (basic).
 
-Layout: ``surface_reflectance`` or ``toa_radiance`` (bands, rows, columns) beside its uncertainty and
-masks; the attributes of the cube list ``wavelengths``, ``fwhm`` and ``good_wavelengths``. The place
-of a grid stands in ``StructMetadata.0``, a text of HDF-EOS, and as ``epsg_code`` of the grid. A swath
-is in sensor geometry and has no place on a map.
+Layout: ``surface_reflectance`` or ``toa_radiance`` (bands, rows, columns) beside its uncertainty
+and masks; the attributes of the cube list ``wavelengths``, ``fwhm`` and ``good_wavelengths``. The
+place of a grid stands in ``StructMetadata.0``, a text of HDF-EOS, and as ``epsg_code`` of the grid.
+A swath is in sensor geometry and has no place on a map.
 """
 
 from __future__ import annotations
