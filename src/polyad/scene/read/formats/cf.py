@@ -7,7 +7,7 @@ pixel centers, ``_FillValue``, ``scale_factor`` and ``add_offset``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,61 @@ class CubeSource:
         return real
 
 
+@dataclass(frozen=True)
+class KeptAxes:
+    """Reads a box along three axes of an array whose other axes, such as time, have length 1.
+
+    Parameters
+    ----------
+    box : callable
+        From slices along all axes to the values there.
+    kept : tuple of int
+        The three axes.
+    n : int
+        How many axes there are.
+    """
+
+    box: Callable[[tuple[slice, ...]], Array]
+    kept: tuple[int, ...]
+    n: int
+
+    def __call__(self, box: tuple[slice, ...]) -> Array:
+        """Return the values of ``box`` along the three axes."""
+        asked = dict(zip(self.kept, box, strict=True))
+        values = self.box(tuple(asked.get(axis, slice(0, 1)) for axis in range(self.n)))
+        return values.reshape([values.shape[axis] for axis in self.kept])
+
+
 MakeSource = Callable[[Node, tuple[int, int, int], float, float, float | None], CubeSource]
+
+
+def is_cube(shape: tuple[int, ...]) -> bool:
+    """Return whether an array has three axes, or more of which all but three have length 1.
+
+    Examples
+    --------
+    >>> is_cube((5, 4, 3)), is_cube((1, 5, 4, 3)), is_cube((2, 5, 4, 3))
+    (True, True, False)
+    """
+    return len(shape) == 3 or (len(shape) > 3 and sum(n != 1 for n in shape) <= 3)
+
+
+def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
+    """Return ``node`` along three axes only, and which of its axes these are.
+
+    Axes of length 1 are dropped from the front, those first whose names are of no row, column or
+    band.
+    """
+    surplus = len(node.shape) - 3
+    if surplus <= 0 or not is_cube(node.shape):
+        return node, tuple(range(len(node.shape)))
+    known = set().union(*AXES.values())
+    dims = node.dims or ("",) * len(node.shape)
+    single = [axis for axis, n in enumerate(node.shape) if n == 1]
+    dropped = set(sorted(single, key=lambda axis: dims[axis].lower() in known)[:surplus])
+    kept = tuple(axis for axis in range(len(node.shape)) if axis not in dropped)
+    shape, names = tuple(node.shape[a] for a in kept), tuple(dims[a] for a in kept)
+    return replace(node, shape=shape, dims=names), kept
 
 
 def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
