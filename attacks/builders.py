@@ -59,7 +59,7 @@ def _attributes(file: h5py.File, node: Any, attrs: Tree) -> None:
 
 
 def hdf5_seeds() -> list[Tree]:
-    """Return trees of a plain HDF5 cube, a NetCDF, an EMIT, a PRISMA and a MATLAB 7.3 file."""
+    """Return trees of a plain HDF5 cube, NetCDF, EMIT, PRISMA, Tanager and MATLAB 7.3 files."""
     ramp = list(range(24))
     cube = {"shape": [4, 5, 3], "dtype": "<i2", "values": ramp, "chunks": [2, 5, 3], "gzip": 4}
     wkt = (
@@ -117,8 +117,21 @@ def hdf5_seeds() -> list[Tree]:
             f"{swath}/{geo}/Longitude": {"shape": [4, 5], "dtype": "<f4", "values": [10.0]},
         },
     }  # fmt: skip
+    fields = "HDFEOS/GRIDS/HYP/Data Fields"
+    tanager = {
+        "arrays": {
+            f"{fields}/surface_reflectance": {
+                "shape": [3, 4, 5], "dtype": "<f4", "values": ramp,
+                "attrs": {"wavelengths": [450.0, 550.0, 650.0], "fwhm": [5.0, 5.0, 5.0],
+                          "good_wavelengths": [1, 0, 1], "_FillValue": -9999.0,
+                          "wavelengths_units": {"bytes": "nm"}},
+            },
+            f"{fields}/nodata_pixels": {"shape": [4, 5], "dtype": "u1", "values": [0]},
+        },
+    }  # fmt: skip
+    dated = {"arrays": {"cube": {**cube, "shape": [1, 4, 5, 3], "chunks": [1, 2, 5, 3]}}}
     labels = {"arrays": {"gt": {"shape": [4, 5], "dtype": "u1", "values": [0, 1, 2]}}}
-    return [{"arrays": {"cube": cube}}, netcdf, emit, prisma, labels]
+    return [{"arrays": {"cube": cube}}, netcdf, emit, prisma, tanager, dated, labels]
 
 
 def build_files(tree: Tree, folder: Path) -> None:

@@ -81,6 +81,7 @@ _ENVI = (
     b"wavelength = {450, 550, 650}\nfwhm = {9, 9, 9}\nbbl = {1, 0, 1}\ndata ignore value = -9\n"
     b"map info = {UTM, 1, 1, 500000, 5000000, 30, 30, 33, North, WGS-84}\n"
     b'coordinate system string = {GEOGCS["WGS 84"]}\nband names = {a, b, c}\n'
+    b"data gain values = {0.1, 0.2, 0.3}\nreflectance scale factor = 10000\n"
 )
 _ENVI_CLASSES = (
     b"ENVI\nsamples = 5\nlines = 4\nbands = 1\ndata type = 1\ninterleave = bsq\nbyte order = 0\n"
@@ -106,12 +107,45 @@ def _two_bands() -> list[bytes]:
     return tiffs(2)
 
 
+_DESIS = b"""<hsi_doc><bandCharacterisation><band><bandNumber>1</bandNumber><wavelengthCenterOfBand>
+450</wavelengthCenterOfBand><wavelengthWidthOfBand>9</wavelengthWidthOfBand><gainOfBand>0.1
+</gainOfBand><offsetOfBand>0</offsetOfBand></band><band><bandNumber>2</bandNumber>
+<wavelengthCenterOfBand>440</wavelengthCenterOfBand><gainOfBand>2</gainOfBand></band>
+</bandCharacterisation><bandStatistics><bandID number="1"><mean>1</mean><stdDeviation>2
+</stdDeviation></bandID></bandStatistics></hsi_doc>"""
 _ENMAP = b"""<?xml version="1.0" encoding="UTF-8"?><level_X><product><bandCharacterisation>
 <bandID number="1"><wavelengthCenterOfBand>450</wavelengthCenterOfBand><FWHMOfBand>9</FWHMOfBand>
 <GainOfBand>0.0001</GainOfBand><OffsetOfBand>0</OffsetOfBand></bandID><bandID number="2">
 <wavelengthCenterOfBand>440</wavelengthCenterOfBand><FWHMOfBand>9</FWHMOfBand>
 <GainOfBand>0.0001</GainOfBand><OffsetOfBand>0</OffsetOfBand></bandID></bandCharacterisation>
 </product></level_X>"""
+
+
+def _vrt(data: bytes, folder: Path) -> None:
+    (folder / "a.tif").write_bytes(_two_bands()[0])
+    (folder / "scene.vrt").write_bytes(data)
+    open_and_read(folder / "scene.vrt")
+
+
+_VRT = b"""<VRTDataset rasterXSize="16" rasterYSize="16"><SRS>EPSG:32633</SRS>
+<GeoTransform>500000, 30, 0, 5000000, 0, -30</GeoTransform><VRTRasterBand dataType="Byte" band="1">
+<Metadata><MDI key="wavelength">450</MDI><MDI key="bbl">1</MDI></Metadata><NoDataValue>0
+</NoDataValue><Description>b (450 nm)</Description><ComplexSource>
+<SourceFilename relativeToVRT="1">a.tif</SourceFilename>
+<SourceBand>2</SourceBand><SrcRect xOff="1" yOff="0" xSize="8" ySize="16"/>
+<DstRect xOff="4" yOff="0" xSize="8" ySize="16"/><NODATA>2</NODATA></ComplexSource></VRTRasterBand>
+</VRTDataset>"""
+
+
+def _jp2() -> list[bytes]:
+    place = {"crs": "EPSG:32633", "transform": rasterio.Affine(30, 0, 5e5, 0, -30, 5e6)}
+    shape = {"height": 16, "width": 16, "count": 2, "dtype": "uint8"}
+
+    def write(path: Path) -> None:
+        with rasterio.open(path, "w", driver="JP2OpenJPEG", **shape, **place) as file:
+            file.write(np.arange(512, dtype=np.uint16).reshape(2, 16, 16).astype(np.uint8))
+
+    return [builders.saved(write, "x.jp2")]
 
 
 def _hdf5_tree(tree: Tree, folder: Path) -> None:
@@ -144,7 +178,13 @@ SCENES = {
     "mat": Target(mats, _scene_file("scene.mat")),
     "mat-inflated": Target(lambda: [mats()[0][128:312]], _inflated),
     "envi": Target(lambda: [_ENVI, _ENVI_CLASSES], _envi, words=(b"{", b"}", b"bands", b"1e9")),
-    "enmap": Target(lambda: [_ENMAP], _enmap, words=(b"<!DOCTYPE x [", b"<!ENTITY", b"bandID")),
+    "enmap": Target(
+        lambda: [_ENMAP, _DESIS], _enmap, words=(b"<!DOCTYPE x [", b"<!ENTITY", b"bandID")
+    ),
+    "vrt": Target(
+        lambda: [_VRT], _vrt, words=(b"Source", b"subClass", b"1e9", b"/vsi", b"<", b"../")
+    ),
+    "jpeg2000": Target(_jp2, _scene_file("scene.jp2"), words=(b"jp2c", b"xml ", b"srsName=")),
     "hdf5": Target(_hdf5_files, _scene_file("scene.h5")),
     "hdf5-tree": Target(packed(builders.hdf5_seeds), from_tree(_hdf5_tree), tree=True),
     "zarr-tree": Target(packed(builders.zarr_seeds), from_tree(_zarr_tree), tree=True),

@@ -59,6 +59,8 @@ def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
     note = left_out_note(scene)
     if note is not None:
         facts["bands_left_out"] = note
+    if "scaling" in scene.attrs:
+        facts["scaling"] = scene.attrs["scaling"]
     if "wavelength" in scene.coords:
         centers = scene["wavelength"].values
         facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]

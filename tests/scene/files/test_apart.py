@@ -36,6 +36,8 @@ def make(folder: Path, *names: str) -> None:
         ("s.zarr/cube", "s.zarr/cube/zarr.json", "s.zarr"),
         ("s.zarr", "s.zarr/zarr.json", "s.zarr/map.tif"),
         ("enmap", "enmap/image.tif", "enmap/image.tif"),
+        ("bands", "bands/b1.tif", "bands/b1.tif"),
+        ("D-METADATA.xml", "D-SPECTRAL_IMAGE.tif", "D-SPECTRAL_IMAGE.tif"),
     ],
 )
 def test_files_of_an_input_are_not_written_over(
@@ -46,6 +48,15 @@ def test_files_of_an_input_are_not_written_over(
         make(tmp_path, source)
     with pytest.raises(OutputError, match=r"it (is|lies in) the input"):
         check_apart(tmp_path / out, [str(tmp_path / source)])
+
+
+def test_files_that_a_vrt_puts_together_are_not_written_over(tmp_path: Path) -> None:
+    make(tmp_path, "a & b.tif")
+    text = '<VRTDataset><SourceFilename relativeToVRT="1">a &amp; b.tif</SourceFilename>'
+    (tmp_path / "s.vrt").write_text(text)
+    with pytest.raises(OutputError, match="it is the input"):
+        check_apart(tmp_path / "a & b.tif", [str(tmp_path / "s.vrt")])
+    check_apart(tmp_path / "map.tif", [str(tmp_path / "s.vrt")])
 
 
 def test_output_beside_an_input_is_written(tmp_path: Path) -> None:

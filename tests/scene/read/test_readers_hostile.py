@@ -201,14 +201,14 @@ def test_a_soft_link_inside_the_file_is_followed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["s.vrt", "s.tif", "s.img"])
-def test_vrt_is_refused_whatever_its_name(tmp_path, name):
+def test_vrt_that_names_a_file_elsewhere_is_refused_whatever_its_name(tmp_path, name):
     path = tmp_path / name
     path.write_text(
         '<VRTDataset rasterXSize="4" rasterYSize="5"><VRTRasterBand dataType="Byte" band="1">'
         "<SimpleSource><SourceFilename>/etc/hosts</SourceFilename></SimpleSource>"
         "</VRTRasterBand></VRTDataset>"
     )
-    assert "a VRT points to other files and is refused" in refusal(path)
+    assert "names the file '/etc/hosts', wanted files beside the VRT" in refusal(path)
 
 
 def test_zarr_with_a_codec_that_unpickles(tmp_path):

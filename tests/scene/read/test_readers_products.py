@@ -1,14 +1,14 @@
-"""EMIT, PRISMA and EnMAP: tiny files in the layout of the real products."""
+"""EMIT and PRISMA: tiny files in the layout of the real products."""
 
 import h5py
 import numpy as np
 import pytest
-import rasterio
 from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
+from polyad.scene.raster.bands import left_out_line
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.read.scenes import open_scene
 
@@ -84,16 +84,53 @@ def test_emit_lookup_table_that_points_outside_is_refused(tmp_path):
         scene.load()
 
 
-# PRISMA
+def write_emit_radiance(path):
+    """Level 1B: radiance, no flags of bands, and an array of the flat field beside it."""
+    write_emit(path)
+    with h5py.File(path, "r+") as file:
+        file.move("reflectance", "radiance")
+        file["radiance"].attrs["units"] = np.bytes_("uW/cm^2/SR/nm")
+        del file["sensor_band_parameters/good_wavelengths"]
+        file["flat_field_update"] = np.ones((3, 5), np.float32)
+        file["build_dmrpp_metadata/version"] = 1
+    return path
 
-VNIR_NM = np.float32([700, 550, 0.0])  # falling, one empty slot
-SWIR_NM = np.float32([1100, 0.0, 690])  # its last band overlaps the other detector
+
+def test_emit_radiance_has_all_bands_on_the_same_map(tmp_path):
+    scene = open_scene(write_emit_radiance(tmp_path / "EMIT_L1B_RAD_001.nc"))
+    assert scene.shape == (4, 3, 5)
+    assert_array_equal(scene.values[..., [0, 2, 3]], orthorectified())
+    assert_array_equal(scene.fwhm, np.float32([8.4] * 5).astype(float).round(6))
+    assert scene.rio.crs.to_epsg() == 4326
+
+
+def test_emit_flags_as_the_product_stores_them_are_read(tmp_path):
+    """Flags come as float with NaN, as bytes, or as 65535, which stands for no answer."""
+    for flags in (np.float32([1, np.nan, 1, 1, 0]), np.uint16([1, 65535, 1, 1, 0])):
+        path = write_emit(tmp_path / "e.nc")
+        with h5py.File(path, "r+") as file:
+            del file["sensor_band_parameters/good_wavelengths"]
+            file["sensor_band_parameters/good_wavelengths"] = flags
+        scene = open_scene(path)
+        assert_array_equal(scene.wavelength, [381, 396, 403.5])
+        assert left_out_line(scene) == (
+            "2 of 5 bands left out: bands 2, 5, 388 to 411 nm (flagged as bad)"
+        )
+
+
+# PRISMA: falling wavelengths, slots without a band at one end, detectors that overlap
+
+VNIR_NM = np.float32([0, 0, 972.65, 962.28, 951.38, 402.45])
+SWIR_NM = np.float32([2496.88, 1047.42, 956.92, 943.36, 0, 0])
+VNIR_FLAGS, SWIR_FLAGS = np.uint8([0, 0, 1, 1, 1, 1]), np.uint8([0, 1, 1, 1, 0, 0])
+JOINED_NM = np.float32([402.45, 943.36, 951.38, 956.92, 962.28, 972.65, 1047.42])
 RNG_ROWS, RNG_COLS = 4, 5
 
 
 def prisma_cubes():
     rng = np.random.default_rng(3)
-    vnir, swir = rng.integers(1, 65535, (2, RNG_ROWS, 3, RNG_COLS)).astype(np.uint16)
+    vnir, swir = rng.integers(1, 65535, (2, RNG_ROWS, 6, RNG_COLS)).astype(np.uint16)
+    vnir[:, VNIR_NM == 0] = swir[:, SWIR_NM == 0] = 0
     for cube in (vnir, swir):
         cube[0, :, 0] = 0  # outside the strip: zero in every band
     vnir[2, :, 2] = 0  # a pixel that is dark in one detector only
@@ -104,18 +141,31 @@ def write_prisma(path, corners="centers"):
     vnir, swir = prisma_cubes()
     span = {"centers": 1, "edges": 0}[corners]
     with h5py.File(path, "w") as file:
-        fields = file.create_group("HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields")
-        fields["VNIR_Cube"], fields["SWIR_Cube"] = vnir, swir
+        for swath in ("PRS_L2D_HCO", "PRS_L2D_PCO"):
+            for fields in ("Data Fields", "Geolocation Fields"):
+                file.create_group(f"HDFEOS/SWATHS/{swath}/{fields}")
+        fields = file["HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"]
+        for name, cube in (("VNIR", vnir), ("SWIR", swir)):
+            fields[f"{name}_Cube"] = cube
+            # 2 stands for a value below 0 after the atmospheric correction
+            fields[f"{name}_PIXEL_L2_ERR_MATRIX"] = np.full(cube.shape, 2, np.uint8)
+        file["HDFEOS/SWATHS/PRS_L2D_PCO/Data Fields/Cube"] = np.ones((24, 30), np.uint16)
+        for name in ("Latitude", "Longitude"):
+            file[f"HDFEOS/SWATHS/PRS_L2D_HCO/Geolocation Fields/{name}"] = np.zeros((4, 5))
+        file["HDFEOS INFORMATION/StructMetadata.0"] = np.bytes_("GROUP=SwathStructure".ljust(32000))
         file.attrs.update(
+            Product_ID=np.bytes_("PRS_L2D_STD"),
             List_Cw_Vnir=VNIR_NM,
             List_Cw_Swir=SWIR_NM,
-            List_Fwhm_Vnir=np.float32([11, 12, 0]),
-            List_Fwhm_Swir=np.float32([9, 0, 8]),
+            List_Cw_Vnir_Flags=VNIR_FLAGS,
+            List_Cw_Swir_Flags=SWIR_FLAGS,
+            List_Fwhm_Vnir=np.float32([0, 0, 13, 12, 11, 15]),
+            List_Fwhm_Swir=np.float32([9, 10, 9.5, 8, 0, 0]),
             L2ScaleVnirMin=np.float32(0.0),
             L2ScaleVnirMax=np.float32(1.5),
             L2ScaleSwirMin=np.float32(0.1),
             L2ScaleSwirMax=np.float32(0.9),
-            Epsg_Code=np.int64(32632),
+            Epsg_Code=np.uint32(32632),
             Product_ULcorner_easting=np.float32(352755),
             Product_ULcorner_northing=np.float32(5987235),
             Product_LRcorner_easting=np.float32(352755 + 30 * (RNG_COLS - span)),
@@ -125,23 +175,37 @@ def write_prisma(path, corners="centers"):
 
 
 def test_prisma_is_scaled_joined_and_ordered_by_wavelength(tmp_path):
+    """In the overlap the bands of the two detectors alternate."""
     scene = open_scene(write_prisma(tmp_path / "PRS_L2D_STD.he5"))
     vnir, swir = prisma_cubes()
-    assert scene.shape == (4, 5, 4)
-    assert_array_equal(scene.wavelength, [550, 690, 700, 1100])
-    assert_array_equal(scene.fwhm, [12, 8, 11, 9])
+    assert scene.shape == (4, 5, 7)
+    assert_allclose(scene.wavelength, JOINED_NM, rtol=1e-6)
+    assert_array_equal(scene.fwhm, [15, 8, 11, 9.5, 12, 13, 10])
+    low = {"v": 0.0, "s": 0.1}
+    step = {"v": 1.5 / 65535, "s": 0.8 / 65535}
+    cubes = {"v": vnir, "s": swir}
     wanted = np.stack(
         [
-            1.5 * vnir[:, 1] / 65535,
-            0.1 + 0.8 * swir[:, 2] / 65535,
-            1.5 * vnir[:, 0] / 65535,
-            0.1 + 0.8 * swir[:, 0] / 65535,
+            low[d] + step[d] * cubes[d][:, slot].astype(float)
+            for d, slot in (("v", 5), ("s", 3), ("v", 4), ("s", 2), ("v", 3), ("v", 2), ("s", 1))
         ],
         axis=-1,
     )
     wanted[0, 0] = np.nan
     assert_allclose(scene.values, wanted, rtol=1e-5)
     assert scene.dtype == np.float32
+
+
+def test_prisma_leaves_out_a_band_that_the_product_flags(tmp_path):
+    line = left_out_line(open_scene(write_prisma(tmp_path / "p.he5")))
+    assert line == "1 of 8 bands left out: bands 8, 2497 to 2497 nm (flagged as bad)"
+
+
+def test_prisma_of_an_early_processor_has_no_flags(tmp_path):
+    path = write_prisma(tmp_path / "p.he5")
+    with h5py.File(path, "r+") as file:
+        del file.attrs["List_Cw_Vnir_Flags"], file.attrs["List_Cw_Swir_Flags"]
+    assert open_scene(path).sizes["band"] == 8
 
 
 def test_prisma_padding_is_nodata_and_a_dark_pixel_is_not(tmp_path):
@@ -166,82 +230,3 @@ def test_prisma_without_its_scale_says_which_attribute_is_missing(tmp_path):
         del file.attrs["L2ScaleSwirMax"]
     with pytest.raises(SceneError, match="'L2ScaleSwirMax' of PRISMA L2D, it is missing"):
         open_scene(path)
-
-
-# EnMAP
-
-NAME = "ENMAP01-____L2A-DT0000001867_20220724T104526Z_008_V010302_20230628T165614Z"
-ENMAP_NM = [900.0, 1000.0, 930.0, 1400.0, 1010.0]  # two detectors, then one empty band
-ENMAP_GRID = Affine(30, 0, 300000, 0, -30, 5800000)
-
-
-def write_enmap(folder, expected="", numbers=(1, 2, 3, 4, 5)):
-    stored = np.arange(5 * 8 * 6).reshape(5, 8, 6).astype(np.int16)
-    stored[:, 0, 0] = -32768
-    stored[3] = -32768  # water absorption: a band without a measurement
-    image = folder / f"{NAME}-SPECTRAL_IMAGE.TIF"
-    with rasterio.open(
-        image,
-        "w",
-        driver="GTiff",
-        width=6,
-        height=8,
-        count=5,
-        dtype="int16",
-        nodata=-32768,
-        crs="EPSG:32633",
-        transform=ENMAP_GRID,
-        compress="deflate",
-    ) as file:
-        file.write(stored)
-    bands = "".join(
-        f'<bandID number="{n}"><wavelengthCenterOfBand>{nm}</wavelengthCenterOfBand>'
-        f"<FWHMOfBand>8.5</FWHMOfBand><GainOfBand>{0.0001 * n}</GainOfBand>"
-        f"<OffsetOfBand>{n}</OffsetOfBand></bandID>"
-        for n, nm in zip(numbers, ENMAP_NM, strict=True)
-    )
-    metadata = folder / f"{NAME}-METADATA.XML"
-    metadata.write_text(
-        '<?xml version="1.0"?><level_X><specific>'
-        f"<vnirProductQuality><expectedChannelsList>{expected}</expectedChannelsList>"
-        f"</vnirProductQuality><bandCharacterisation>{bands}</bandCharacterisation>"
-        "</specific></level_X>"
-    )
-    return metadata, image, stored
-
-
-def test_enmap_is_scaled_and_ordered_by_wavelength(tmp_path):
-    metadata, _, stored = write_enmap(tmp_path)
-    scene = open_scene(metadata)
-    assert_array_equal(scene.wavelength, [900, 930, 1000, 1010])  # 1400 nm is empty
-    wanted = np.stack([stored[n - 1] * 1e-4 * n + n for n in (1, 3, 2, 5)], -1)
-    wanted[0, 0] = np.nan
-    assert_allclose(scene.values, wanted, rtol=1e-6)
-    assert_allclose(scene.isel(y=slice(2, 4), band=[1]).values, wanted[2:4, :, [1]], rtol=1e-6)
-    assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
-    assert scene.rio.crs.to_epsg() == 32633
-    assert scene.rio.transform() == ENMAP_GRID
-
-
-def test_enmap_opens_by_folder_metadata_or_image(tmp_path):
-    metadata, image, _ = write_enmap(tmp_path)
-    for path in (tmp_path, metadata, image):
-        assert open_scene(path).shape == (8, 6, 4)
-
-
-def test_enmap_leaves_out_bands_that_the_metadata_does_not_expect(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path, expected="1,2,3,4")
-    assert_array_equal(open_scene(metadata).wavelength, [900, 930, 1000])
-
-
-def test_enmap_metadata_of_another_scene_is_refused(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path, numbers=(1, 2, 3, 4, 6))
-    with pytest.raises(SceneError, match="describes band 6, the image has 5 bands"):
-        open_scene(metadata)
-
-
-def test_enmap_metadata_with_entities_is_refused(tmp_path):
-    metadata, _, _ = write_enmap(tmp_path)
-    metadata.write_text('<!DOCTYPE a [<!ENTITY b "bbbb">]>' + "<level_X>&b;</level_X>")
-    with pytest.raises(SceneError, match="EnMAP metadata in plain XML, got a DOCTYPE"):
-        open_scene(metadata)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from xml.sax.saxutils import unescape
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
@@ -22,8 +23,12 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
 }
 
-ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi")  # beside a header
+ENVI_DATA = (  # beside a header
+    "", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi", ".hyspex",
+)  # fmt: skip
 SIDES = (".aux.xml", ".ovr", ".msk")  # what GDAL keeps beside a raster
+_VRT_SOURCE = re.compile(rb"<SourceFilename[^>]*>\s*([^<>/\\]+?)\s*<")
+_VRT_BYTES = 16 * 2**20
 _ENMAP = re.compile(r"(.*)-(?:METADATA|SPECTRAL_IMAGE)", re.IGNORECASE)
 
 
@@ -181,9 +186,22 @@ def _files_of(path: Path) -> set[Path]:
         files |= {header for header in headers if not is_ours(header, "map")}
     if product := _ENMAP.match(path.name):
         files |= {file for file in path.parent.iterdir() if _is_of_product(file.name, product[1])}
+    files |= {path.with_name(name) for name in _vrt_sources(path)}
     files |= {side for file in files for side in _with_sides(file)}
     files |= {path.with_suffix(f".{path.suffix[1:2]}{path.suffix[-1:]}w"), path.with_suffix(".wld")}
     return {file for file in files if file == path or file.is_file()}
+
+
+def _vrt_sources(path: Path) -> set[str]:
+    """Return the names of the files beside a VRT that it puts together."""
+    if not path.is_file():
+        return set()
+    with path.open("rb") as file:
+        if b"<VRTDataset" not in file.read(1024):
+            return set()
+        file.seek(0)
+        found = _VRT_SOURCE.findall(file.read(min(path.stat().st_size, _VRT_BYTES)))
+    return {unescape(name.decode("utf-8", "replace")) for name in found}
 
 
 def _is_of_product(name: str, product: str) -> bool:

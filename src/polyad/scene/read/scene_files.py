@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import xarray as xr
@@ -10,16 +10,21 @@ import xarray as xr
 from polyad.errors import SceneError, told_as
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
+from polyad.scene.read.formats import jpeg2000
 from polyad.scene.read.formats.arrays import open_npy
+from polyad.scene.read.formats.dlr import find_dlr, open_dlr
 from polyad.scene.read.formats.emit import is_emit, open_emit
-from polyad.scene.read.formats.enmap import find_enmap, open_enmap
 from polyad.scene.read.formats.envi import find_envi, open_envi
 from polyad.scene.read.formats.geotiff import open_geotiff
 from polyad.scene.read.formats.hdf import open_hdf
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
+from polyad.scene.read.formats.mosaic import TIFF_MAGIC
 from polyad.scene.read.formats.prisma import is_prisma, open_prisma
+from polyad.scene.read.formats.stack import open_bands, open_folder, split_files
 from polyad.scene.read.formats.store import is_zarr, open_zarr
+from polyad.scene.read.formats.tanager import is_tanager, open_tanager
+from polyad.scene.read.formats.vrt import open_vrt
 
 Opener = Callable[[Path, str | None, int], xr.DataArray]
 Sniffer = Callable[[Path, bytes], bool]
@@ -47,6 +52,7 @@ _HDF5_LAYOUTS: tuple[
 ] = (
     (is_prisma, open_prisma),
     (is_emit, open_emit),
+    (is_tanager, open_tanager),
     (is_matlab73, open_matlab73),
     (lambda _: True, open_hdf),
 )
@@ -61,14 +67,12 @@ def _open_hdf5(path: Path, key: str | None, budget: int) -> xr.DataArray:
 # The content decides, from the most particular kind to the most general; a wrong suffix does not.
 _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda path, _: is_zarr(path), open_zarr),
-    (lambda path, _: find_enmap(path) is not None, open_enmap),
-    (_begins(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), open_geotiff),
+    (lambda path, _: find_dlr(path) is not None, open_dlr),
+    (_begins(*TIFF_MAGIC), open_geotiff),
     (_begins(b"\x93NUMPY"), open_npy),
     (_is_hdf5, _open_hdf5),
-    (
-        lambda _, head: b"<VRTDataset" in head,
-        _refuse("a VRT points to other files and is refused; convert it to GeoTIFF first"),
-    ),
+    (_begins(*jpeg2000.MAGIC), jpeg2000.open_jpeg2000),
+    (lambda _, head: b"<VRTDataset" in head, open_vrt),
     (
         _begins(b"CDF\x01", b"CDF\x02", b"CDF\x05"),
         _refuse("NetCDF classic is not read, wanted NetCDF-4; convert it with nccopy -k nc4"),
@@ -79,6 +83,7 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     ),
     (lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
      open_matlab5),
+    (lambda path, _: bool(split_files(path)), open_folder),
     # Last, since it goes by the neighbor alone: "s.hdr" also stands beside "s.mat".
     (lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi),
 )  # fmt: skip
@@ -92,6 +97,15 @@ def open_file(path: Path, key: str | None, budget: int) -> xr.DataArray:
         return _opener(path)(path, key, budget)
 
 
+def open_files(files: Sequence[Path], budget: int) -> xr.DataArray:
+    """Open a list of files, one for each band; see `open_scene`."""
+    if not files:
+        raise SceneError("wanted a list of files, one for each band, got none; name the files")
+    remedy = "a file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{files[0]}: the bands cannot be read", remedy):
+        return open_bands(files[0], files, budget)
+
+
 def _opener(path: Path) -> Opener:
     head = b""
     if not path.is_dir():
@@ -102,6 +116,7 @@ def _opener(path: Path) -> Opener:
         if sniff(path, head):
             return opener
     raise SceneError(
-        f"{path}: of no kind that is read, wanted ENVI (with its .hdr), GeoTIFF, MATLAB, NetCDF-4, "
-        "HDF5, .npy, Zarr, or an EMIT, PRISMA or EnMAP product; convert it to one of these"
+        f"{path}: of no kind that is read, wanted ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
+        "MATLAB, NetCDF-4, HDF5, .npy, Zarr, a folder of single-band TIFFs, or an EMIT, PRISMA, "
+        "EnMAP, DESIS or Tanager product; convert it to one of these"
     )

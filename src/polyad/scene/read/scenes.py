@@ -8,6 +8,7 @@ A scene is an ``xarray.DataArray`` with dims ``(y, x, band)``. Where the file te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,18 +24,21 @@ from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.lazy import describe
 from polyad.scene.read.known_scenes import open_known
-from polyad.scene.read.scene_files import open_file
+from polyad.scene.read.scene_files import open_file, open_files
 
 
-def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> xr.DataArray:
+def open_scene(
+    source: str | PathLike[str] | Sequence[str | PathLike[str]], *, max_bytes: int | None = None
+) -> xr.DataArray:
     """Open a scene without reading its pixels.
 
     Parameters
     ----------
-    source : str or path
-        A file (ENVI, GeoTIFF, MATLAB, NetCDF/HDF5, EMIT, PRISMA, EnMAP, ``.npy``), a folder (Zarr,
-        EnMAP), a file and the array in it (``scene.mat:paviaU``), or the name of a known scene
-        (``indian-pines``).
+    source : str, path, or list of paths
+        A file (ENVI, GeoTIFF, JPEG 2000, VRT, MATLAB, NetCDF/HDF5, EMIT, PRISMA, Tanager,
+        EnMAP, DESIS, ``.npy``), a folder (Zarr, EnMAP, DESIS, a TIFF for each band), a file and the
+        array in it (``scene.mat:paviaU``), or the name of a known scene (``indian-pines``). A list
+        has a file for each band.
     max_bytes : int, optional
         Most bytes that may be read at once; half of the machine's memory if not given. A scene
         that can be read by windows may be larger than that.
@@ -42,7 +46,8 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
     Returns
     -------
     DataArray, dims (y, x, band)
-        Values as stored, except that EMIT, PRISMA, EnMAP and packed NetCDF give physical values.
+        Values as stored, except that EMIT, PRISMA, EnMAP, DESIS, packed NetCDF and ENVI files with
+        a scale give physical values.
 
     Raises
     ------
@@ -52,6 +57,8 @@ def open_scene(source: str | PathLike[str], *, max_bytes: int | None = None) -> 
         A piece that must be read at once is larger than ``max_bytes``.
     """
     budget = memory_budget(max_bytes)
+    if not isinstance(source, str | PathLike):
+        return open_files([Path(file) for file in source], budget)
     path, key = locate(str(source))
     if not (path.exists() and str(source)):
         check_scene(str(source))

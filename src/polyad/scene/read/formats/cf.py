@@ -7,7 +7,7 @@ pixel centers, ``_FillValue``, ``scale_factor`` and ``add_offset``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.raster.dims import AXES, DEGREES, WAVELENGTHS
 from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
 
 # All that is read of the attributes of an array and of the variables beside it.
@@ -107,7 +107,61 @@ class CubeSource:
         return real
 
 
+@dataclass(frozen=True)
+class KeptAxes:
+    """Reads a box along three axes of an array whose other axes, such as time, have length 1.
+
+    Parameters
+    ----------
+    box : callable
+        From slices along all axes to the values there.
+    kept : tuple of int
+        The three axes.
+    n : int
+        How many axes there are.
+    """
+
+    box: Callable[[tuple[slice, ...]], Array]
+    kept: tuple[int, ...]
+    n: int
+
+    def __call__(self, box: tuple[slice, ...]) -> Array:
+        """Return the values of ``box`` along the three axes."""
+        asked = dict(zip(self.kept, box, strict=True))
+        values = self.box(tuple(asked.get(axis, slice(0, 1)) for axis in range(self.n)))
+        return values.reshape([values.shape[axis] for axis in self.kept])
+
+
 MakeSource = Callable[[Node, tuple[int, int, int], float, float, float | None], CubeSource]
+
+
+def is_cube(shape: tuple[int, ...]) -> bool:
+    """Return whether an array has three axes, or more of which all but three have length 1.
+
+    Examples
+    --------
+    >>> is_cube((5, 4, 3)), is_cube((1, 5, 4, 3)), is_cube((2, 5, 4, 3))
+    (True, True, False)
+    """
+    return len(shape) == 3 or (len(shape) > 3 and sum(n != 1 for n in shape) <= 3)
+
+
+def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
+    """Return ``node`` along three axes only, and which of its axes these are.
+
+    Axes of length 1 are dropped from the front, those first whose names are of no row, column or
+    band.
+    """
+    surplus = len(node.shape) - 3
+    if surplus <= 0 or not is_cube(node.shape):
+        return node, tuple(range(len(node.shape)))
+    known = set().union(*AXES.values())
+    dims = node.dims or ("",) * len(node.shape)
+    single = [axis for axis, n in enumerate(node.shape) if n == 1]
+    dropped = set(sorted(single, key=lambda axis: dims[axis].lower() in known)[:surplus])
+    kept = tuple(axis for axis in range(len(node.shape)) if axis not in dropped)
+    shape, names = tuple(node.shape[a] for a in kept), tuple(dims[a] for a in kept)
+    return replace(node, shape=shape, dims=names), kept
 
 
 def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
@@ -126,6 +180,7 @@ def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
     return lazy_scene(
         source,
         wavelength=None if wavelength is None else to_nm(wavelength, units),
+        fwhm=None if wavelength is None else _widths(node, axes[2], look, wavelength, units),
         nodata=np.nan if source.packed and fill is not None else fill,
         **georeference(node, axes, look),
     )
@@ -181,6 +236,27 @@ def _wavelength(
             units = variable[1].get("units")
             return variable[0].astype(np.float64), None if units is None else text(units)
     return None, None
+
+
+def _widths(
+    node: Node,
+    band: int,
+    look: Neighbors,
+    wavelength: NDArray[np.float64],
+    units: str | None,
+) -> NDArray[np.float64] | None:
+    """Return the widths of the bands in nm, None unless each band has one."""
+    variable = look("fwhm")
+    if (
+        variable is None
+        or variable[0].shape != (node.shape[band],)
+        or not are_wavelengths(variable[0])
+    ):
+        return None
+    # Widths share the unit of the centers, also where that had to be guessed, unless they say one.
+    own = known_factor(text(variable[1].get("units", "")))
+    factor = nm_factor(wavelength, units) if own is None else own
+    return np.round(variable[0].astype(np.float64) * factor, 6)
 
 
 def are_wavelengths(values: Array) -> bool:

@@ -1,7 +1,13 @@
-"""ENVI: a text header beside raw pixels in BSQ, BIL or BIP order."""
+"""ENVI: a text header beside raw pixels in BSQ, BIL or BIP order.
+
+Pixels are given as the header says they are meant: ``data gain values`` and ``data offset values``
+are applied to each band, or else the pixels are divided by ``reflectance scale factor``. A header
+with both states one thing twice, as exports of products do, and the gains decide.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +26,7 @@ from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.read.formats.opening import check_beside, open_content
 from polyad.scene.read.formats.raw import read_box
+from polyad.scene.read.formats.scaled import SCALING, ScaledSource
 from polyad.scene.read.formats.sidecars import georeference
 
 _DTYPES = {
@@ -33,6 +40,7 @@ _INTERLEAVES = {
 }
 _HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
 _PLACES = ("map info", "projection info", "coordinate system string")
+_ROTATION = re.compile(r"\brotation\s*=\s*[-+.\deE]+", re.I)  # of a grid along a flight line
 
 
 @dataclass(frozen=True)
@@ -121,14 +129,37 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
     source = _source(header_path, data_path, fields)
     wavelength, fwhm = _bands(fields, source.shape[2])
     flags = _numbers(fields.get("bbl"), source.shape[2])
+    nodata = _number(fields.get("data ignore value"))
+    gain, offset, scaling = _scaling(fields, source.shape[2])
+    bands = tuple(range(source.shape[2]))
+    scaled = ScaledSource(source, bands, tuple(gain), tuple(offset), nodata)
     return lazy_scene(
-        source,
+        scaled if scaling else source,
         wavelength=wavelength,
         fwhm=fwhm,
         good=None if flags is None else flags != 0,
-        nodata=_number(fields.get("data ignore value")),
+        nodata=np.nan if scaling else nodata,
+        attrs={SCALING: scaling} if scaling else None,
         **_georeference(header_path, data_path, fields),
     )
+
+
+def _scaling(
+    fields: Mapping[str, str], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+    """Return gain and offset of each band, and what is told of them; empty if nothing is scaled."""
+    stated = [_numbers(fields.get(f"data {what} values"), count) for what in ("gain", "offset")]
+    gain, offset = (
+        np.full(count, neutral) if values is None else values
+        for values, neutral in zip(stated, (1.0, 0.0), strict=True)
+    )
+    usable = np.isfinite([gain, offset]).all() and gain.all()
+    if usable and not ((gain == 1).all() and (offset == 0).all()):
+        return gain, offset, "data gain and offset values of the header applied"
+    factor = _number(fields.get("reflectance scale factor")) or 1.0
+    said = f"divided by the header's reflectance scale factor {factor:g}"
+    scaled = np.isfinite(1 / factor) and factor > 0 and factor != 1
+    return np.full(count, 1 / factor), np.zeros(count), said if scaled else ""
 
 
 def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
@@ -222,7 +253,7 @@ def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[s
                 f"{header}: wanted a reference system below {MAX_CHARACTERS} characters, got "
                 f"{len(text)}; correct the header"
             )
-        refuse_grids(header, text)
+        refuse_grids(header, _ROTATION.sub("", text))
     lines = ["ENVI", "samples = 9", "lines = 1", "bands = 1", "data type = 1", "interleave = bsq"]
     lines += [f"{name} = {text}" for name, text in told.items()]
     files = {"scene.img": bytes(9), "scene.hdr": "\n".join(lines).encode("latin-1")}

@@ -16,7 +16,7 @@ from polyad.errors import SceneError
 from polyad.scene.raster import guards
 from polyad.scene.raster.lazy import Array
 from polyad.scene.read.formats import cf
-from polyad.scene.read.formats.cf import CubeSource, Neighbors, Node
+from polyad.scene.read.formats.cf import CubeSource, KeptAxes, Neighbors, Node
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
 from polyad.scene.read.formats.hdf_values import (
     attribute,
@@ -33,7 +33,7 @@ _SCALES_BYTES = 2**20  # an axis has a scale or two; a reference takes 8 bytes, 
 def find(opened: Hdf5File, name: str) -> h5py.Dataset:
     """Return the dataset ``name``; if there is none, say which arrays there are."""
     if not isinstance(opened.file.get(name), h5py.Dataset):
-        names = guards.listing(opened.tree.cubes)
+        names = guards.listing(_cubes(opened))
         listing = f"its 3-D arrays are {names}" if names else "it has no 3-D array"
         raise SceneError(f"{opened.path}: no array '{name}' in the file; {listing}")
     return dataset(opened.path, opened.file, name)
@@ -56,19 +56,24 @@ def check_dataset(opened: Hdf5File, array: h5py.Dataset) -> bool:
 
 def open_hdf(opened: Hdf5File, key: str | None) -> xr.DataArray:
     """Open the cube of a NetCDF-4 or HDF5 file: the variable ``key``, or the only 3-D one."""
-    name = key if key is not None else choose_key(opened.path, opened.tree.cubes)
+    name = key if key is not None else choose_key(opened.path, _cubes(opened))
     array = find(opened, name)
-    guards.check_shape(opened.path, array.shape)
+    whole, look = node_of(opened, array)
+    node, kept = cf.three_axes(whole)
+    guards.check_shape(opened.path, node.shape)
     wary = check_dataset(opened, array)
-    node, look = node_of(opened, array)
 
     def source(
         node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
     ) -> CubeSource:
-        reader = HdfReader(node.path, node.name, wary)
+        reader = KeptAxes(HdfReader(node.path, node.name, wary), kept, len(whole.shape))
         return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
 
     return cf.open_cube(node, look, source)
+
+
+def _cubes(opened: Hdf5File) -> dict[str, tuple[int, ...]]:
+    return {name: shape for name, shape in opened.tree.arrays.items() if cf.is_cube(shape)}
 
 
 def node_of(opened: Hdf5File, array: h5py.Dataset) -> tuple[Node, Neighbors]:

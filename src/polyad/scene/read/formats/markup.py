@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -29,7 +30,8 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
         Of the file.
     """
     with open_regular(path) as file:
-        content = file.read(max_bytes + 1)
+        size = os.fstat(file.fileno()).st_size  # reading asks for the memory of all it may get
+        content = file.read(min(size, max_bytes) + 1)
     if len(content) > max_bytes:
         raise SceneError(
             f"{path}: wanted {what} of at most {human_bytes(max_bytes)}, got more; this is another "

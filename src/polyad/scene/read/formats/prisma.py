@@ -2,7 +2,12 @@
 
 Layout (HDF-EOS5): ``VNIR_Cube`` and ``SWIR_Cube`` (rows, bands, columns) of uint16 that stand for
 ``Min + stored * (Max - Min) / 65535``; the root attributes list the center of each band, in falling
-order and with 0 for slots without a band.
+order and with 0 for slots without a band, and a flag that is 0 for a band that is not to be used.
+The detectors overlap between about 920 and 1010 nm, where their bands alternate once in order.
+
+The matrices of pixel errors are not read: they mark single values (negative or saturated after the
+atmospheric correction, most of them in water absorption), and a pixel that is invalid in one band
+would be lost in all.
 """
 
 from __future__ import annotations
@@ -54,6 +59,7 @@ class Band:
     slot: int
     low: float
     high: float
+    good: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,7 @@ def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
         source,
         wavelength=to_nm([b.wavelength for b in bands], "nm"),
         fwhm=to_nm([b.fwhm for b in bands], "nm"),
+        good=np.array([b.good for b in bands]),
         nodata=np.nan,
         crs=parse_crs(path, f"EPSG:{_number(opened, 'Epsg_Code'):.0f}"),
         transform=_transform(opened, source.grid),
@@ -171,19 +178,24 @@ def _number(opened: Hdf5File, name: str) -> float:
 
 def _detector_bands(opened: Hdf5File, detector: str, count: int) -> list[Band]:
     centers = _numbers(opened, f"List_Cw_{detector}")
-    has_widths = f"List_Fwhm_{detector}" in opened.file.attrs
-    widths = _numbers(opened, f"List_Fwhm_{detector}") if has_widths else np.full(count, np.nan)
-    if centers.size != count or widths.size != count:
+    widths = _optional(opened, f"List_Fwhm_{detector}", np.nan, count)
+    flags = _optional(opened, f"List_Cw_{detector}_Flags", 1.0, count)
+    if not centers.size == widths.size == flags.size == count:
         raise SceneError(
-            f"{opened.path}: wanted {count} {detector} wavelengths and widths, one per band, got "
-            f"{centers.size} and {widths.size}; the file is damaged, download it again"
+            f"{opened.path}: wanted {count} {detector} wavelengths, widths and flags, one per "
+            f"band, got {centers.size}, {widths.size} and {flags.size}; the file is damaged, "
+            "download it again"
         )
     low, high = (_number(opened, f"L2Scale{detector}{end}") for end in ("Min", "Max"))
     return [
-        Band(float(centers[i]), float(widths[i]), detector, i, low, high)
+        Band(float(centers[i]), float(widths[i]), detector, i, low, high, bool(flags[i]))
         for i in range(count)
         if centers[i] > 0
     ]
+
+
+def _optional(opened: Hdf5File, name: str, default: float, count: int) -> NDArray[np.float64]:
+    return _numbers(opened, name) if name in opened.file.attrs else np.full(count, default)
 
 
 def _transform(opened: Hdf5File, grid: tuple[int, int]) -> Affine:

@@ -17,7 +17,14 @@ from polyad.errors import SceneError
 from polyad.scene.raster import guards
 from polyad.scene.raster.lazy import Array
 from polyad.scene.read.formats import hdf
-from polyad.scene.read.formats.cf import CubeSource, Node, open_cube
+from polyad.scene.read.formats.cf import (
+    CubeSource,
+    KeptAxes,
+    Node,
+    is_cube,
+    open_cube,
+    three_axes,
+)
 from polyad.scene.read.formats.zarr_chunks import check_readable, read_box
 from polyad.scene.read.formats.zarr_metadata import (
     METADATA_BYTES,
@@ -46,7 +53,7 @@ class ZarrReader:
 
     array: ZarrArray
 
-    def __call__(self, box: tuple[slice, slice, slice]) -> Array:
+    def __call__(self, box: tuple[slice, ...]) -> Array:
         """Return the values of ``box``, axes as in the store."""
         return read_box(self.array, box)
 
@@ -69,12 +76,11 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
         )
     contents = _list_contents(path)
     described = {name: describe_array(path, at) for name, at in contents.arrays.items()}
-    cubes = {n: d.shape for n, d in described.items() if len(d.shape) == 3}
+    cubes = {n: d.shape for n, d in described.items() if is_cube(d.shape)}
     name = hdf.choose_key(path, cubes) if key is None else key.strip("/")
     if name not in described:
         raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
     array = described[name]
-    guards.check_shape(path, array.shape)
     check_readable(path, array, budget)
     dtype = np.dtype(array.dtype)
     declared = guards.declared_bytes(array.shape, dtype)
@@ -82,7 +88,8 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     _check_count(path, array, contents.files[name])
     attrs = {"_FillValue": array.nodata, **array.attrs}
     attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
-    node = Node(path, name, array.shape, dtype, attrs, array.dims)
+    node, kept = three_axes(Node(path, name, array.shape, dtype, attrs, array.dims))
+    guards.check_shape(path, node.shape)
 
     def look(other: str) -> tuple[Array, dict[str, Any]] | None:
         full = "/".join([*name.split("/")[:-1], other]) if "/" in name else other
@@ -101,7 +108,7 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     def make(
         node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
     ) -> CubeSource:
-        reader = ZarrReader(array)
+        reader = KeptAxes(ZarrReader(array), kept, len(array.shape))
         return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
 
     return open_cube(node, look, make)

@@ -1,0 +1,194 @@
+"""EnMAP and DESIS: ``*-METADATA.XML`` beside ``*-SPECTRAL_IMAGE.TIF``, as DLR delivers both.
+
+The XML gives each band of the TIFF, by number, its center, width, gain and offset. EnMAP's two
+detectors overlap between 900 and 1000 nm; the bands are put in order of wavelength. Which of them
+are full of nodata stands in the XML too, in newer products; for older ones three lines are read.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.raster import guards
+from polyad.scene.raster.lazy import lazy_scene
+from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.read.formats.geotiff import open_tiff, tiff_source
+from polyad.scene.read.formats.markup import read_xml
+from polyad.scene.read.formats.opening import check_beside
+from polyad.scene.read.formats.scaled import ScaledSource
+from polyad.scene.read.formats.sidecars import georeference
+
+# Archives differ: .XML and .xml, .XML.XML; .TIF, .tif, _COG.TIF and _COG.tiff.
+_METADATA = re.compile(r"METADATA\.XML(\.XML)?$", re.I)
+_IMAGE = re.compile(r"SPECTRAL_IMAGE(_COG)?\.TIFF?$", re.I)
+_NODATA = -32768.0
+_XML_BYTES = 16 * 2**20  # real ones have about one megabyte
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a product's XML names the facts of a band: its element, and those inside it."""
+
+    band: str
+    number: str  # "@name" is an attribute
+    center: str
+    width: str
+    gain: str
+    offset: str
+
+
+_DIALECTS = (
+    Dialect(  # EnMAP
+        ".//bandCharacterisation/bandID", "@number", "wavelengthCenterOfBand", "FWHMOfBand",
+        "GainOfBand", "OffsetOfBand",
+    ),
+    Dialect(  # DESIS, which has further elements of this name in interiorOrientation
+        ".//bandCharacterisation/band", "bandNumber", "wavelengthCenterOfBand",
+        "wavelengthWidthOfBand", "gainOfBand", "offsetOfBand",
+    ),
+)  # fmt: skip
+
+
+def find_dlr(path: Path) -> tuple[Path, Path] | None:
+    """Return (metadata, image) for the folder or either file, or None if this is no such scene."""
+    folder = path if path.is_dir() else path.parent
+    if not (path.is_dir() or _METADATA.search(path.name) or _IMAGE.search(path.name)):
+        return None
+    names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    described = {_METADATA.sub("", name): name for name in filter(_METADATA.search, names)}
+    pairs: dict[str, tuple[Path, Path]] = {}  # of one scene the plain TIFF stands before the COG
+    for image in filter(_IMAGE.search, names):
+        metadata = described.get(_IMAGE.sub("", image))
+        if metadata is not None and (path.is_dir() or path.name in (image, metadata)):
+            pairs.setdefault(metadata, (folder / metadata, folder / image))
+    if len(pairs) > 1:
+        raise SceneError(
+            f"{path}: wanted one EnMAP or DESIS scene, got {len(pairs)}: "
+            f"{guards.listing(pairs)}; name one of these files"
+        )
+    return next(iter(pairs.values()), None)
+
+
+def open_dlr(path: Path, key: str | None, budget: int) -> xr.DataArray:
+    """Open an EnMAP or DESIS scene as physical values (gain * stored + offset)."""
+    pair = find_dlr(path)
+    if pair is None:
+        raise SceneError(
+            f"{path}: wanted METADATA.XML and SPECTRAL_IMAGE.TIF of one scene side by side, found "
+            "not both; put them in one folder"
+        )
+    if key is not None:
+        raise SceneError(
+            f"{path}: an EnMAP or DESIS scene takes no key, got ':{key}'; leave it out"
+        )
+    metadata, image = (check_beside(path, file) for file in pair)
+    root = read_xml(metadata, "EnMAP or DESIS metadata", _XML_BYTES)
+    guards.existing_file(image)
+    with open_tiff(image, budget) as dataset:
+        tiff = tiff_source(image, dataset, budget)
+        table = _band_table(metadata, root, tiff.shape[2])
+        line = guards.declared_bytes((dataset.width, dataset.count), tiff.dtype)
+        guards.check_budget(image, line, budget, "a line of all bands")
+        nodata = _NODATA if dataset.nodata is None else float(dataset.nodata)
+        useful = _useful(root, dataset, nodata)
+        order = [int(b) for b in np.argsort(table[:, 0], kind="stable")]
+        center, width, gain, offset = table[order].T
+        return lazy_scene(
+            ScaledSource(tiff, tuple(order), tuple(gain), tuple(offset), nodata),
+            wavelength=to_nm(center, "nm"),
+            fwhm=to_nm(width, "nm"),
+            good=useful[order],
+            nodata=np.nan,
+            **georeference(image, dataset),
+        )
+
+
+def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]:
+    """Return center, width, gain and offset of each TIFF band, shape ``(bands, 4)``."""
+    table = np.full((count, 4), np.nan)
+    dialect = next((d for d in _DIALECTS if root.find(d.band) is not None), _DIALECTS[0])
+    for band in root.iterfind(dialect.band):
+        number = _band_number(band, dialect.number)
+        if not 1 <= number <= count:
+            raise SceneError(
+                f"{path}: describes band {number}, the image has {count} bands; metadata and image "
+                "are not of one scene"
+            )
+        fields = (
+            (dialect.center, ""), (dialect.width, "nan"), (dialect.gain, "1"),
+            (dialect.offset, "0"),
+        )  # fmt: skip
+        texts = (band.findtext(name, default) or default for name, default in fields)
+        table[number - 1] = [float(t or "nan") for t in texts]
+    if np.isnan(table[:, [0, 2, 3]]).any():
+        known = int((~np.isnan(table[:, 0])).sum())
+        raise SceneError(
+            f"{path}: wanted wavelength, gain and offset of {count} bands, got {known}; metadata "
+            "and image are not of one scene, or one is damaged"
+        )
+    return table
+
+
+def _band_number(band: ET.Element, name: str) -> int:
+    stated = band.get(name[1:]) if name.startswith("@") else band.findtext(name)
+    return int(stated or "0")
+
+
+def _useful(root: ET.Element, dataset: Any, nodata: float) -> NDArray[np.bool_]:
+    """Return which bands hold a measurement, shape ``(bands,)``.
+
+    Bands in deep water absorption are delivered full of nodata. Kept, they would make every pixel
+    invalid, so that a band is left out if the metadata does not expect it, or if its statistics
+    are those of nodata. Without statistics, one that is empty on three sample lines is left out.
+    """
+    useful = np.ones(dataset.count, bool)
+    listed = _expected(root)
+    if listed and max(listed) <= dataset.count:
+        useful = np.isin(np.arange(1, dataset.count + 1), listed)
+    filled = _filled_by_statistics(root, dataset.count)
+    if filled is None:
+        filled = _filled_by_lines(dataset, nodata)
+    return useful & filled if (useful & filled).any() else useful
+
+
+def _filled_by_statistics(root: ET.Element, count: int) -> NDArray[np.bool_] | None:
+    """Return which bands have statistics of a measurement; None unless each band has some."""
+    filled = np.zeros(count, bool)
+    seen = np.zeros(count, bool)
+    for band in root.iterfind(".//bandStatistics/bandID"):
+        number = _band_number(band, "@number")
+        mean, spread = (band.findtext(name) for name in ("mean", "stdDeviation"))
+        if not 1 <= number <= count or mean is None or spread is None:
+            return None
+        seen[number - 1] = True
+        # A band without a measurement has a mean of -1000000 and no spread.
+        filled[number - 1] = float(spread) != 0 or float(mean) > _NODATA
+    return filled if seen.all() else None
+
+
+def _filled_by_lines(dataset: Any, nodata: float) -> NDArray[np.bool_]:
+    """Return which bands are not nodata all over three sample lines."""
+    filled = np.zeros(dataset.count, bool)
+    for quarter in (1, 2, 3):
+        row = dataset.height * quarter // 4
+        line = dataset.read(window=((row, row + 1), (0, dataset.width)))  # (bands, 1, width)
+        filled |= (line != nodata).any(axis=(1, 2))
+    return filled
+
+
+def _expected(root: ET.Element) -> Sequence[int]:
+    texts = [
+        root.findtext(f".//{detector}ProductQuality/expectedChannelsList") or ""
+        for detector in ("vnir", "swir")
+    ]
+    return [int(n) for t in texts for n in t.split(",") if n.strip().isdecimal()]
