@@ -22,7 +22,8 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.geotiff import MapWriter, open_quietly
+from polyad.scene.write.cog import open_quietly
+from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
@@ -159,7 +160,7 @@ def test_map_writer_puts_map_and_probabilities_in_place_together(
     with writer as out:
         out.write((slice(None), slice(None)), given.values, shares(0).values)
         assert seen == []
-    assert seen == ["m.tif", "m.tif.aux.xml", "p"]
+    assert seen == ["m.tif", "m.tif.aux.xml", "m.qml", "p"]
 
 
 def test_folder_of_a_zarr_map(bench) -> None:

@@ -167,6 +167,6 @@ def test_limit_on_file_sizes_is_told_as_a_full_disk_is(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path), *endings]
     done: Any = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [f"told {ending} True" for ending in endings], done.stderr
-    wanted = {f"map{e}" for e in (*endings, ".img", ".tif.aux.xml")}
+    wanted = {f"map{e}" for e in (*endings, ".img", ".tif.aux.xml", ".qml")}
     assert {p.name for p in tmp_path.iterdir()} == wanted
     assert max(p.stat().st_size for p in tmp_path.iterdir()) < 50_000

@@ -21,7 +21,7 @@ def map_command(
         typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
     ],
     out: Annotated[
-        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
+        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.")
     ] = Path("map.tif"),
     out_dir: Annotated[
         Path | None,
@@ -35,6 +35,10 @@ def map_command(
     probability_type: Annotated[
         str, typer.Option(help="float32, or uint8 at a quarter of the size.")
     ] = "float32",
+    uncertainty: Annotated[
+        Path | None,
+        typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
+    ] = None,
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
@@ -47,6 +51,7 @@ def map_command(
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
+        outputs["file of uncertainty"] = uncertainty
         check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
     fitted = polyad.SceneModel.load(model)
     if many:
@@ -61,6 +66,7 @@ def map_command(
             cluster=cluster,
             probabilities=probabilities,
             probability_dtype=probability_type,
+            uncertainty=uncertainty,
             tile=tile,
             max_bytes=max_bytes,
             progress=on_terminal(),
@@ -82,6 +88,7 @@ def map_command(
         out,
         probabilities=probabilities,
         probability_dtype=probability_type,
+        uncertainty=uncertainty,
         tile=tile,
         progress=on_terminal(),
     )

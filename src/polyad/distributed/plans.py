@@ -41,7 +41,7 @@ class ScenePlan:
     tiles : list of Tile
         In the order in which the output is written.
     out : Path
-    probabilities : Path or None
+    probabilities, uncertainty : Path or None
     digest : str
         Names this scene mapped by this model in these tiles: tiles kept under another digest are
         tiles of another map.
@@ -52,7 +52,13 @@ class ScenePlan:
     tiles: list[Tile]
     out: Path
     probabilities: Path | None
+    uncertainty: Path | None
     digest: str
+
+    @property
+    def shares(self) -> bool:
+        """Whether the probabilities of tiles are needed."""
+        return self.probabilities is not None or self.uncertainty is not None
 
     @property
     def pixels(self) -> int:
@@ -66,6 +72,7 @@ def plan_scene(
     out: Path,
     *,
     probabilities: Path | None = None,
+    uncertainty: Path | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
     on_workers: bool = False,
@@ -97,12 +104,12 @@ def plan_scene(
         "model": model_digest(fitted),
         "scene": _stamp(scene),
         "tile": tiles[0].shape,
-        "probabilities": probabilities is not None,
+        "probabilities": probabilities is not None or uncertainty is not None,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     scene_source = SceneSource(location, scene.shape, scene.dtype.str)
-    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, digest)
+    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, uncertainty, digest)
 
 
 def find_scenes(patterns: Sequence[str]) -> list[str]:

@@ -58,7 +58,7 @@ def check_arguments(
     for what, path in outputs.items():
         if path is not None:
             check_output(path, what)
-            check_apart(path, sources)
+            check_apart(path, sources, what)
             if not force:
                 check_kind(path, what)
     if model is not None:

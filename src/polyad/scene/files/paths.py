@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from polyad.atomic import check_room
@@ -17,8 +18,9 @@ from polyad.scene.files.known import KNOWN_SCENES, nearest_known
 from polyad.scene.files.own_outputs import is_ours
 
 ENDINGS: dict[str, tuple[str, ...]] = {
-    "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".npy"),
+    "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
     "file of probabilities": (".tif", ".tiff"),
+    "file of uncertainty": (".tif", ".tiff"),
     "file of scores": (".json", ".csv"),
 }
 
@@ -87,12 +89,17 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     ----------
     path : path-like
         The file to be written later.
-    what : {"map", "file of probabilities", "file of scores", "model", "report"}
-        Decides which endings are known; a model and a report may have any.
+    what : str
+        "map", "file of probabilities", "file of uncertainty", "file of scores", "model" or
+        "report". Decides which endings are known; a model and a report may have any.
     """
-    if what in ENDINGS:
-        check_ending(path, what)
-    check_room(Path(path), 0)
+    store = what in ENDINGS and check_ending(path, what) == ".zarr"
+    check_room(Path(path), 0, folder=store)
+    if store and find_spec("zarr") is None:
+        raise OutputError(
+            f"cannot write {os.fspath(path)}: a Zarr store needs the package zarr; run "
+            "pip install 'polyad[zarr]'"
+        )
     folder = Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
         raise OutputError(
@@ -101,13 +108,15 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
         )
 
 
-def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
+def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: str = "map") -> None:
     """Raise `OutputError` if writing ``output`` would write over one of ``sources``.
 
     Links are followed. All files of an input count: header and data of an ENVI file, what lies
     beside a raster and belongs to it, and everything in an input that is a folder.
     """
     written = {side.resolve() for file in _pair(Path(output)) for side in _with_sides(file)}
+    if what == "map":
+        written |= {style.resolve() for style in _style(Path(output))}
     for source in sources:
         path = locate(source)[0]
         if not path.exists():
@@ -135,6 +144,13 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
     path, what
         See `check_output`; ``path`` may also be the folder of a Zarr store.
     """
+    for style in _style(Path(path)) if what == "map" else ():
+        if _holds_something(style) and not is_ours(style, "style"):
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: its style goes to {style.name}, which is there, "
+                "was made or changed by another program and would be lost; choose another name, "
+                "or replace it with --force"
+            )
     for there in sorted(file.resolve() for file in _pair(Path(path))):
         # Data of ENVI have no mark of their own: the header speaks for both
         marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
@@ -162,6 +178,11 @@ def _pair(path: Path) -> set[Path]:
     if path.suffix.lower() not in (".hdr", ".img"):
         return {path}
     return {path, *(path.with_suffix(ending) for ending in (".hdr", ".img"))}
+
+
+def _style(path: Path) -> list[Path]:
+    """Return the style for QGIS that is written with a map; only a GeoTIFF has one."""
+    return [path.with_suffix(".qml")] if path.suffix.lower() in (".tif", ".tiff") else []
 
 
 def _with_sides(path: Path) -> list[Path]:

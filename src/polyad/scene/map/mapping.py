@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -24,7 +23,6 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.atomic import replacing_together
 from polyad.scene.files.paths import check_output
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
@@ -38,8 +36,7 @@ from polyad.scene.raster.classes import (
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.write.geotiff import MapWriter
-from polyad.scene.write.writers import add_map, add_probabilities, write_map
+from polyad.scene.write.map_writer import MapWriter
 
 Array = npt.NDArray[Any]
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
@@ -137,23 +134,29 @@ def map_file(
     window: int | None = None,
     probabilities: str | os.PathLike[str] | None = None,
     probability_dtype: str = "float32",
+    uncertainty: str | os.PathLike[str] | None = None,
     tile: int | None = None,
     progress: bool = False,
 ) -> None:
     """Map a scene into a file.
 
-    A GeoTIFF is written tile by tile, so neither scene nor map need fit in memory; the other
-    kinds are made from the whole map.
+    A GeoTIFF or Zarr store is written tile by tile, so neither scene nor map need fit in memory;
+    the other kinds are made from the whole map.
 
     Parameters
     ----------
     model, scene, window, tile, progress
         See `map_scene`.
     path : path-like
-        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc`` or ``.npy``. It appears when whole.
+        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc``, ``.zarr`` or ``.npy``. It appears when
+        whole.
     probabilities : path-like, optional
         A GeoTIFF with one band for each class.
     probability_dtype : {"float32", "uint8"}, default="float32"
+        Of the probabilities and of the uncertainty.
+    uncertainty : path-like, optional
+        A GeoTIFF with three bands, each from 0 (certain) to 1: one minus the largest probability,
+        one minus the difference of the two largest (the margin), and the entropy.
     """
     scene = as_scene(scene)
     model = as_scene_model(model, scene, window)
@@ -161,27 +164,21 @@ def map_file(
     check_output(path, "map")
     if probabilities is not None:
         check_output(probabilities, "file of probabilities")
-    if Path(path).suffix.lower() not in (".tif", ".tiff"):
-        if probabilities is None:
-            write_map(path, map_scene(model, scene, tile=tile, progress=progress))
-            return
-        class_map, proba = map_scene(model, scene, probabilities=True, tile=tile, progress=progress)
-        with replacing_together() as outputs:
-            add_map(outputs, path, class_map)
-            add_probabilities(outputs, probabilities, proba, probability_dtype)
-        return
+    if uncertainty is not None:
+        check_output(uncertainty, "file of uncertainty")
     crs, transform = georeference(scene)
-    shape = scene.sizes["y"], scene.sizes["x"]
     with MapWriter(
         path,
-        shape,
+        (scene.sizes["y"], scene.sizes["x"]),
         model.classes,
         crs=crs,
         transform=transform,
         probabilities=probabilities,
         probability_dtype=probability_dtype,
+        uncertainty=uncertainty,
+        coords=map_coords(scene),
     ) as writer:
-        wanted = probabilities is not None
+        wanted = probabilities is not None or uncertainty is not None
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
 
@@ -262,7 +259,11 @@ def scene_tiles(
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 
+def map_coords(scene: xr.DataArray) -> dict[Any, Any]:
+    """Return the coordinates of a scene that its maps have: along y and x, and scalars."""
+    return {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
+
+
 def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
     """Return ``values`` with the coordinates and georeference of ``scene``."""
-    coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
-    return xr.DataArray(values, dims=dims, coords=coords)
+    return xr.DataArray(values, dims=dims, coords=map_coords(scene))

@@ -36,7 +36,8 @@ from rasterio.crs import CRS
 
 from polyad.atomic import Outputs
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
-from polyad.scene.write.geotiff import checked_ids, open_quietly, placed, stale_files
+from polyad.scene.write.cog import open_quietly, placed, stale_files
+from polyad.scene.write.geotiff import checked_ids
 from polyad.scene.write.pam import category_names
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
