@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model
+from polyad.cli.options import AsJson, Cluster, Colors, Force, MaxBytes, Merge, Model
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -39,6 +39,8 @@ def map_command(
         Path | None,
         typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
     ] = None,
+    merge: Merge = None,
+    colors: Colors = None,
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
@@ -47,12 +49,12 @@ def map_command(
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model)
+    check_arguments(model=model, colors=colors)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
         outputs["file of uncertainty"] = uncertainty
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
+        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, colors=colors)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -67,11 +69,13 @@ def map_command(
             probabilities=probabilities,
             probability_dtype=probability_type,
             uncertainty=uncertainty,
+            merge=merge or (),
+            colors=colors,
             tile=tile,
             max_bytes=max_bytes,
             progress=on_terminal(),
             force=force,
-            inputs=[model],
+            inputs=[model] if colors is None else [model, colors],
         )
         maps = [str(path) for path in done.paths]
         say(
@@ -89,6 +93,8 @@ def map_command(
         probabilities=probabilities,
         probability_dtype=probability_type,
         uncertainty=uncertainty,
+        merge=merge or (),
+        colors=colors,
         tile=tile,
         progress=on_terminal(),
     )

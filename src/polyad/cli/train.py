@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Scene, Seed
+from polyad.cli.options import (
+    AsJson,
+    Colors,
+    Force,
+    Goal,
+    Labels,
+    MaxBytes,
+    Merge,
+    Preset,
+    Scene,
+    Seed,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import brief, on_terminal, say, steps
 
@@ -38,6 +49,8 @@ def train(
         int | None,
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
+    merge: Merge = None,
+    colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     force: Force = False,
@@ -45,6 +58,7 @@ def train(
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    files["colors"] = colors
     check_arguments(preset=(preset, goal), force=force, **files)
     cube = polyad.open_scene(scene, max_bytes=max_bytes)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
@@ -58,6 +72,8 @@ def train(
         max_bytes=max_bytes,
         preset=preset,
         goal=goal,
+        merge=merge or (),
+        colors=colors,
         verbose=int(on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )

@@ -24,6 +24,7 @@ from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_til
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.read.colors import Colors
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -61,6 +62,8 @@ def map_files(
     probabilities: AnyPath | None = None,
     probability_dtype: str = "float32",
     uncertainty: AnyPath | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
     progress: bool = False,
@@ -99,6 +102,8 @@ def map_files(
     probability_dtype : {"float32", "uint8"}, default="float32"
     uncertainty : path-like, optional
         See `polyad.map_file`; for one scene.
+    merge, colors
+        See `polyad.map_file`.
     tile : int, optional
         Side of a tile in pixels; chosen by memory when not given.
     max_bytes : int, optional
@@ -143,13 +148,14 @@ def map_files(
     started = time.perf_counter()
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
-    options["uncertainty"] = unsure
+    options |= {"uncertainty": unsure, "merge": merge, "colors": colors}
     for source, path in zip(sources, outs, strict=True):
         try:
             fitted, plan = plan_scene(
                 fitted, source, path, **options, on_workers=cluster is not None
             )
             plans.append(plan)
+            options |= {"merge": (), "colors": None}  # the model has them now
         except SceneError as error:
             failures.append(error)
     seconds = time.perf_counter() - started

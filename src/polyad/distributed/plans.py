@@ -19,10 +19,11 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.files.paths import check_apart, split_key
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.map.classifier import as_scene_model
-from polyad.scene.map.mapping import scene_tiles
+from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
 from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.colors import Colors
 from polyad.scene.read.scenes import open_scene
 
 AnySource = str | os.PathLike[str] | xr.DataArray
@@ -73,6 +74,8 @@ def plan_scene(
     *,
     probabilities: Path | None = None,
     uncertainty: Path | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
     on_workers: bool = False,
@@ -91,7 +94,7 @@ def plan_scene(
     else:
         location = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
-    fitted = as_scene_model(model, scene)
+    fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
     fitted.check(scene)
     if on_workers and needs_whole_scene(fitted, scene):
         raise InputError(

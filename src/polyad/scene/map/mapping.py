@@ -35,7 +35,9 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
+from polyad.scene.read.colors import Colors
 from polyad.scene.write.map_writer import MapWriter
 
 Array = npt.NDArray[Any]
@@ -135,6 +137,8 @@ def map_file(
     probabilities: str | os.PathLike[str] | None = None,
     probability_dtype: str = "float32",
     uncertainty: str | os.PathLike[str] | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     progress: bool = False,
 ) -> None:
@@ -157,9 +161,14 @@ def map_file(
     uncertainty : path-like, optional
         A GeoTIFF with three bands, each from 0 (certain) to 1: one minus the largest probability,
         one minus the difference of the two largest (the margin), and the entropy.
+    merge : str or sequence of str, optional
+        Rules such as ``corn+soy=crops`` by which classes become one, whose probability is the sum
+        of theirs; classes by name or id.
+    colors : path-like or mapping, optional
+        Other colors for the classes, see `polyad.scene.read_colors`.
     """
     scene = as_scene(scene)
-    model = as_scene_model(model, scene, window)
+    model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
     model.check(scene)
     check_output(path, "map")
     if probabilities is not None:
@@ -181,6 +190,15 @@ def map_file(
         wanted = probabilities is not None or uncertainty is not None
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
+
+
+def with_classes_for_maps(
+    model: SceneModel, merge: str | Sequence[str] = (), colors: Colors | None = None
+) -> SceneModel:
+    """Return the model with classes merged and then colored; see `map_file`."""
+    if merge:
+        model = model.merged(merge)
+    return model if colors is None else model.colored(colors)
 
 
 def iter_map(
@@ -224,6 +242,8 @@ def tile_mapper(
     and what its steps learned of the whole scene: use one in each thread.
     """
     scene = as_scene(scene)
+    if model.merging is not None:
+        return _merging_mapper(model, model.merging, scene, probabilities)
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:
@@ -233,16 +253,34 @@ def tile_mapper(
         return np.asarray(classify(read_block(scene, tile, halo))[1])
 
     refined = refiner(model, scene, steps, network)
-    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
 
     def map_tile(tile: Tile) -> tuple[Array, Array | None]:
         proba = refined(tile)
-        blank = np.isnan(proba[..., 0])
-        ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
-        ids[blank] = UNLABELED
-        return ids, proba if probabilities else None
+        return _likeliest(model, proba), proba if probabilities else None
 
     return map_tile
+
+
+def _merging_mapper(
+    model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool
+) -> Callable[[Tile], tuple[Array, Array | None]]:
+    """Return the mapper of a model whose classes are merged: their probabilities are summed."""
+    map_apart = tile_mapper(model.unmerged, scene, True)
+
+    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
+        proba = merging.sums(np.asarray(map_apart(tile)[1]))
+        return _likeliest(model, proba), proba if probabilities else None
+
+    return map_tile
+
+
+def _likeliest(model: SceneModel, proba: Array) -> Array:
+    """Return the ids ``(h, w)`` of the largest probabilities ``(h, w, classes)``; 0 for NaN."""
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+    blank = np.isnan(proba[..., 0])
+    ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
+    ids[blank] = UNLABELED
+    return ids
 
 
 def scene_tiles(
@@ -255,7 +293,7 @@ def scene_tiles(
     scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
     read = scene.sizes["band"] * scene.dtype.itemsize
-    made = 0 if model is None else working_bytes(len(model.classes), model.recipe)
+    made = 0 if model is None else working_bytes(len(model.unmerged.classes), model.recipe)
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 
