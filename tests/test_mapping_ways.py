@@ -155,8 +155,6 @@ BESIDE = {"ids": (), "shares": ("probabilities", "uncertainty"), "uncertainty": 
 def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
     preset, ending, beside, way, folder, models, wanted, scheduler, tmp_path, capsys
 ):
-    if ending == ".zarr":
-        pytest.importorskip("zarr")
     out, shares = tmp_path / f"map{ending}", {k: tmp_path / f"{k}.tif" for k in BESIDE[beside]}
     model, scene = models[preset], folder / "scene.tif"
     sentence = refusal(way, preset, shares)
@@ -188,8 +186,6 @@ def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_way_writes_the_same_bytes(ending, folder, models, scheduler, tmp_path):
-    if ending == ".zarr":
-        pytest.importorskip("zarr")
     written = []
     for number, (name, way) in enumerate(WAYS.items()):
         place = tmp_path / str(number)

@@ -85,7 +85,7 @@ def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path
     out, scene = tmp_path / "map.zarr", open_scene(scene_path)
     for tile in (64, 50):
         map_files(model, scene_path, out, tile=tile)
-        found = xr.open_zarr(out, consolidated=False, chunks=None)["class_map"]
+        found = xr.open_zarr(out, chunks=None, mask_and_scale=False)["class_map"]
         np.testing.assert_array_equal(found.values, map_scene(model, scene).values)
         assert found.attrs["class_names"] == [c.name for c in model.classes]
     assert names(tmp_path) == ["map.zarr"]

@@ -50,7 +50,7 @@ def read_map(path: Path) -> Any:
 # --- maps ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", [".tif", ".npy", ".nc"])
+@pytest.mark.parametrize("ending", [".tif", ".npy", ".nc", ".zarr"])
 def test_class_map(bench, ending: str) -> None:
     name = f"map{ending}"
     steps = bench.check(
@@ -140,6 +140,42 @@ def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: 
         lambda folder: write(folder, 0),
         lambda folder: write(folder, 1),
         lambda folder: read_both(folder, f"map{ending}"),
+        also=tuple(map(without_probabilities, states)),
+    )
+
+
+def test_style_and_names_are_never_beside_the_map_of_another(bench) -> None:
+    """What is beside a map is its own or missing, whatever is done to its writer."""
+
+    def state(folder: Path) -> Any:
+        names = class_table(open_labels(str(folder / "map.tif"), SCENE))
+        for side in ("map.tif.aux.xml", "map.qml"):
+            text = (folder / side).read_text() if (folder / side).exists() else names[0].name
+            assert all(c.name in text for c in names[:1]), f"{side} of another map"
+        return names
+
+    bench.check(
+        lambda folder: write_map(folder / "map.tif", class_map(0)),
+        lambda folder: write_map(folder / "map.tif", class_map(1)),
+        state,
+    )
+
+
+def test_map_with_uncertainty_is_never_beside_that_of_another(bench) -> None:
+    def write(folder: Path, version: int) -> None:
+        given, path = class_map(version), folder / "map.tif"
+        with MapWriter(path, (6, 5), class_table(given), uncertainty=folder / "p.tif") as out:
+            out.write((slice(None), slice(None)), given.values, shares(version).values)
+
+    states = []
+    for version in (0, 1):
+        place = bench.place()
+        write(place, version)
+        states.append(read_both(place))
+    bench.check(
+        lambda folder: write(folder, 0),
+        lambda folder: write(folder, 1),
+        read_both,
         also=tuple(map(without_probabilities, states)),
     )
 

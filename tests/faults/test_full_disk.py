@@ -58,10 +58,10 @@ def noise(side: int) -> xr.DataArray:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir()}
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("ending", [".tif", ".hdr", ".nc", ".npy"])
+@pytest.mark.parametrize("ending", [".tif", ".hdr", ".nc", ".zarr", ".npy"])
 def test_map_that_does_not_fit_leaves_the_old_one(small_disk: Path, ending: str) -> None:
     write_map(small_disk / f"map{ending}", noise(50))
     before = files(small_disk)

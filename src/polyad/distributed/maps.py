@@ -160,12 +160,14 @@ def map_files(
             failures.append(error)
     seconds = time.perf_counter() - started
     if plans:
+        folder = outs[0].with_name(outs[0].name + TILES)
+        if out_dir is not None:
+            make_folder(Path(out_dir))
+            folder = Path(out_dir) / f"polyad{TILES}"
+        for plan in plans:
+            check_outputs(plan)
         with open_cluster(cluster) as client:
             started = time.perf_counter()
-            folder = outs[0].with_name(outs[0].name + TILES)
-            if out_dir is not None:
-                make_folder(Path(out_dir))
-                folder = Path(out_dir) / f"polyad{TILES}"
             job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
             failures += job.run(client, progress)
             seconds += time.perf_counter() - started
@@ -212,8 +214,6 @@ class _Job:
         probability_dtype: str,
         max_bytes: int | None,
     ) -> None:
-        for plan in plans:
-            check_outputs(plan)
         self.plans, self.folder = plans, folder
         sources = tuple(plan.source for plan in plans)
         self.work = TileWork(model, sources, plans[0].shares, max_bytes)

@@ -8,7 +8,7 @@ import xarray as xr
 
 from polyad.distributed.finished import FinishedTiles
 from polyad.distributed.plans import ScenePlan
-from polyad.scene.files.paths import check_output
+from polyad.scene.files.paths import check_distinct, check_output
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_coords
 from polyad.scene.raster.classes import with_classes
@@ -18,6 +18,7 @@ from polyad.scene.write.map_writer import MapWriter
 
 def check_outputs(plan: ScenePlan) -> None:
     """Raise `OutputError` before any work, if its result could not be written."""
+    check_distinct(plan.out, plan.probabilities, plan.uncertainty)
     check_output(plan.out, "map")
     if plan.probabilities is not None:
         check_output(plan.probabilities, "file of probabilities")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 
 from polyad.atomic import check_room
@@ -95,11 +94,6 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     """
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)
-    if store and find_spec("zarr") is None:
-        raise OutputError(
-            f"cannot write {os.fspath(path)}: a Zarr store needs the package zarr; run "
-            "pip install 'polyad[zarr]'"
-        )
     folder = Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
         raise OutputError(
@@ -132,6 +126,17 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: st
                     f"cannot write {os.fspath(output)}: it lies in the input {path}, whose files "
                     "could be lost; choose another folder"
                 )
+
+
+def check_distinct(*outputs: Path | None) -> None:
+    """Raise `OutputError` if two outputs of one map have the same name."""
+    names = [path.absolute() for path in outputs if path is not None]
+    if len(set(names)) < len(names):
+        raise OutputError(
+            "map, probabilities and uncertainty need a file each, got "
+            f"{', '.join(str(path) for path in outputs if path is not None)}; choose another name "
+            "for one of them"
+        )
 
 
 def check_kind(path: str | os.PathLike[str], what: str) -> None:

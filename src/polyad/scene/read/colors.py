@@ -36,7 +36,7 @@ from polyad.scene.raster.legend import known_classes, merge_labels, recolored
 from polyad.scene.read.formats.markup import read_xml
 
 MAX_BYTES = 4 * 2**20
-_NO_CLASS = {"0", "nv", "default", "unclassified"}
+_NO_CLASS = {"", "0", "nv", "default", "unclassified"}
 _QGIS = re.compile(r"<!DOCTYPE qgis PUBLIC '[^'<>\[\]]*' '[^'<>\[\]]*'>")  # declares nothing
 
 Colors = str | os.PathLike[str] | Mapping[Any, str]

@@ -16,6 +16,7 @@ from rasterio.crs import CRS
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
+from polyad.scene.files.paths import check_distinct
 from polyad.scene.raster.classes import ClassInfo, class_dtype, with_classes
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.uncertainty import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
@@ -28,6 +29,7 @@ from polyad.scene.write.geotiff import (
     open_probabilities,
 )
 from polyad.scene.write.writers import add_map
+from polyad.scene.write.zarr_map import open_zarr_map
 
 AnyPath = str | os.PathLike[str]
 
@@ -98,12 +100,7 @@ class MapWriter:
         self.probability_dtype = probability_dtype
         self.uncertainty = None if uncertainty is None else Path(uncertainty)
         self.coords = coords
-        names = [path for path in (self.path, self.probabilities, self.uncertainty) if path]
-        if len(set(names)) < len(names):
-            raise InputError(
-                "map, probabilities and uncertainty need a file each, got "
-                f"{', '.join(map(str, names))}; choose another name for one of them"
-            )
+        check_distinct(self.path, self.probabilities, self.uncertainty)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -166,8 +163,6 @@ class MapWriter:
     def _open_map(self, outputs: Outputs) -> Any:
         ending = self.path.suffix.lower()
         if ending == ".zarr":
-            from polyad.scene.write.zarr_map import open_zarr_map  # an extra
-
             frame = self._frame(np.broadcast_to(np.uint8(0), self.shape))
             return open_zarr_map(outputs, self.path, frame, self.crs, self.transform)
         if ending in (".hdr", ".img", ".png", ".nc", ".npy"):

@@ -31,6 +31,7 @@ from polyad.scene.write.geotiff import (
     open_probabilities,
 )
 from polyad.scene.write.netcdf import add_netcdf_map
+from polyad.scene.write.zarr_map import open_zarr_map
 
 
 def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
@@ -44,7 +45,7 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
     .hdr     ENVI classification, ``.hdr`` and ``.img`` (either ending may be given)
     .png     picture with a legend
     .nc      NetCDF after CF 1.8: flags, nodata 0, georeference; names and colors beside
-    .zarr    Zarr store, version 3, with the same attributes; needs ``polyad[zarr]``
+    .zarr    Zarr store with the same attributes
     .npy     the ids alone
     ======== ==========================================================================
 
@@ -147,8 +148,6 @@ def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None
 
 
 def _write_zarr(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    from polyad.scene.write.zarr_map import open_zarr_map  # an extra
-
     classes = class_table(class_map)
     with open_zarr_map(outputs, path, class_map, *georeference(class_map)) as out:
         for rows, ids in _strips(class_map):

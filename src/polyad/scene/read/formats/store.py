@@ -21,6 +21,7 @@ from polyad.scene.read.formats.cf import CubeSource, Neighbors, Node, open_cube
 from polyad.scene.read.formats.zarr_chunks import check_readable, read_box
 from polyad.scene.read.formats.zarr_metadata import (
     METADATA_BYTES,
+    STANDARD,
     ZarrArray,
     describe_array,
     load_json,
@@ -123,13 +124,14 @@ def read_whole(array: ZarrArray) -> Array:
 
 def open_store(path: Path) -> ZarrStore:
     """Read the metadata of a Zarr store."""
-    if importlib.util.find_spec("numcodecs") is None:
-        raise SceneError(
-            f"{path}: reading Zarr needs the package numcodecs, it is not installed; run "
-            "pip install 'polyad[zarr]'"
-        )
     contents = _list_contents(path)
     described = {name: describe_array(path, at) for name, at in contents.arrays.items()}
+    packed = {codec.name for array in described.values() for codec in array.codecs}
+    if packed - STANDARD and importlib.util.find_spec("numcodecs") is None:
+        raise SceneError(
+            f"{path}: reading Zarr packed with {', '.join(sorted(packed - STANDARD))} needs the "
+            "package numcodecs, it is not installed; run pip install 'polyad[zarr]'"
+        )
     return ZarrStore(path, described, contents)
 
 
