@@ -180,7 +180,8 @@ def find_classes(classes: Sequence[ClassInfo], key: str | int) -> list[ClassInfo
     [1, 2, 2, 1]
     """
     text = str(key)
-    by_id = [c for c in classes if text.strip().isdecimal() and c.value == int(text)]
+    number = int(text) if text.strip().isdecimal() and len(text) < 20 else None
+    by_id = [c for c in classes if c.value == number]
     if isinstance(key, int):
         return by_id
     exact = [c for c in classes if c.name == text]
