@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-import polyad
+import polyad.scene
 from polyad.cli.options import AsJson, Cluster, Colors, Force, MaxBytes, Merge, Model
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
@@ -55,6 +55,7 @@ def map_command(
         outputs = {"map": out, "file of probabilities": probabilities}
         outputs["file of uncertainty"] = uncertainty
         check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, colors=colors)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -70,7 +71,7 @@ def map_command(
             probability_dtype=probability_type,
             uncertainty=uncertainty,
             merge=merge or (),
-            colors=colors,
+            colors=palette,
             tile=tile,
             max_bytes=max_bytes,
             progress=on_terminal(),
@@ -94,7 +95,7 @@ def map_command(
         probability_dtype=probability_type,
         uncertainty=uncertainty,
         merge=merge or (),
-        colors=colors,
+        colors=palette,
         tile=tile,
         progress=on_terminal(),
     )

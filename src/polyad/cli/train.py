@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-import polyad
+import polyad.scene
 from polyad.cli.options import (
     AsJson,
     Colors,
@@ -60,6 +60,7 @@ def train(
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
     files["colors"] = colors
     check_arguments(preset=(preset, goal), force=force, **files)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
@@ -73,7 +74,7 @@ def train(
         preset=preset,
         goal=goal,
         merge=merge or (),
-        colors=colors,
+        colors=palette,
         verbose=int(on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )

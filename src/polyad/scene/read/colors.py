@@ -35,7 +35,7 @@ from polyad.scene.raster.guards import human_bytes, listing
 from polyad.scene.raster.legend import known_classes, merge_labels, recolored
 from polyad.scene.read.formats.markup import read_xml
 
-MAX_BYTES = 4 * 2**20
+MAX_BYTES = 2**20  # ten thousand classes need less
 _NO_CLASS = {"", "0", "nv", "default", "unclassified"}
 _QGIS = re.compile(r"<!DOCTYPE qgis PUBLIC '[^'<>\[\]]*' '[^'<>\[\]]*'>")  # declares nothing
 
