@@ -47,6 +47,7 @@ from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.legend import merge_labels
 from polyad.scene.raster.patches import extract_patches, iter_patches
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.raster.tiles import Tile, read_block, read_window
@@ -267,6 +268,7 @@ CALLS = {
     "assess.report.write_report": lambda g: write_report(
         g.path("r.html"), g.model, g.scene, g.labels, title="t", command="c"
     ).confidence,
+    "raster.legend.merge_labels": lambda g: merge_labels(g.labels, "1+2=both"),
     "raster.tiles.read_window": lambda g: read_window(
         g.scene, Tile(slice(2, 9), slice(4, N))
     ),
@@ -290,7 +292,8 @@ INNER = {
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
     "raster.bands", "raster.band_matching",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
-    "write.writers.add_probabilities", "app.uploads",
+    "write.writers.add_probabilities", "app.uploads", "write.zarr_map", "map.mapping.map_coords",
+    "read.colors.with_legend",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

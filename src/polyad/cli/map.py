@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-import polyad
-from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model
+import polyad.scene
+from polyad.cli.options import AsJson, Cluster, Colors, Force, MaxBytes, Merge, Model
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -21,7 +21,7 @@ def map_command(
         typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
     ],
     out: Annotated[
-        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
+        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.")
     ] = Path("map.tif"),
     out_dir: Annotated[
         Path | None,
@@ -35,6 +35,12 @@ def map_command(
     probability_type: Annotated[
         str, typer.Option(help="float32, or uint8 at a quarter of the size.")
     ] = "float32",
+    uncertainty: Annotated[
+        Path | None,
+        typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
+    ] = None,
+    merge: Merge = None,
+    colors: Colors = None,
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
@@ -43,11 +49,13 @@ def map_command(
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model)
+    check_arguments(model=model, colors=colors)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
+        outputs["file of uncertainty"] = uncertainty
+        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, colors=colors)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -61,11 +69,14 @@ def map_command(
             cluster=cluster,
             probabilities=probabilities,
             probability_dtype=probability_type,
+            uncertainty=uncertainty,
+            merge=merge or (),
+            colors=palette,
             tile=tile,
             max_bytes=max_bytes,
             progress=on_terminal(),
             force=force,
-            inputs=[model],
+            inputs=[model] if colors is None else [model, colors],
         )
         maps = [str(path) for path in done.paths]
         say(
@@ -82,6 +93,9 @@ def map_command(
         out,
         probabilities=probabilities,
         probability_dtype=probability_type,
+        uncertainty=uncertainty,
+        merge=merge or (),
+        colors=palette,
         tile=tile,
         progress=on_terminal(),
     )

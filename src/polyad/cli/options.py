@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ Preset = Annotated[
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
+]
+Merge = Annotated[
+    list[str] | None,
+    typer.Option(help="Make one class of several: 'corn+soy=crops', by name or id. Repeatable."),
+]
+Colors = Annotated[
+    Path | None,
+    typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
 ]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Bands = Annotated[

@@ -7,15 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-import polyad
+import polyad.scene
 from polyad.cli.options import (
     AsJson,
     Bands,
+    Colors,
     DropNm,
     Force,
     Goal,
     Labels,
     MaxBytes,
+    Merge,
     Preset,
     Scene,
     Seed,
@@ -51,6 +53,8 @@ def train(
     ] = None,
     bands: Bands = None,
     drop_nm: DropNm = None,
+    merge: Merge = None,
+    colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     force: Force = False,
@@ -58,7 +62,9 @@ def train(
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    files["colors"] = colors
     check_arguments(preset=(preset, goal), force=force, **files)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.select_bands(polyad.open_scene(scene, max_bytes=max_bytes), bands, drop_nm)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
@@ -71,6 +77,8 @@ def train(
         max_bytes=max_bytes,
         preset=preset,
         goal=goal,
+        merge=merge or (),
+        colors=palette,
         verbose=int(on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )

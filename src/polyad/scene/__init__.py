@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         grid_of,
         interior,
         iter_patches,
+        merge_labels,
         palette,
         select_bands,
         usable_bands,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         open_known_labels,
         open_labels,
         open_scene,
+        read_colors,
         scene_from_array,
     )
     from polyad.scene.write import MapWriter, write_map, write_probabilities, write_scores
@@ -118,6 +120,7 @@ __all__ = [
     "map_figure",
     "map_file",
     "map_scene",
+    "merge_labels",
     "no_overlap",
     "open_known",
     "open_known_labels",
@@ -126,6 +129,7 @@ __all__ = [
     "palette",
     "per_class",
     "pixel_noise",
+    "read_colors",
     "reliability_figure",
     "scene_from_array",
     "score",
@@ -150,14 +154,16 @@ if not TYPE_CHECKING:
         files="KNOWN_SCENES KnownScene list_known",
         raster=(
             "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
-            "extract_patches interior iter_patches select_bands usable_bands valid_mask "
-            "valid_pixels"
+            "merge_labels extract_patches interior iter_patches select_bands usable_bands "
+            "valid_mask valid_pixels"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
             "reliability_figure spectra_figure to_png"
         ),
-        read="open_scene scene_from_array open_labels fetch open_known open_known_labels",
+        read=(
+            "open_scene scene_from_array open_labels fetch open_known open_known_labels read_colors"
+        ),
         write="MapWriter write_map write_probabilities write_scores",
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec
@@ -29,6 +29,7 @@ from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
 from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.read.colors import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
 Array = npt.NDArray[Any]
@@ -64,6 +65,8 @@ def train(
     estimator: Any = None,
     preset: str = "fast",
     goal: str = "this-scene",
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on labeled pixels of a scene.
@@ -90,6 +93,10 @@ def train(
         See `polyad.scene.learn.presets`.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
         What the best preset is to be best at: the map of this scene, or of others.
+    merge : str or sequence of str, optional
+        Rules by which classes are merged before they are learned, see `polyad.scene.merge_labels`.
+    colors : path-like or mapping, optional
+        Colors that the classes have in all maps, see `polyad.scene.read_colors`.
     **parameters
         Of `RankRClassifier`: ``rank``, ``hidden``, ``solver``, ``epochs`` and so on.
 
@@ -97,7 +104,7 @@ def train(
     -------
     SceneModel
     """
-    scene, labels = usable_bands(scene), as_labels(labels)
+    scene, labels = usable_bands(scene), with_legend(as_labels(labels), merge, colors)
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
     if labeled.values.any() and not labels.values.any():

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.read.colors import read_colors
     from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
     from polyad.scene.read.labels import open_labels
     from polyad.scene.read.scenes import open_scene, scene_from_array
@@ -15,6 +16,7 @@ __all__ = [
     "open_known_labels",
     "open_labels",
     "open_scene",
+    "read_colors",
     "scene_from_array",
 ]
 
@@ -23,5 +25,6 @@ if not TYPE_CHECKING:
         __name__,
         scenes="open_scene scene_from_array",
         labels="open_labels",
+        colors="read_colors",
         known_scenes="fetch open_known open_known_labels",
     )
