@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.options import Goal, Preset, Scene
+from polyad.cli.options import AllTouched, Field, Goal, Layer, Preset, Scene
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import fail
 
@@ -18,6 +18,9 @@ def label(
     truth: Annotated[
         str | None, typer.Option(help="Labels to score the map against as it grows.")
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
     host: Annotated[
         str, typer.Option(help="Address to listen on; by default this machine alone.")
@@ -37,4 +40,5 @@ def label(
         fail(f"the labeling page needs {error.name}; install it with: pip install 'polyad[app]'")
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
-    serve(scene, labels, truth, settings=settings, browser=browser, **place)
+    reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+    serve(scene, labels, truth, settings=settings, browser=browser, **reading, **place)

@@ -20,8 +20,20 @@ Scene = Annotated[
     str, typer.Argument(help="Scene file, file:key, or a known name such as indian-pines.")
 ]
 Labels = Annotated[
-    str,
-    typer.Argument(help="Labels: raster, PNG, CSV, GeoJSON, or the name of a known scene."),
+    list[str],
+    typer.Argument(
+        help="Labels: raster, GeoPackage, Shapefile, GeoJSON, CSV, or a known name; one or more."
+    ),
+]
+Layer = Annotated[
+    str | None, typer.Option(help="Layer of the labels, where their file has several.")
+]
+Field = Annotated[
+    str | None, typer.Option(help="Field of the labels that is the class, where it is not plain.")
+]
+AllTouched = Annotated[
+    bool,
+    typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),
 ]
 Preset = Annotated[
     str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Scene, Seed
+from polyad.cli.options import (
+    AllTouched,
+    AsJson,
+    Field,
+    Force,
+    Goal,
+    Labels,
+    Layer,
+    MaxBytes,
+    Preset,
+    Scene,
+    Seed,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import brief, on_terminal, say, steps
 
@@ -38,16 +50,21 @@ def train(
         int | None,
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
-    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     check_arguments(preset=(preset, goal), force=force, **files)
     cube = polyad.open_scene(scene, max_bytes=max_bytes)
-    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    marks = polyad.open_labels(
+        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
+    )
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = polyad.train(
         cube,

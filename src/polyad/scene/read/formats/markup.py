@@ -28,6 +28,11 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
     max_bytes : int
         Of the file.
     """
+    return parse_xml(path, read_text(path, what, max_bytes), what)
+
+
+def read_text(path: Path, what: str, max_bytes: int) -> str:
+    """Return the text of a small XML file, not yet looked at."""
     with open_regular(path) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -35,7 +40,11 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
             f"{path}: wanted {what} of at most {human_bytes(max_bytes)}, got more; this is another "
             "file"
         )
-    text = content.decode("utf-8-sig", errors="replace")
+    return content.decode("utf-8-sig", errors="replace")
+
+
+def parse_xml(path: Path, text: str, what: str) -> ET.Element:
+    """Return the root element of XML that stands in a file; see `read_xml`."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise SceneError(f"{path}: wanted {what} in plain XML, got a DOCTYPE; remove it")
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:
