@@ -80,13 +80,14 @@ def options(**given: Any) -> list[str]:
 
     Examples
     --------
-    >>> options(all_touched=True, layer=None, field="level_2")
-    ['--all-touched', '--field', 'level_2']
+    >>> options(all_touched=True, layer=None, field="level_2", bbox=(1.5, 2.0))
+    ['--all-touched', '--field', 'level_2', '--bbox', '1.5', '2.0']
     """
     typed: list[str] = []
     for name, value in given.items():
         if value is not None and value is not False:
-            typed += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            values = value if isinstance(value, tuple) else () if value is True else (value,)
+            typed += [f"--{name.replace('_', '-')}", *map(str, values)]
     return typed
 
 

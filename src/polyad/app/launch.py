@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -98,6 +98,8 @@ def prepare(
     journal: str | PathLike[str] | None = None,
     settings: Settings | None = None,
     reading: Mapping[str, Any] | None = None,
+    mask: str | PathLike[str] | xr.DataArray | None = None,
+    bbox: Sequence[float] | None = None,
     framed: bool = False,
 ) -> Page:
     """Return a page that is ready to be served; see `serve` for the parameters."""
@@ -112,6 +114,8 @@ def prepare(
             journal=journal,
             settings=settings,
             reading=reading,
+            mask=mask,
+            bbox=bbox,
             threads=threads,
         )
     except BaseException:
@@ -147,6 +151,8 @@ def serve(
     layer: str | None = None,
     field: str | None = None,
     all_touched: bool = False,
+    mask: str | PathLike[str] | xr.DataArray | None = None,
+    bbox: Sequence[float] | None = None,
     browser: bool = True,
 ) -> None:
     """Serve the labeling page of a scene until interrupted.
@@ -168,11 +174,14 @@ def serve(
         Of the final model; by default those of ``polyad train``.
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.
+    mask, bbox
+        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
     browser : bool, default=True
         Open the page.
     """
     reading = {"layer": layer, "field": field, "all_touched": all_touched}
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
+    place |= {"mask": mask, "bbox": bbox}
     page = prepare(scene, labels, truth, settings=settings, reading=reading, **place)
     put(f"labeling {page.workspace.name}: {page.url}")
     put(f"every label is kept in {page.workspace.session.journal.path}; end with Ctrl+C")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.read.labels import is_vector, open_labels
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 RasterSource = str | PathLike[str] | xr.DataArray
@@ -42,6 +43,8 @@ class Workspace:
     reading : mapping, optional
         How labels and truth are read: ``layer``, ``field`` and ``all_touched`` of
         `polyad.open_labels`.
+    mask, bbox
+        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
     threads : int, optional
         See `Trainer`.
     """
@@ -55,10 +58,13 @@ class Workspace:
         journal: str | PathLike[str] | None = None,
         settings: Settings | None = None,
         reading: Mapping[str, Any] | None = None,
+        mask: RasterSource | None = None,
+        bbox: Sequence[float] | None = None,
         threads: int | None = None,
     ) -> None:
         source = str(scene) if isinstance(scene, str | PathLike) else None
         self.scene = open_scene(scene) if isinstance(scene, str | PathLike) else as_scene(scene)
+        self.scene = restrict_scene(self.scene, mask=mask, bbox=bbox)
         self.name = _name(self.scene, source)
         # Read whatever may be refused before a journal is made.
         initial = None if labels is None else _as_labels(labels, self.scene, reading or {})

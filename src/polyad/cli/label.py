@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.options import AllTouched, Field, Goal, Layer, Preset, Scene
+from polyad.cli.options import AllTouched, BBox, Field, Goal, Layer, Mask, Preset, Scene
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import fail
 
@@ -21,6 +21,8 @@ def label(
     layer: Layer = None,
     field: Field = None,
     all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
     host: Annotated[
         str, typer.Option(help="Address to listen on; by default this machine alone.")
@@ -33,7 +35,7 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow."""
-    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth])
+    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth], mask=mask)
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
@@ -41,4 +43,5 @@ def label(
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
     reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+    reading |= {"mask": mask, "bbox": bbox}
     serve(scene, labels, truth, settings=settings, browser=browser, **reading, **place)

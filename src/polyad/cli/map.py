@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model
+from polyad.cli.options import AsJson, BBox, Cluster, Force, Mask, MaxBytes, Model
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -38,16 +38,18 @@ def map_command(
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
+    mask: Mask = None,
+    bbox: BBox = None,
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model)
+    check_arguments(model=model, mask=mask)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
+        check_arguments(model=model, scene=scene[0], mask=mask, outputs=outputs, force=force)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -63,6 +65,8 @@ def map_command(
             probability_dtype=probability_type,
             tile=tile,
             max_bytes=max_bytes,
+            mask=mask,
+            bbox=bbox,
             progress=on_terminal(),
             force=force,
             inputs=[model],
@@ -74,7 +78,10 @@ def map_command(
             f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return
+    from polyad.scene import restrict_scene
+
     cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
+    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
     polyad.map_file(
         fitted,

@@ -35,6 +35,16 @@ AllTouched = Annotated[
     bool,
     typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),
 ]
+Mask = Annotated[
+    str | None,
+    typer.Option(help="Raster or polygons: outside is neither trained on nor mapped."),
+]
+BBox = Annotated[
+    tuple[float, float, float, float] | None,
+    typer.Option(
+        metavar="LEFT BOTTOM RIGHT TOP", help="The same by a rectangle in the scene's coordinates."
+    ),
+]
 Preset = Annotated[
     str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")
 ]

@@ -11,11 +11,13 @@ import polyad
 from polyad.cli.options import (
     AllTouched,
     AsJson,
+    BBox,
     Field,
     Force,
     Goal,
     Labels,
     Layer,
+    Mask,
     MaxBytes,
     Preset,
     Scene,
@@ -53,6 +55,8 @@ def train(
     layer: Layer = None,
     field: Field = None,
     all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     force: Force = False,
@@ -60,8 +64,11 @@ def train(
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
-    check_arguments(preset=(preset, goal), force=force, **files)
+    check_arguments(preset=(preset, goal), mask=mask, force=force, **files)
+    from polyad.scene import restrict_scene
+
     cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     marks = polyad.open_labels(
         labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
     )

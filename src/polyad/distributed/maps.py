@@ -62,6 +62,8 @@ def map_files(
     probability_dtype: str = "float32",
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: AnyPath | None = None,
+    bbox: Sequence[float] | None = None,
     progress: bool = False,
     force: bool = True,
     inputs: Sequence[AnyPath] = (),
@@ -100,6 +102,8 @@ def map_files(
         Side of a tile in pixels; chosen by memory when not given.
     max_bytes : int, optional
         See `polyad.open_scene`.
+    mask, bbox
+        Where to map; see `polyad.scene.restrict_scene`. For all scenes.
     progress : bool, default=False
         Show a bar.
     force : bool, default=True
@@ -128,7 +132,11 @@ def map_files(
     proba = None if probabilities is None else Path(probabilities)
     if out_dir is not None and proba is not None:
         raise InputError("--probabilities names one file; map the scenes one by one to have them")
-    read = [os.fspath(s) for s in (*sources, *inputs) if not isinstance(s, xr.DataArray)]
+    read = [
+        os.fspath(s)
+        for s in (*sources, *inputs, mask)
+        if s is not None and not isinstance(s, xr.DataArray)
+    ]
     for path, what in [*((path, "map") for path in outs), (proba, "file of probabilities")]:
         if path is not None:
             check_apart(path, read)
@@ -137,6 +145,7 @@ def map_files(
     started = time.perf_counter()
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
+    options |= {"mask": mask, "bbox": bbox}
     for source, path in zip(sources, outs, strict=True):
         try:
             fitted, plan = plan_scene(

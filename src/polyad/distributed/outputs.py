@@ -16,6 +16,7 @@ from polyad.scene.files.paths import check_output
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import without_mask
 from polyad.scene.write.geotiff import MapWriter, encode_probabilities, open_probabilities
 from polyad.scene.write.writers import add_map
 
@@ -88,7 +89,7 @@ def write_output(
 def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
     """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
     frame = scene.isel(band=0, drop=True)
-    coords = {k: v for k, v in frame.coords.items() if set(v.dims) <= {"y", "x"}}
+    coords = without_mask(frame.coords)
     frame = xr.DataArray(ids, dims=("y", "x"), coords=coords).rename(None)  # Dask brings a name
     return with_classes(frame, model.classes)
 

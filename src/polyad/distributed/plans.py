@@ -22,7 +22,9 @@ from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles
 from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import packed
 from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 AnySource = str | os.PathLike[str] | xr.DataArray
@@ -68,6 +70,8 @@ def plan_scene(
     probabilities: Path | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: str | os.PathLike[str] | None = None,
+    bbox: Sequence[float] | None = None,
     on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
     """Open a scene, see that the model fits it, and cut it into tiles.
@@ -84,6 +88,7 @@ def plan_scene(
     else:
         location = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
+    scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
     fitted = as_scene_model(model, scene)
     fitted.check(scene)
     if on_workers and needs_whole_scene(fitted, scene):
@@ -96,12 +101,13 @@ def plan_scene(
     about = {
         "model": model_digest(fitted),
         "scene": _stamp(scene),
+        "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
         "tile": tiles[0].shape,
         "probabilities": probabilities is not None,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    scene_source = SceneSource(location, scene.shape, scene.dtype.str)
+    scene_source = SceneSource(location, scene.shape, scene.dtype.str, packed(scene))
     return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, digest)
 
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         grid_of,
         interior,
         iter_patches,
+        mask_scene,
         palette,
         valid_mask,
         valid_pixels,
@@ -71,7 +72,9 @@ if TYPE_CHECKING:
         open_known,
         open_known_labels,
         open_labels,
+        open_mask,
         open_scene,
+        restrict_scene,
         scene_from_array,
     )
     from polyad.scene.write import MapWriter, write_map, write_probabilities, write_scores
@@ -116,15 +119,18 @@ __all__ = [
     "map_figure",
     "map_file",
     "map_scene",
+    "mask_scene",
     "no_overlap",
     "open_known",
     "open_known_labels",
     "open_labels",
+    "open_mask",
     "open_scene",
     "palette",
     "per_class",
     "pixel_noise",
     "reliability_figure",
+    "restrict_scene",
     "scene_from_array",
     "score",
     "spectra_figure",
@@ -146,13 +152,16 @@ if not TYPE_CHECKING:
         files="KNOWN_SCENES KnownScene list_known",
         raster=(
             "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
-            "extract_patches interior iter_patches valid_mask valid_pixels"
+            "extract_patches interior iter_patches mask_scene valid_mask valid_pixels"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
             "reliability_figure spectra_figure to_png"
         ),
-        read="open_scene scene_from_array open_labels fetch open_known open_known_labels",
+        read=(
+            "open_scene scene_from_array open_labels open_mask restrict_scene fetch open_known "
+            "open_known_labels"
+        ),
         write="MapWriter write_map write_probabilities write_scores",
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "

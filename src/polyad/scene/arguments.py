@@ -26,6 +26,7 @@ def check_arguments(
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
     labels: Sequence[str | None] = (),
+    mask: str | None = None,
     force: bool = False,
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
@@ -42,6 +43,7 @@ def check_arguments(
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.
     labels : sequence of str
+    mask : str, optional
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
 
@@ -54,7 +56,7 @@ def check_arguments(
     """
     if preset is not None:
         check_preset(*preset)
-    sources = [os.fspath(s) for s in (model, scene, *labels) if s is not None]
+    sources = [os.fspath(s) for s in (model, scene, *labels, mask) if s is not None]
     for what, path in outputs.items():
         if path is not None:
             check_output(path, what)
@@ -65,6 +67,6 @@ def check_arguments(
         check_model_file(model)
     if scene is not None:
         check_scene(scene)
-    for source in labels:
+    for source in (*labels, mask):
         if source is not None:
             check_labels_path(source)

@@ -25,6 +25,7 @@ from polyad.scene.learn.steps.whitening import check_magnitude
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.read.labels import check_labels, drop_nodata
@@ -99,9 +100,11 @@ def train(
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
     if labeled.values.any() and not labels.values.any():
+        where = " inside the mask" if INSIDE in scene.coords else ""
         raise SceneError(
-            f"no labeled pixel of {np.count_nonzero(labeled.values):,} has data in every band; "
-            "check the scene's nodata value and leave out bands without data"
+            f"no labeled pixel of {np.count_nonzero(labeled.values):,} has data in every "
+            f"band{where}; check {'the mask, ' if where else ''}the scene's nodata value and leave "
+            "out bands without data"
         )
     if samples_per_class is not None:
         options: dict[str, Any] = {"border": border, "window": window}

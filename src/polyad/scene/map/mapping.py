@@ -37,6 +37,7 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import without_mask
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.write.geotiff import MapWriter
 from polyad.scene.write.writers import add_map, add_probabilities, write_map
@@ -264,5 +265,4 @@ def scene_tiles(
 
 def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
     """Return ``values`` with the coordinates and georeference of ``scene``."""
-    coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
-    return xr.DataArray(values, dims=dims, coords=coords)
+    return xr.DataArray(values, dims=dims, coords=without_mask(scene.coords))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from polyad.scene.raster.dims import as_labels, as_scene
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
+    from polyad.scene.raster.inside import mask_scene
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
     from polyad.scene.raster.pixels import valid_mask, valid_pixels
 
@@ -22,6 +23,7 @@ __all__ = [
     "grid_of",
     "interior",
     "iter_patches",
+    "mask_scene",
     "palette",
     "valid_mask",
     "valid_pixels",
@@ -35,6 +37,7 @@ if not TYPE_CHECKING:
         dims="as_labels as_scene",
         georeference="grid_of",
         grid="Grid",
+        inside="mask_scene",
         patches="extract_patches interior iter_patches",
         pixels="valid_mask valid_pixels",
     )

@@ -81,7 +81,7 @@ def check_same_place(ours: Grid, theirs: Grid) -> None:
         )
 
 
-def describe_extents(corners: NDArray[np.float64], grid: Grid) -> str:
+def describe_extents(corners: NDArray[np.float64], grid: Grid, reach: str = "they reach") -> str:
     """Return where points and a grid lie, in the coordinates of the grid's map, in words.
 
     Parameters
@@ -89,6 +89,8 @@ def describe_extents(corners: NDArray[np.float64], grid: Grid) -> str:
     corners : ndarray, shape (n, 2)
         Points in pixels of the grid, (column, row); those that are not finite are left out.
     grid : Grid
+    reach : str
+        What the sentence begins with.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def describe_extents(corners: NDArray[np.float64], grid: Grid) -> str:
     finite = corners[np.isfinite(corners).all(axis=1)]
     theirs = "they have no place on its map"
     if len(finite):
-        theirs = f"they reach {_reach(*move(transform, finite[:, 0], finite[:, 1]))}"
+        theirs = f"{reach} {_reach(*move(transform, finite[:, 0], finite[:, 1]))}"
     height, width = grid.shape
     cols, rows = np.array([0.0, width, 0.0, width]), np.array([0.0, 0.0, height, height])
     return f"{theirs}, the scene {_reach(*move(transform, cols, rows))}, {system}"

@@ -7,6 +7,7 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
     from polyad.scene.read.labels import open_labels
+    from polyad.scene.read.masks import open_mask, restrict_scene
     from polyad.scene.read.scenes import open_scene, scene_from_array
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "open_known",
     "open_known_labels",
     "open_labels",
+    "open_mask",
     "open_scene",
+    "restrict_scene",
     "scene_from_array",
 ]
 
@@ -23,5 +26,6 @@ if not TYPE_CHECKING:
         __name__,
         scenes="open_scene scene_from_array",
         labels="open_labels",
+        masks="open_mask restrict_scene",
         known_scenes="fetch open_known open_known_labels",
     )

@@ -23,7 +23,7 @@ from polyad.scene.read.label_marks import Annotation, Array, Mark, Points
 from polyad.scene.read.label_shapes import Labeled, marks_of, to_pixels
 from polyad.scene.read.label_vectors import label_of, no_georeference, warn_of_skipped
 
-_CORNER_BYTES = 100  # what a corner takes while it is read, moved and drawn
+CORNER_BYTES = 100  # what a corner takes while it is read, moved and drawn
 _POINT = 21  # bytes of a point in well-known binary: byte order, kind, two numbers
 _POINTS = np.dtype([("order", "u1"), ("kind", "<u4"), ("xy", "<f8", (2,))])
 # What the driver for KML puts into every table, whatever the file says
@@ -56,7 +56,10 @@ def read_layer_marks(
     layer, field : str, optional
         Its name, and the field of the classes; see `choose_field`.
     """
-    table = opened_layer(path, kind, grid, budget, layer)
+    if grid.transform is None:
+        raise no_georeference(path, f"features of a {kind}")
+    table = read_layer(path, kind, layer, budget)
+    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
     columns = [c for c in table.columns if kind != "KML" or c.name.lower() not in _OF_KML]
     column = choose_field(path, columns or table.columns, field)
     style = _style(path, kind, table.name, column.name)
@@ -64,18 +67,6 @@ def read_layer_marks(
     annotations = [own[code] if code >= 0 else None for code in column.codes.tolist()]
     _tell_skipped(path, column, table)
     return _marks(path, table, annotations, grid)
-
-
-def opened_layer(
-    path: Path, kind: str, grid: Grid, budget: int, layer: str | None = None
-) -> VectorLayer:
-    """Return a layer that has a place on the grid's map."""
-    if grid.transform is None:
-        raise no_georeference(path, f"features of a {kind}")
-    table = read_layer(path, kind, layer, budget)
-    held = len(table.wkb) // 16 * _CORNER_BYTES
-    guards.check_budget(path, held, budget, "a layer")
-    return table
 
 
 def _annotation(value: Any, style: Mapping[str, Category]) -> Annotation:

@@ -154,6 +154,22 @@ def draw(
     return values, names, colors
 
 
+def filled(path: Path, shapes: Sequence[Shape], grid: Grid) -> NDArray[np.bool_]:
+    """Return which pixels of the grid have their centers in one of some polygons."""
+    inside, work = np.zeros(grid.shape, bool), 0
+    for shape in shapes:
+        work += _work(shape, grid.shape)
+        if work > MAX_WORK:
+            raise SceneError(
+                f"{path}, {shape.where()}: its polygon and those before it take too long to draw; "
+                "wanted them simpler and apart, or the mask as a raster"
+            )
+        box = covered(shape, grid.shape, whole_pixels=False)
+        if box is not None:
+            inside[box[0]] |= box[1]
+    return inside
+
+
 def _tell_outside(path: Path, marks: Sequence[Mark], grid: Grid, outside: int) -> None:
     """Warn of labels outside the scene; raise `SceneMismatch` if all of them are."""
     count = sum(len(m.annotations) if isinstance(m, Points) else 1 for m in marks)

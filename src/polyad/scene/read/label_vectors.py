@@ -24,7 +24,7 @@ from polyad.regular import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.geometry import parts_of_geojson
+from polyad.scene.read.formats.geometry import Part, parts_of_geojson
 from polyad.scene.read.label_fields import Column, choose_field
 from polyad.scene.read.label_marks import Annotation, Mark, Points, is_number
 from polyad.scene.read.label_shapes import Labeled, marks_of, to_pixels
@@ -127,6 +127,24 @@ def read_geojson_marks(
     The class is in ``field``; by default in ``class``, ``label``, ``name`` or ``id`` where a
     feature has one of these, else in the field that `choose_field` guesses.
     """
+    if grid.transform is None:
+        raise no_georeference(path, "GeoJSON labels")
+    features, shapes, crs = read_geojson(path, budget)
+    records = [_properties(feature) for feature in features]
+    annotations, skipped = _annotations(path, records, field)
+    parts: list[Labeled] = []
+    for number, (own, annotation) in enumerate(zip(shapes, annotations, strict=True), start=1):
+        if annotation is not None:
+            parts += [(number, annotation, part) for part in own]
+        elif not skipped:
+            raise _no_class(path, f"feature {number}")
+    if skipped:
+        warn_of_skipped(path, skipped)
+    return marks_of(path, parts, crs, grid)
+
+
+def read_geojson(path: Path, budget: int) -> tuple[list[Any], list[list[Part]], CRS]:
+    """Return the features of a GeoJSON file, the parts of each, and their reference system."""
     try:
         document = json.loads(_read_text(path, budget, each=b"["))
     except (ValueError, RecursionError) as error:
@@ -138,27 +156,20 @@ def read_geojson_marks(
         raise SceneError(f"{path}: wanted a GeoJSON FeatureCollection, got another JSON document")
     members = document.get("features") if document["type"] == "FeatureCollection" else [document]
     features = members if isinstance(members, list) else []
-    if grid.transform is None:
-        raise no_georeference(path, "GeoJSON labels")
-    records = [_properties(feature) for feature in features]
-    annotations, skipped = _annotations(path, records, field)
-    parts: list[Labeled] = []
-    for number, (feature, annotation) in enumerate(zip(features, annotations, strict=True), 1):
-        where = f"feature {number}"
-        shape = feature.get("geometry") if isinstance(feature, dict) else None
-        try:
-            own = list(parts_of_geojson(shape))
-        except RecursionError as error:
-            raise SceneError(f"{path}, {where}: geometries nested too deeply; flatten") from error
-        except ValueError as error:
-            raise SceneError(f"{path}, {where}: {error}; draw it again") from error
-        if annotation is not None:
-            parts += [(number, annotation, part) for part in own]
-        elif not skipped:
-            raise _no_class(path, where)
-    if skipped:
-        warn_of_skipped(path, skipped)
-    return marks_of(path, parts, _geojson_crs(path, document), grid)
+    shapes = [_parts(path, number, feature) for number, feature in enumerate(features, start=1)]
+    return features, shapes, _geojson_crs(path, document)
+
+
+def _parts(path: Path, number: int, feature: Any) -> list[Part]:
+    shape = feature.get("geometry") if isinstance(feature, dict) else None
+    try:
+        return list(parts_of_geojson(shape))
+    except RecursionError as error:
+        raise SceneError(
+            f"{path}, feature {number}: geometries nested too deeply; flatten"
+        ) from error
+    except ValueError as error:
+        raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
 
 
 def _annotations(

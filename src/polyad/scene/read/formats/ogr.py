@@ -111,7 +111,13 @@ def _by_content(head: bytes) -> str | None:
     return "KML" if text.startswith((b"<?xml", b"<kml")) and b"<kml" in head else None
 
 
-def read_layer(path: Path, kind: str, layer: str | None, budget: int) -> VectorLayer:
+def read_layer(
+    path: Path,
+    kind: str,
+    layer: str | None,
+    budget: int,
+    how: str = "with --layer (in Python, layer)",
+) -> VectorLayer:
     """Read a layer with its fields and geometries.
 
     Parameters
@@ -123,6 +129,8 @@ def read_layer(path: Path, kind: str, layer: str | None, budget: int) -> VectorL
         Its name; by default the only one that has geometries.
     budget : int
         Bytes that it may take.
+    how : str
+        How a layer is named, for the message.
     """
     if importlib.util.find_spec("pyogrio") is None:
         raise SceneError(
@@ -146,7 +154,7 @@ def read_layer(path: Path, kind: str, layer: str | None, budget: int) -> VectorL
     }
     answer, pieces = _asked(path, kind, request, budget)
     if answer["layer"] is None:
-        raise _which_layer(path, layer, answer["layers"])
+        raise _which_layer(path, layer, answer["layers"], how)
     if "columns" not in answer:
         check_budget(path, answer["count"] * _FEATURE_BYTES, budget, "a layer")
         raise BudgetExceeded(f"{path}: the layer has too many features; split it")
@@ -176,13 +184,11 @@ def _check_shapefile(path: Path) -> int:
     return sum(check_regular(check_beside(path, file)) for file in beside.values() if file)
 
 
-def _which_layer(path: Path, layer: str | None, layers: list[str]) -> SceneError:
+def _which_layer(path: Path, layer: str | None, layers: list[str], how: str) -> SceneError:
     if not layers:
         return SceneError(f"{path}: no layer in it has geometries; export the labels again")
     what = "it has several layers" if layer is None else f"there is no layer {layer[:80]!r}"
-    return SceneError(
-        f"{path}: {what}; name one with --layer (in Python, layer): {listing(layers)}"
-    )
+    return SceneError(f"{path}: {what}; name one {how}: {listing(layers)}")
 
 
 def _asked(
