@@ -117,7 +117,7 @@ def crs_name(crs: CRS | None) -> str:
 
 
 def _reach(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
-    low, high = (f"({f(x):.10g}, {f(y):.10g})" for f in (np.min, np.max))
+    low, high = (f"({f(x):.9g}, {f(y):.9g})" for f in (np.min, np.max))
     return f"from {low} to {high}"
 
 
