@@ -1,6 +1,7 @@
 """A map from a cluster is the map from one machine."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import xarray as xr
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
 from polyad.distributed.finished import Ledger
+from polyad.distributed.plans import plan_scene
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 
@@ -185,3 +188,24 @@ def test_worker_of_another_version_is_refused(model):
     work = TileWork(model, (), versions={"torch": "1.0"})
     with pytest.raises(ClusterError, match="torch"):
         work.check_versions()
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_a_mask_goes_with_the_tiles(two_workers, model, scene_path, tmp_path, on_cluster):
+    mask = np.zeros((150, 110), np.uint8)
+    mask[17:90, 30:75] = 1
+    np.save(tmp_path / "mask.npy", mask)
+    place = {"mask": tmp_path / "mask.npy", "bbox": (500_000, 3_990_000, 502_000, 4_000_000)}
+    out, cluster = tmp_path / "map.npy", two_workers if on_cluster else None
+    map_files(model, scene_path, out, cluster=cluster, tile=40, **place)
+    wanted = map_scene(model, restrict_scene(open_scene(scene_path), **place)).values
+    np.testing.assert_array_equal(np.load(out), wanted)
+    assert 0 < np.count_nonzero(wanted) < mask.sum()
+
+
+def test_tiles_kept_of_another_mask_are_not_taken(model, scene_path):
+    def digest(**place):
+        return plan_scene(model, scene_path, Path("map.tif"), **place)[1].digest
+
+    boxes = [None, (500_000, 3_990_000, 502_000, 4_000_000), (500_000, 3_990_000, 503_000, 4e6)]
+    assert len({digest(bbox=bbox) for bbox in boxes}) == 3

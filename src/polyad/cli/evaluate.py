@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Labels, MaxBytes, Model, Scene
+from polyad.cli.options import (
+    AllTouched,
+    AsJson,
+    BBox,
+    Field,
+    Force,
+    Labels,
+    Layer,
+    Mask,
+    MaxBytes,
+    Model,
+    Scene,
+)
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, say
+from polyad.terminal import on_terminal, options, say
 
 
 def evaluate(
@@ -24,24 +36,36 @@ def evaluate(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
-    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels], force=force)
-    from polyad.scene import examine, write_scores
+    files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
+    check_arguments(outputs=outputs, force=force, **files)
+    from polyad.scene import examine, restrict_scene, write_scores
 
     fitted = polyad.SceneModel.load(model)
     cube = polyad.open_scene(scene, max_bytes=max_bytes)
-    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    marks = polyad.open_labels(
+        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
+    )
     if report is None:
         examination = examine(fitted, cube, marks, progress=on_terminal())
     else:
         from polyad.scene import write_report  # draws, which takes a second to import
 
-        command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
+        given = options(layer=layer, field=field, all_touched=all_touched, mask=mask, bbox=bbox)
+        command = shlex.join(
+            ["polyad", "evaluate", model, scene, *labels, *given, *options(report=report)]
+        )
         title, bar = Path(scene).stem, on_terminal()
         examination = write_report(
             report, fitted, cube, marks, title=title, command=command, progress=bar

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import polyad.scene
-from polyad.cli.options import AsJson, Cluster, Colors, Force, MaxBytes, Merge, Model
+from polyad.cli.options import (
+    AsJson,
+    BBox,
+    Cluster,
+    Colors,
+    Force,
+    Mask,
+    MaxBytes,
+    Merge,
+    Model,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -44,17 +54,20 @@ def map_command(
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
+    mask: Mask = None,
+    bbox: BBox = None,
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model, colors=colors)
+    check_arguments(model=model, mask=mask, colors=colors)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
         outputs["file of uncertainty"] = uncertainty
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, colors=colors)
+        files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
+        check_arguments(outputs=outputs, force=force, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
@@ -74,6 +87,8 @@ def map_command(
             colors=palette,
             tile=tile,
             max_bytes=max_bytes,
+            mask=mask,
+            bbox=bbox,
             progress=on_terminal(),
             force=force,
             inputs=[model] if colors is None else [model, colors],
@@ -85,7 +100,10 @@ def map_command(
             f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return
+    from polyad.scene import restrict_scene
+
     cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
+    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
     polyad.map_file(
         fitted,

@@ -9,13 +9,18 @@ import typer
 
 import polyad.scene
 from polyad.cli.options import (
+    AllTouched,
     AsJson,
     Bands,
+    BBox,
     Colors,
     DropNm,
+    Field,
     Force,
     Goal,
     Labels,
+    Layer,
+    Mask,
     MaxBytes,
     Merge,
     Preset,
@@ -51,6 +56,11 @@ def train(
         int | None,
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     bands: Bands = None,
     drop_nm: DropNm = None,
     merge: Merge = None,
@@ -61,12 +71,14 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
-    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
-    files["colors"] = colors
-    check_arguments(preset=(preset, goal), force=force, **files)
+    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
+    check_arguments(preset=(preset, goal), mask=mask, colors=colors, force=force, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.select_bands(polyad.open_scene(scene, max_bytes=max_bytes), bands, drop_nm)
-    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    marks = polyad.open_labels(
+        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
+    )
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = polyad.train(
         cube,

@@ -66,6 +66,8 @@ def map_files(
     colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: AnyPath | None = None,
+    bbox: Sequence[float] | None = None,
     progress: bool = False,
     force: bool = True,
     inputs: Sequence[AnyPath] = (),
@@ -108,6 +110,8 @@ def map_files(
         Side of a tile in pixels; chosen by memory when not given.
     max_bytes : int, optional
         See `polyad.open_scene`.
+    mask, bbox
+        Where to map; see `polyad.scene.restrict_scene`. For all scenes.
     progress : bool, default=False
         Show a bar.
     force : bool, default=True
@@ -138,7 +142,11 @@ def map_files(
     for option, given in (("--probabilities", proba), ("--uncertainty", unsure)):
         if out_dir is not None and given is not None:
             raise InputError(f"{option} names one file; map the scenes one by one to have it")
-    read = [os.fspath(s) for s in (*sources, *inputs) if not isinstance(s, xr.DataArray)]
+    read = [
+        os.fspath(s)
+        for s in (*sources, *inputs, mask)
+        if s is not None and not isinstance(s, xr.DataArray)
+    ]
     wanted = [*((path, "map") for path in outs), (proba, "file of probabilities")]
     for path, what in [*wanted, (unsure, "file of uncertainty")]:
         if path is not None:
@@ -149,6 +157,7 @@ def map_files(
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
     options |= {"uncertainty": unsure, "merge": merge, "colors": colors}
+    options |= {"mask": mask, "bbox": bbox}
     for source, path in zip(sources, outs, strict=True):
         try:
             fitted, plan = plan_scene(

@@ -10,9 +10,9 @@ from polyad.distributed.finished import FinishedTiles
 from polyad.distributed.plans import ScenePlan
 from polyad.scene.files.paths import check_distinct, check_output
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.map.mapping import map_coords
 from polyad.scene.raster.classes import with_classes
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import without_mask
 from polyad.scene.write.map_writer import MapWriter
 
 
@@ -44,7 +44,7 @@ def write_output(
         probabilities=plan.probabilities,
         probability_dtype=probability_dtype,
         uncertainty=plan.uncertainty,
-        coords=map_coords(plan.scene),
+        coords=without_mask(plan.scene.coords),
     ) as writer:
         for number, tile in enumerate(plan.tiles):
             shares = None if proba is None else proba.get(number)
@@ -53,6 +53,6 @@ def write_output(
 
 def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
     """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
-    frame = xr.DataArray(ids, dims=("y", "x"), coords=map_coords(scene.isel(band=0, drop=True)))
+    frame = xr.DataArray(ids, dims=("y", "x"), coords=without_mask(scene.coords))
     frame = frame.rename(None)  # Dask brings a name
     return with_classes(frame, model.classes)

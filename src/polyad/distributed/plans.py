@@ -22,8 +22,10 @@ from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
 from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import packed
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.colors import Colors
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 AnySource = str | os.PathLike[str] | xr.DataArray
@@ -78,6 +80,8 @@ def plan_scene(
     colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: str | os.PathLike[str] | None = None,
+    bbox: Sequence[float] | None = None,
     on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
     """Open a scene, see that the model fits it, and cut it into tiles.
@@ -94,6 +98,7 @@ def plan_scene(
     else:
         location = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
+    scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
     fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
     viewed = fitted.view(scene)
     if on_workers and needs_whole_scene(fitted, viewed):
@@ -106,12 +111,13 @@ def plan_scene(
     about = {
         "model": model_digest(fitted),
         "scene": _stamp(scene),
+        "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
         "tile": tiles[0].shape,
         "probabilities": probabilities is not None or uncertainty is not None,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    scene_source = SceneSource(location, scene.shape, scene.dtype.str)
+    scene_source = SceneSource(location, scene.shape, scene.dtype.str, packed(scene))
     return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, uncertainty, digest)
 
 

@@ -29,6 +29,7 @@ def check_arguments(
     scene: str | None = None,
     labels: Sequence[str | None] = (),
     colors: str | os.PathLike[str] | None = None,
+    mask: str | None = None,
     force: bool = False,
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
@@ -47,6 +48,7 @@ def check_arguments(
     labels : sequence of str
     colors : path-like, optional
         A file of class colors.
+    mask : str, optional
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
 
@@ -59,7 +61,7 @@ def check_arguments(
     """
     if preset is not None:
         check_preset(*preset)
-    sources = [os.fspath(s) for s in (model, scene, *labels, colors) if s is not None]
+    sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
     for what, path in outputs.items():
         if path is not None:
             check_output(path, what)
@@ -72,6 +74,6 @@ def check_arguments(
         check_scene(scene)
     if colors is not None and not Path(colors).is_file():
         raise no_file(Path(colors))
-    for source in labels:
+    for source in (*labels, mask):
         if source is not None:
             check_labels_path(source)

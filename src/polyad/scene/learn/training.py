@@ -27,6 +27,7 @@ from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.read.colors import Colors, with_legend
@@ -255,7 +256,8 @@ def _without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
     rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
     missing = ~valid_pixels(spectra[..., None], scene.rio.nodata)
-    said = f"no labeled pixel of {len(pixels):,} has data in every band"
+    where = " inside the mask" if INSIDE in scene.coords else ""
+    said = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
     if missing.all():
         return f"{said}: none has data in any band; check where the labels lie and the nodata value"
     share = missing.mean(axis=0)  # (bands,)

@@ -35,6 +35,7 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import without_mask
 from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.colors import Colors
@@ -184,7 +185,7 @@ def map_file(
         probabilities=probabilities,
         probability_dtype=probability_dtype,
         uncertainty=uncertainty,
-        coords=map_coords(scene),
+        coords=without_mask(scene.coords),
     ) as writer:
         wanted = probabilities is not None or uncertainty is not None
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
@@ -295,11 +296,6 @@ def scene_tiles(
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 
-def map_coords(scene: xr.DataArray) -> dict[Any, Any]:
-    """Return the coordinates of a scene that its maps have: along y and x, and scalars."""
-    return {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
-
-
 def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
     """Return ``values`` with the coordinates and georeference of ``scene``."""
-    return xr.DataArray(values, dims=dims, coords=map_coords(scene))
+    return xr.DataArray(values, dims=dims, coords=without_mask(scene.coords))

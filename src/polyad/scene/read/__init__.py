@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polyad.scene.read.colors import read_colors
     from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
     from polyad.scene.read.labels import open_labels
+    from polyad.scene.read.masks import open_mask, restrict_scene
     from polyad.scene.read.scenes import open_scene, scene_from_array
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "open_known",
     "open_known_labels",
     "open_labels",
+    "open_mask",
     "open_scene",
     "read_colors",
+    "restrict_scene",
     "scene_from_array",
 ]
 
@@ -26,5 +29,6 @@ if not TYPE_CHECKING:
         scenes="open_scene scene_from_array",
         labels="open_labels",
         colors="read_colors",
+        masks="open_mask restrict_scene",
         known_scenes="fetch open_known open_known_labels",
     )

@@ -34,6 +34,12 @@ def read_xml(
     doctype : pattern, optional
         Of a DOCTYPE that declares nothing and is cut out, once; any other is refused.
     """
+    text = read_text(path, what, max_bytes)
+    return parse_xml(path, text if doctype is None else doctype.sub("", text, count=1), what)
+
+
+def read_text(path: Path, what: str, max_bytes: int) -> str:
+    """Return the text of a small XML file, not yet looked at."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size  # reading asks for the memory of all it may get
         content = file.read(min(size, max_bytes) + 1)
@@ -42,9 +48,11 @@ def read_xml(
             f"{path}: wanted {what} of at most {human_bytes(max_bytes)}, got more; this is another "
             "file"
         )
-    text = content.decode("utf-8-sig", errors="replace")
-    if doctype is not None:
-        text = doctype.sub("", text, count=1)
+    return content.decode("utf-8-sig", errors="replace")
+
+
+def parse_xml(path: Path, text: str, what: str) -> ET.Element:
+    """Return the root element of XML that stands in a file; see `read_xml`."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise SceneError(f"{path}: wanted {what} in plain XML, got a DOCTYPE; remove it")
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:
