@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Labels, MaxBytes, Model, Scene
+from polyad.cli.options import AsJson, Force, Labels, MaxBytes, Model, Remote, Scene
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -25,16 +25,18 @@ def evaluate(
         Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
     ] = None,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
-    check_arguments(outputs=outputs, model=model, scene=scene, labels=[labels], force=force)
+    files: dict[str, Any] = {"outputs": outputs, "model": model, "scene": scene}
+    check_arguments(labels=[labels], force=force, remote=remote, **files)
     from polyad.scene import examine, write_scores
 
     fitted = polyad.SceneModel.load(model)
-    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     if report is None:
         examination = examine(fitted, cube, marks, progress=on_terminal())

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model
+from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model, Remote
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, say
+from polyad.terminal import fail, on_terminal, say
 
 
 def map_command(
@@ -39,15 +39,18 @@ def map_command(
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
     check_arguments(model=model)
     many = cluster is not None or out_dir is not None or len(scene) > 1
+    if many and remote:
+        fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force)
+        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, remote=remote)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -74,7 +77,7 @@ def map_command(
             f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return
-    cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
+    cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
     started = time.perf_counter()
     polyad.map_file(
         fitted,

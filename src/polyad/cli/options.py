@@ -30,3 +30,6 @@ Force = Annotated[
     bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
 ]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
+Remote = Annotated[
+    bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")
+]

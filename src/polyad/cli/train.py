@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Scene, Seed
+from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Remote, Scene, Seed
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import brief, on_terminal, say, steps
 
@@ -40,13 +40,14 @@ def train(
     ] = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
-    check_arguments(preset=(preset, goal), force=force, **files)
-    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    check_arguments(preset=(preset, goal), force=force, remote=remote, **files)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = polyad.train(

@@ -27,6 +27,7 @@ def check_arguments(
     scene: str | None = None,
     labels: Sequence[str | None] = (),
     force: bool = False,
+    remote: bool = False,
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
 
@@ -44,6 +45,8 @@ def check_arguments(
     labels : sequence of str
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
+    remote : bool, default=False
+        Whether the scene may be an ``https://`` address.
 
     Examples
     --------
@@ -64,7 +67,7 @@ def check_arguments(
     if model is not None:
         check_model_file(model)
     if scene is not None:
-        check_scene(scene)
+        check_scene(scene, remote=remote)
     for source in labels:
         if source is not None:
             check_labels_path(source)

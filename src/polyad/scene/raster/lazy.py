@@ -31,8 +31,8 @@ class PixelSource(Protocol):
     """Where the pixels of a scene lie."""
 
     @property
-    def path(self) -> Path:
-        """The file, for error messages."""
+    def path(self) -> Path | str:
+        """The file, or an address, for error messages."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
