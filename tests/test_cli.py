@@ -479,7 +479,10 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
             (*MAP[:2], "{bad}/narrow.hdr", *MAP[3:]),
             ("8 bands (450 to 900 nm)", "has 5 (450 to 707 nm)", "gdal_translate"),
         ),
-        ((*MAP[:2], "{bad}/infrared.hdr", *MAP[3:]), ("wavelengths", "1700 nm")),
+        (
+            (*MAP[:2], "{bad}/infrared.hdr", *MAP[3:]),
+            ("8 bands (450 to 900 nm)", "(514 to 2150 nm)"),
+        ),
         ((*MAP, "--tile", "0"), ("tile", "0")),
         ((*MAP, "--probability-type", "int8", "--probabilities", "{bad}/p.tif"), ("'int8'",)),
         ((*MAP, "--probabilities", "{bad}/p.png"), (".tif", ".png")),

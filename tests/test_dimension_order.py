@@ -43,6 +43,7 @@ from polyad.scene.map.mapping import (
     tile_mapper,
 )
 from polyad.scene.map.refining import active_steps, needs_whole_scene, refiner, warn_of_other_scene
+from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.lazy import describe
@@ -227,7 +228,7 @@ CALLS = {
     "map.mapping.map_file": a_file(lambda g, path: map_file(g.model, g.scene, path), "map.tif"),
     "map.mapping.map_scene": lambda g: map_scene(g.model, g.scene, probabilities=True),
     "map.mapping.scene_tiles": lambda g: scene_tiles(g.scene, 7),
-    "learn.model.SceneModel.check": lambda g: g.model.check(g.scene),
+    "learn.model.SceneModel.view": lambda g: g.model.view(g.scene).sizes,
     "learn.model.SceneModel.learned_from": lambda g: g.model.learned_from(g.scene) or 1 / 0,
     "learn.model.fingerprint": lambda g: fingerprint(g.scene),
     "learn.model.trained_model": lambda g: trained_model(
@@ -235,6 +236,8 @@ CALLS = {
     ).wavelength,
     "learn.noise.band_offset": lambda g: band_offset(g.scene, random_state=0),
     "learn.noise.pixel_noise": lambda g: pixel_noise(g.scene, random_state=0),
+    "raster.band_choice.select_bands": lambda g: select_bands(g.scene, drop_nm="500-600").values,
+    "raster.band_choice.usable_bands": lambda g: usable_bands(g.scene).values,
     "raster.patches.extract_patches": lambda g: extract_patches(g.scene, *g.pixels.T, 3),
     "raster.patches.iter_patches": lambda g: tiles_of(iter_patches(g.scene, *g.pixels.T, 3)),
     "learn.presets.scene_statistics": lambda g: (
@@ -285,6 +288,7 @@ INNER = {
     "read.class_matching", "raster.classes", "assess.evaluation.Examination",
     "assess.evaluation.known_pixels", "read.formats", "raster.grid", "raster.dims",
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
+    "raster.bands", "raster.band_matching",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads",
 }  # fmt: skip

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         map_scene,
         open_labels,
         open_scene,
+        select_bands,
         train,
     )
 
@@ -35,6 +36,7 @@ __all__ = [
     "open_scene",
     "plan_inner",
     "save",
+    "select_bands",
     "train",
 ]
 
@@ -43,7 +45,7 @@ if not TYPE_CHECKING:
         __name__,
         core="Plan RankRLinear RankRNet plan_inner",
         estimators="ModeStandardScaler RankRClassifier RankRRegressor load save",
-        scene="SceneModel evaluate map_file map_scene open_labels open_scene train",
+        scene="SceneModel evaluate map_file map_scene open_labels open_scene select_bands train",
     )
 
     def __getattr__(name):

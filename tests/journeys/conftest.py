@@ -296,6 +296,7 @@ def _lay_out(folder):
     for header in ("scene.hdr", "flightline.hdr", "scenes/north.hdr", "scenes/south.hdr"):
         _write_envi(folder / header)
     _write_tiff(folder / "scene.tif", _pixels(), nodata=NODATA, tiled=True, compress="deflate")
+    _write_product(folder / "product.tif")
     _write_netcdf(folder / "scene.nc")
     scipy.io.savemat(folder / "cube.mat", {"paviaU": _counts()})
     scipy.io.savemat(folder / "cube_gt.mat", {"paviaU_gt": _truth()})
@@ -334,6 +335,23 @@ def _write_tiff(path, values, **options):
         out.write(bands)
         if len(bands) == BANDS:
             out.descriptions = tuple(f"{nm:.1f} nm" for nm in NM)
+
+
+def _write_product(path):
+    """Write a GeoTIFF as EnMAP has them: two bands hold nothing, and tags call one of them bad."""
+    empty = np.full((HEIGHT, WIDTH, 2), -32768, np.float32)
+    seen = np.where(_seen()[..., None], _counts() / 10_000, -32768).astype(np.float32)
+    values = np.concatenate([seen[..., :10], empty, seen[..., 10:]], axis=2)
+    centers = [*NM[:10], *np.linspace(NM[9], NM[10], 4)[1:3], *NM[10:]]
+    with rasterio.open(
+        path, "w", driver="GTiff", width=WIDTH, height=HEIGHT, count=values.shape[2],
+        dtype=np.float32, crs=CRS, transform=GRID, nodata=-32768, compress="deflate",
+        interleave="band",
+    ) as out:  # fmt: skip
+        out.write(np.moveaxis(values, -1, 0))
+        for band, nm in enumerate(centers, start=1):
+            told = {"wavelength": f"{nm:.3f}", "wavelength_units": "nanometers", "fwhm": "9.5"}
+            out.update_tags(band, **told, bbl="0" if band == 11 else "1")
 
 
 def _write_netcdf(path):

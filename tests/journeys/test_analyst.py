@@ -13,6 +13,7 @@ import rasterio
 CAMPAIGNS = {
     "ENVI and CSV": ("scene.hdr", "labels.csv", "truth.tif"),
     "GeoTIFF and GeoJSON": ("scene.tif", "labels.geojson", "truth.tif"),
+    "product with bands without data, and CSV": ("product.tif", "labels.csv", "truth.tif"),
     "MAT and raster": (
         "cube.mat:paviaU",
         "cube_gt.mat:paviaU_gt --samples-per-class 10",
@@ -31,6 +32,9 @@ def test_from_a_scene_and_labels_to_a_map_its_accuracy_and_a_report(user, land, 
     printed = user.types(f"polyad train {scene} {labels} --out model.polyad {wish}")
     assert "pixels of 4 classes learned" in printed
     assert ("steps: " in printed) == bool(wish)
+    if scene == "product.tif":
+        told = "bands left out: 2 of .*: 11 .* flagged as bad; 12 .* without data"
+        assert re.search(told, printed)
 
     printed = user.types(f"polyad map model.polyad {scene} --out map.tif")
     assert "1,200 pixels mapped" in printed

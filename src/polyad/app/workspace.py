@@ -16,8 +16,9 @@ from polyad.app.trainer import Settings, Trainer, plain_floats
 from polyad.errors import InputError
 from polyad.scene.draw.color import color_bands
 from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
@@ -53,7 +54,8 @@ class Workspace:
         threads: int | None = None,
     ) -> None:
         source = str(scene) if isinstance(scene, str | PathLike) else None
-        self.scene = open_scene(scene) if isinstance(scene, str | PathLike) else as_scene(scene)
+        opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
+        self.scene = usable_bands(opened)
         self.name = _name(self.scene, source)
         # Read whatever may be refused before a journal is made.
         initial = None if labels is None else _as_labels(labels, self.scene)

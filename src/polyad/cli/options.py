@@ -33,3 +33,9 @@ Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene 
 Remote = Annotated[
     bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")
 ]
+Bands = Annotated[
+    str | None, typer.Option(help="Wavelengths to use, in nm, as in 400-1300,1450-1800; else all.")
+]
+DropNm = Annotated[
+    str | None, typer.Option(help="Wavelengths to leave out, in nm, as in 1340-1450,1800-1960.")
+]

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Goal, Labels, MaxBytes, Preset, Remote, Scene, Seed
+from polyad.cli.options import (
+    AsJson,
+    Bands,
+    DropNm,
+    Force,
+    Goal,
+    Labels,
+    MaxBytes,
+    Preset,
+    Remote,
+    Scene,
+    Seed,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import brief, on_terminal, say, steps
 
@@ -38,6 +50,8 @@ def train(
         int | None,
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
+    bands: Bands = None,
+    drop_nm: DropNm = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
@@ -48,6 +62,7 @@ def train(
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
     check_arguments(preset=(preset, goal), force=force, remote=remote, **files)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
+    cube = polyad.select_bands(cube, bands, drop_nm)
     marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = polyad.train(
@@ -67,6 +82,8 @@ def train(
     result = {
         "model": str(out),
         "n_train": len(model.training["pixels"]),
+        "bands": model.bands,
+        "bands_left_out": model.left_out.get("note"),
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
         "epochs": model.estimator.n_iter_,
@@ -77,6 +94,7 @@ def train(
         result,
         as_json,
         steps(result["steps"])
+        + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
         + f"labels: {brief(result['labels'])}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",

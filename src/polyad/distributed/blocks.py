@@ -66,7 +66,7 @@ def map_lazy(
             "polyad.map_scene"
         )
     fitted = as_scene_model(model, scene, window)
-    fitted.check(scene)
+    scene = fitted.view(scene)
     if fitted.recipe is not None and fitted.recipe.steps:
         raise InputError(
             "this model's maps take steps that look beyond a block of the scene; map it with "

@@ -85,13 +85,13 @@ def plan_scene(
         location = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
     fitted = as_scene_model(model, scene)
-    fitted.check(scene)
-    if on_workers and needs_whole_scene(fitted, scene):
+    viewed = fitted.view(scene)
+    if on_workers and needs_whole_scene(fitted, viewed):
         raise InputError(
             "label propagation needs the whole scene, and a cluster's workers have one tile each; "
             "map on one machine, without --cluster, or train with --goal other-scenes"
         )
-    warn_of_other_scene(fitted, scene)
+    warn_of_other_scene(fitted, viewed)
     tiles = scene_tiles(scene, tile, fitted)
     about = {
         "model": model_digest(fitted),

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         interior,
         iter_patches,
         palette,
+        select_bands,
+        usable_bands,
         valid_mask,
         valid_pixels,
         with_classes,
@@ -127,10 +129,12 @@ __all__ = [
     "reliability_figure",
     "scene_from_array",
     "score",
+    "select_bands",
     "spectra_figure",
     "to_png",
     "train",
     "train_on",
+    "usable_bands",
     "valid_mask",
     "valid_pixels",
     "with_classes",
@@ -146,7 +150,8 @@ if not TYPE_CHECKING:
         files="KNOWN_SCENES KnownScene list_known",
         raster=(
             "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
-            "extract_patches interior iter_patches valid_mask valid_pixels"
+            "extract_patches interior iter_patches select_bands usable_bands valid_mask "
+            "valid_pixels"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "

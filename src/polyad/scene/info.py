@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from polyad.errors import SceneError
 from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.paths import check_scene
 
@@ -35,6 +37,8 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
     check_scene(source, remote=remote)
     import numpy as np  # here: not before the file is known to exist
 
+    from polyad.scene.raster.band_choice import usable_bands
+    from polyad.scene.raster.bands import left_out_note
     from polyad.scene.raster.georeference import georeference
     from polyad.scene.read.scenes import open_scene
 
@@ -44,13 +48,19 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         "kind": "scene",
         "rows": scene.sizes["y"],
         "columns": scene.sizes["x"],
-        "bands": scene.sizes["band"],
+        "bands": None,
         "values": str(scene.dtype),
         "bytes": int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize,
         "nodata": None if scene.rio.nodata is None else float(scene.rio.nodata),
         "crs": None if crs is None else crs.to_string(),
         "pixel_size": None if transform is None else [abs(transform.a), abs(transform.e)],
     }
+    with suppress(SceneError):  # pixels that cannot be read are told when they are wanted
+        scene = usable_bands(scene)
+    facts["bands"] = scene.sizes["band"]
+    note = left_out_note(scene)
+    if note is not None:
+        facts["bands_left_out"] = note
     if "scaling" in scene.attrs:
         facts["scaling"] = scene.attrs["scaling"]
     if "wavelength" in scene.coords:
@@ -87,6 +97,8 @@ def _describe_model(source: str) -> dict[str, Any]:
         model = SceneModel.load(source)
         facts["window"] = model.window
         facts["bands"] = model.bands
+        if "note" in model.left_out:
+            facts["bands_left_out"] = model.left_out["note"]
         facts["classes"] = [c.name for c in model.classes]
         if model.recipe is not None:
             facts["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"

@@ -42,9 +42,9 @@ REFUSED = {
     "nothing in single precision": (1e-300 * NOISE, "have the same spectrum"),
     "NaN all over": (np.nan * NOISE, "no labeled pixel of .* has data"),
     "beyond single precision": (1e300 * (9 + NOISE), "no labeled pixel of .* has data"),
-    "a band without data": (
-        np.where(np.arange(6) < 1, np.inf, NOISE),
-        "no labeled pixel of .* has data",
+    "all bands without data here or there": (
+        np.where(np.arange(6) == np.arange(13)[:, None] % 6, np.inf, NOISE),
+        "no labeled pixel of .* has data in every band: bands 1 have none there",
     ),
     "one pixel": (np.ones((1, 1, 6)), "are of class 'class 1'"),
     "two pixels": (NOISE[:1, :2], "more pixels with data than 10, got 2"),

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import left_out_line
+from polyad.scene.raster.bands import left_out_note
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.read.scenes import open_scene
 
@@ -66,8 +66,8 @@ def test_tanager_is_read_without_its_bad_bands(tmp_path):
     assert_allclose(scene.wavelength, TANAGER_NM[GOOD == 1], rtol=1e-6)
     assert_allclose(scene.fwhm, [5.4] * 4, rtol=1e-6)
     assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
-    line = "2 of 6 bands left out: bands 3-4, 1350 to 1355 nm (flagged as bad)"
-    assert left_out_line(scene) == line
+    line = "2 of 6: 3-4 (1350-1355 nm) flagged as bad"
+    assert left_out_note(scene) == line
 
 
 def test_tanager_window_equals_the_cut_of_the_whole(tmp_path):

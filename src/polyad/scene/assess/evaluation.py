@@ -107,8 +107,7 @@ def examine(
     progress: bool = False,
 ) -> Examination:
     """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
-    scene, labels = as_scene(scene), as_labels(labels)
-    model.check(scene)
+    scene, labels = model.view(scene), as_labels(labels)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
     known, split, matched = known_pixels(model, labels, split)
@@ -179,7 +178,7 @@ def map_pixels(
 
 def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
     """Return the training pixels of ``model`` in ``scene``, and all other labeled pixels."""
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = model.view(scene), as_labels(labels)
     labeled = drop_nodata(scene, labels).values > 0
     train_pixels = np.empty((0, 2), np.intp)
     if model.learned_from(scene):

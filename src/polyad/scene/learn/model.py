@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,20 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import InputError, ModelFileError, SceneMismatch
+from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.raster.band_matching import (
+    SAME,
+    band_widths,
+    match_bands,
+    scene_in_bands,
+    span,
+)
+from polyad.scene.raster.bands import IN_FILE, LEFT_OUT, band_numbers, left_out_note
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.pixels import check_real
@@ -48,6 +57,11 @@ class SceneModel:
         pixels, in training and in mapping alike. None is zero.
     recipe : Recipe or None
         The preset it was made by and the steps done to its maps; None for the network alone.
+    fwhm : tuple of float or None
+        Widths in nm of these bands.
+    left_out : dict
+        Where bands of that scene were left out: ``kept``, the numbers in the file of those that
+        were not, ``in_file``, how many there were, and ``note``, which were left out and why.
     statistics : SceneStatistics or None
         Of the scene it learned from, so that a map of that scene need not compute them again. They
         are kept in memory, not in the model file.
@@ -61,31 +75,58 @@ class SceneModel:
     training: Mapping[str, Any] = field(default_factory=dict)
     fill: tuple[float, ...] | None = None
     recipe: Recipe | None = None
+    fwhm: tuple[float, ...] | None = None
+    left_out: Mapping[str, Any] = field(default_factory=dict)
     statistics: SceneStatistics | None = field(default=None, repr=False, compare=False)
 
-    def check(self, scene: xr.DataArray) -> None:
-        """Raise `SceneMismatch` unless the scene has the bands this model was fitted on."""
+    def view(self, scene: xr.DataArray) -> xr.DataArray:
+        """Return ``scene`` with the bands this model was fitted on; nothing is read.
+
+        Bands are found by wavelength where model and scene tell it, whatever their number and
+        order; see `polyad.scene.raster.band_matching`. Else by their number in the file.
+
+        Raises
+        ------
+        SceneMismatch
+            The scene does not have these bands.
+        """
         scene = as_scene(scene)
         check_real(scene.dtype)
-        bands = scene.sizes["band"]
         centers = scene["wavelength"].values if "wavelength" in scene.coords else None
-        if bands != self.bands:
-            raise SceneMismatch(
-                f"model wants {self.bands} bands{_span(self.wavelength)}, scene has {bands}"
-                f"{_span(centers)}; give the scene the bands the model was trained on, as with "
-                "gdal_translate -b, or train a model on this scene's bands"
+        if not (_told(self.wavelength) and _told(centers)):
+            return self._by_number(scene, centers)
+        wanted = np.asarray(self.wavelength)
+        fwhm = None if self.fwhm is None else np.asarray(self.fwhm)
+        widths = band_widths(wanted, fwhm)
+        if scene.sizes["band"] == self.bands and (np.abs(wanted - centers) <= SAME * widths).all():
+            return scene
+        match = match_bands(wanted, widths, np.asarray(centers, float))
+        if match.interpolated:
+            warnings.warn(
+                f"{match.interpolated} of {self.bands} bands are interpolated to the model's "
+                f"wavelengths, which are up to {match.shift:.1f} nm from the scene's",
+                PolyadWarning,
+                stacklevel=1,  # however it is reached, it is told once
             )
-        if self.wavelength is None or centers is None:
-            return
-        shift = float(np.abs(np.asarray(self.wavelength) - centers).max())
-        step = float(np.median(np.abs(np.diff(self.wavelength)))) if bands > 1 else np.inf
-        if shift > step:
+        return scene_in_bands(scene, match, wanted)
+
+    def _by_number(self, scene: xr.DataArray, centers: Array | None) -> xr.DataArray:
+        """Return the bands with the numbers that the model's bands had in their file."""
+        numbers, in_file = self.left_out.get("kept"), self.left_out.get("in_file")
+        total = scene.attrs.get(IN_FILE, scene.sizes["band"])
+        if numbers is not None and total == in_file:
+            place = {int(n): k for k, n in enumerate(band_numbers(scene))}
+            if all(n in place for n in numbers):
+                chosen = [place[n] for n in numbers]
+                same = chosen == list(range(scene.sizes["band"]))
+                return scene if same else scene.isel(band=chosen)
+        if scene.sizes["band"] != self.bands:
             raise SceneMismatch(
-                f"model was fitted on other wavelengths{_span(self.wavelength)}, the scene has "
-                f"others{_span(centers)}: bands differ by up to {shift:.0f} nm where they lie "
-                f"{step:.0f} nm apart; resample the scene to the model's bands, or train a model "
-                "on this scene"
+                f"model wants {self.bands} bands{span(self.wavelength)}, scene has "
+                f"{scene.sizes['band']}{span(centers)}; give the scene the bands the model was "
+                "trained on, as with gdal_translate -b, or train a model on this scene's bands"
             )
+        return scene
 
     @property
     def label_counts(self) -> dict[str, int] | None:
@@ -104,7 +145,7 @@ class SceneModel:
 
     def learned_from(self, scene: xr.DataArray) -> bool:
         """Whether ``scene`` is the one that the training pixels came from."""
-        return self.training.get("scene") == fingerprint(scene)
+        return self.training.get("scene") == fingerprint(self.view(scene))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one ``.polyad`` file."""
@@ -119,6 +160,8 @@ class SceneModel:
             "training": training,
             "fill": None if self.fill is None else list(self.fill),
             "recipe": None if self.recipe is None else self.recipe.to_dict(),
+            "fwhm": None if self.fwhm is None else list(self.fwhm),
+            "left_out": dict(self.left_out),
         }
         try:
             check_scene_header(about)
@@ -152,16 +195,17 @@ class SceneModel:
                 "again"
             ) from fault
         recipe = None if scene.get("recipe") is None else Recipe.from_dict(scene["recipe"])
-        wavelength, fill = (
+        wavelength, fill, fwhm = (
             None if scene.get(k) is None else tuple(map(float, scene[k]))
-            for k in ("wavelength", "fill")
+            for k in ("wavelength", "fill", "fwhm")
         )
         classes = tuple(ClassInfo(*row) for row in scene["classes"])
         training = dict(scene["training"])
         if "pixels" in training:
             training["pixels"] = unpacked(training["pixels"]).tolist()
-        window, bands = scene["window"], scene["bands"]
-        return cls(estimator, window, classes, bands, wavelength, training, fill, recipe)
+        window, bands, left_out = scene["window"], scene["bands"], scene.get("left_out", {})
+        fitted_on = (bands, wavelength, training, fill, recipe, fwhm, left_out)
+        return cls(estimator, window, classes, *fitted_on)
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
         """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
@@ -175,6 +219,11 @@ class SceneModel:
                 f"scene has {shape[0]} x {shape[1]}; train it again"
             )
         return pixels
+
+
+def _told(centers: Any) -> bool:
+    """Whether the center of every band is known."""
+    return centers is not None and bool(np.isfinite(centers).all())
 
 
 def trained_model(
@@ -193,14 +242,23 @@ def trained_model(
     known = {c.value: c for c in class_table(labels)}
     y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     counts = [int((y == v).sum()) for v in estimator.classes_]
-    wavelength = scene["wavelength"].values if "wavelength" in scene.coords else None
+    wavelength, fwhm = (
+        tuple(float(v) for v in scene[k].values) if k in scene.coords else None
+        for k in ("wavelength", "fwhm")
+    )
+    left_out: dict[str, Any] = {}
+    if LEFT_OUT in scene.attrs:
+        left_out = {"kept": band_numbers(scene).tolist(), "in_file": int(scene.attrs[IN_FILE])}
+        left_out["note"] = left_out_note(scene)
     return SceneModel(
         estimator,
         window,
         tuple(known[int(v)] for v in estimator.classes_),
         scene.sizes["band"],
-        None if wavelength is None else tuple(float(w) for w in wavelength),
+        wavelength,
         {"scene": fingerprint(scene), "pixels": pixels.tolist(), "counts": counts},
+        fwhm=fwhm,
+        left_out=left_out,
         **more,
     )
 
@@ -218,10 +276,3 @@ def fingerprint(scene: xr.DataArray) -> str:
         with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
             digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
-
-
-def _span(wavelength: Any) -> str:
-    """Return the range of wavelengths as words, "" where it is not known."""
-    centers = np.asarray([] if wavelength is None else wavelength, float)
-    centers = centers[np.isfinite(centers)]
-    return f" ({centers.min():.0f} to {centers.max():.0f} nm)" if len(centers) else ""

@@ -114,6 +114,14 @@ _TRAINING = Record(
         "seconds": number(0, 1e12),
     },
 )
+_LEFT_OUT = Record(
+    {},
+    {
+        "kept": whole_numbers(1, SPECTRUM, SPECTRUM),
+        "in_file": whole(1, SPECTRUM),
+        "note": text(2000),
+    },
+)
 _SCENE = Record(
     {
         "window": whole(1, MAX_WINDOW),
@@ -126,6 +134,8 @@ _SCENE = Record(
         "wavelength": either(NOTHING, numbers(-1e12, 1e12, SPECTRUM, nan=True)),
         "fill": either(NOTHING, _spectrum),
         "recipe": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
+        "fwhm": either(NOTHING, numbers(-1e12, 1e12, SPECTRUM, nan=True)),
+        "left_out": _LEFT_OUT,
     },
 )
 
@@ -141,8 +151,9 @@ def check_scene_header(scene: Any) -> None:
     bands, classes = scene["bands"], scene["classes"]
     training = scene["training"]
     pixels = unpacked(training.get("pixels", []))
-    for key in ("wavelength", "fill"):
+    for key in ("wavelength", "fill", "fwhm"):
         _check_length(scene.get(key), bands, f"scene.{key}")
+    _check_length(scene.get("left_out", {}).get("kept"), bands, "scene.left_out.kept")
     _check_length(training.get("counts"), len(classes), "scene.training.counts")
     if scene.get("recipe") is not None:
         check(_RECIPE, scene["recipe"], "scene.recipe")

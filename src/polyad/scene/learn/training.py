@@ -22,6 +22,8 @@ from polyad.scene.learn.presets import paper_recipe, preset_parameters, train_be
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.whitening import check_magnitude
+from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
@@ -95,14 +97,11 @@ def train(
     -------
     SceneModel
     """
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = usable_bands(scene), as_labels(labels)
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
     if labeled.values.any() and not labels.values.any():
-        raise SceneError(
-            f"no labeled pixel of {np.count_nonzero(labeled.values):,} has data in every band; "
-            "check the scene's nodata value and leave out bands without data"
-        )
+        raise SceneError(_without_data(scene, labeled))
     if samples_per_class is not None:
         options: dict[str, Any] = {"border": border, "window": window}
         pixels = per_class(labels, samples_per_class, random_state, **options).train
@@ -140,7 +139,7 @@ def train_on(
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = usable_bands(scene), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal)
@@ -241,6 +240,23 @@ def _fit_streamed(
                 chosen = order[start : start + batch]
                 estimator.partial_fit(samples.take(chosen), y[chosen], classes=classes)
                 bar.update(len(chosen))
+
+
+def _without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
+    """Return the sentence on labels none of which lies on a pixel with data in every band."""
+    pixels = np.argwhere(labels.values > 0)
+    rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T
+    spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
+    missing = ~valid_pixels(spectra[..., None], scene.rio.nodata)
+    said = f"no labeled pixel of {len(pixels):,} has data in every band"
+    if missing.all():
+        return f"{said}: none has data in any band; check where the labels lie and the nodata value"
+    share = missing.mean(axis=0)  # (bands,)
+    worst = scene.isel(band=np.flatnonzero(share >= share.max() / 2))
+    return (
+        f"{said}: bands {named_bands(worst)} have none there; leave them out with --drop-nm (in "
+        "Python, select_bands), or check the scene's nodata value"
+    )
 
 
 def _learnable(labels: xr.DataArray, y: Array) -> Array:

@@ -105,8 +105,8 @@ def map_scene(
     proba : DataArray, dims ``(y, x, class)``
         If asked for; NaN where the scene has no data.
     """
-    scene = as_scene(scene)
     model = as_scene_model(model, scene, window)
+    scene = model.view(scene)
     class_map = blank_map(model, scene)
     shape = (*class_map.shape, len(model.classes))
     proba = np.empty(shape, np.float32) if probabilities else None
@@ -155,9 +155,8 @@ def map_file(
         A GeoTIFF with one band for each class.
     probability_dtype : {"float32", "uint8"}, default="float32"
     """
-    scene = as_scene(scene)
     model = as_scene_model(model, scene, window)
-    model.check(scene)
+    scene = model.view(scene)
     check_output(path, "map")
     if probabilities is not None:
         check_output(probabilities, "file of probabilities")
@@ -209,8 +208,7 @@ def iter_map(
     ids : ndarray, ``(h, w)``
     proba : ndarray of float32, ``(h, w, classes)``, or None
     """
-    scene = as_scene(scene)
-    model.check(scene)
+    scene = model.view(scene)
     warn_of_other_scene(model, scene)
     map_tile = tile_mapper(model, scene, probabilities)
     tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
@@ -226,7 +224,7 @@ def tile_mapper(
     It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
     and what its steps learned of the whole scene: use one in each thread.
     """
-    scene = as_scene(scene)
+    scene = model.view(scene)
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.raster.band_choice import select_bands, usable_bands
     from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
     from polyad.scene.raster.dims import as_labels, as_scene
     from polyad.scene.raster.georeference import grid_of
@@ -23,6 +24,8 @@ __all__ = [
     "interior",
     "iter_patches",
     "palette",
+    "select_bands",
+    "usable_bands",
     "valid_mask",
     "valid_pixels",
     "with_classes",
@@ -31,6 +34,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        band_choice="select_bands usable_bands",
         classes="ClassInfo class_table palette with_classes",
         dims="as_labels as_scene",
         georeference="grid_of",

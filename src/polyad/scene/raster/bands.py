@@ -7,7 +7,6 @@ out, ``number``: the place of each band that stayed in its file, counted from 1.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from polyad.errors import SceneError
 
 IN_FILE, LEFT_OUT = "bands_in_file", "bands_left_out"
 FLAGGED = "flagged as bad"
+MOST_RUNS = 20  # of neighboring bands that are told
 
 
 def band_numbers(scene: xr.DataArray) -> npt.NDArray[np.intp]:
@@ -47,15 +47,17 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
     >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
     >>> scene = keep_bands(scene, np.array([True, False, False, True]), "flagged as bad")
     >>> scene.attrs["bands_left_out"], scene["number"].values.tolist()
-    ('bands 2-3 (flagged as bad)', [1, 4])
+    ('2-3 flagged as bad', [1, 4])
     """
     keep = np.asarray(keep, bool)
     if keep.all():
         return scene
     scene = scene.assign_coords(number=("band", band_numbers(scene)))
-    said = f"{named_bands(scene.isel(band=~keep))} ({why})"
+    said = f"{named_bands(scene.isel(band=~keep))} {why}"
     if not keep.any():
-        raise SceneError(f"no band of the scene is left: {said}; open a scene with usable bands")
+        raise SceneError(
+            f"no band of the scene is left of {len(keep)}: {said}; open a scene with usable bands"
+        )
     notes = [note for note in (scene.attrs.get(LEFT_OUT), said) if note]
     total = scene.attrs.get(IN_FILE, scene.sizes["band"])
     return scene.isel(band=np.flatnonzero(keep)).assign_attrs(
@@ -68,35 +70,41 @@ def named_bands(scene: xr.DataArray) -> str:
 
     Examples
     --------
-    >>> coords = {"wavelength": ("band", [500.0, 1340.0, 1350.0])}
+    >>> coords = {"wavelength": ("band", [500.0, 1340.0, 1350.0]), "number": ("band", [3, 9, 10])}
     >>> scene = xr.DataArray(np.zeros((1, 1, 3)), dims=("y", "x", "band"), coords=coords)
     >>> named_bands(scene)
-    'bands 1-3, 500 to 1350 nm'
+    '3 (500 nm), 9-10 (1340-1350 nm)'
     """
-    centers = scene["wavelength"].values if "wavelength" in scene.coords else None
-    numbers = runs(band_numbers(scene))
-    if centers is None or not np.isfinite(centers).all():
-        return f"bands {numbers}"
-    return f"bands {numbers}, {centers.min():.0f} to {centers.max():.0f} nm"
+    order = np.argsort(band_numbers(scene), kind="stable")
+    numbers = band_numbers(scene)[order]
+    nm = np.full(len(numbers), np.nan)
+    if "wavelength" in scene.coords:
+        nm = np.asarray(scene["wavelength"].values, float)[order]
+    runs = np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(numbers) > 1) + 1)
+    said = [_range(numbers[run]) + _nanometers(nm[run]) for run in runs[:MOST_RUNS]]
+    more = [f"and {len(runs) - MOST_RUNS} more ranges"] if len(runs) > MOST_RUNS else []
+    return ", ".join(said + more)
 
 
-def runs(numbers: npt.ArrayLike) -> str:
-    """Return whole numbers as ranges.
+def _range(values: npt.NDArray[Any]) -> str:
+    low, high = (f"{v:.0f}" for v in (values.min(), values.max()))
+    return low if low == high else f"{low}-{high}"
+
+
+def _nanometers(centers: npt.NDArray[np.float64]) -> str:
+    return f" ({_range(centers)} nm)" if np.isfinite(centers).all() else ""
+
+
+def left_out_note(scene: xr.DataArray) -> str | None:
+    """Return what a user is told of the bands that were left out; None if none were.
 
     Examples
     --------
-    >>> runs([1, 2, 3, 7, 9, 10])
-    '1-3, 7, 9-10'
+    >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
+    >>> left_out_note(keep_bands(scene, [True, False, False, True], "flagged as bad"))
+    '2 of 4: 2-3 flagged as bad'
     """
-    ordered = sorted({int(n) for n in np.atleast_1d(numbers)})
-    starts = [ordered[0], *(b for a, b in pairwise(ordered) if b > a + 1)]
-    stops = [*(a for a, b in pairwise(ordered) if b > a + 1), ordered[-1]]
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(starts, stops, strict=True))
-
-
-def left_out_line(scene: xr.DataArray) -> str | None:
-    """Return what a user is told of the bands that were left out; None if none were."""
     if LEFT_OUT not in scene.attrs:
         return None
     total: Any = scene.attrs[IN_FILE]
-    return f"{total - scene.sizes['band']} of {total} bands left out: {scene.attrs[LEFT_OUT]}"
+    return f"{total - scene.sizes['band']} of {total}: {scene.attrs[LEFT_OUT]}"

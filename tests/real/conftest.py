@@ -1,0 +1,16 @@
+"""Products as they were downloaded, where they lie beside the repository."""
+
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def potsdam():
+    """The folder of an EnMAP scene of Potsdam with its labels."""
+    folder = DATA / "enmap_potsdam"
+    if not folder.is_dir():
+        pytest.skip(f"needs the EnMAP scene of Potsdam in {folder.name}, which is not there")
+    return folder
