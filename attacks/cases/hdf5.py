@@ -399,7 +399,7 @@ for _attribute in ("Epsg_Code", "List_Cw_Vnir", "L2ScaleSwirMax", "Product_ULcor
 _prisma_with("Epsg_Code", np.float64(1e18), "reference")
 _prisma_with("Product_LRcorner_easting", np.float32(352755), "pixels of some size")
 _prisma_with("L2ScaleSwirMax", h5py.Empty("f4"), "finite numbers in the attribute")
-_prisma_with("List_Cw_Vnir", np.ones((2, 2)), "wavelengths and widths, one per band")
+_prisma_with("List_Cw_Vnir", np.ones((2, 2)), "wavelengths, widths and flags, one per band")
 
 
 def _cube_of(kind: str, value: float) -> Callable[[Path], list[str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polyad.cli.options import AsJson, MaxBytes
+from polyad.cli.options import AsJson, MaxBytes, Remote
 from polyad.scene.files.known import known_scene
 from polyad.terminal import brief, on_terminal, say
 
@@ -15,12 +15,13 @@ from polyad.terminal import brief, on_terminal, say
 def info(
     file: Annotated[str, typer.Argument(help="A scene or a model.")],
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell what is in a scene or a model."""
     from polyad.scene.info import describe
 
-    description = describe(file, max_bytes=max_bytes)
+    description = describe(file, max_bytes=max_bytes, remote=remote)
     width = max(len(name) for name in description) + 2
     lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in description.items())
     say(description, as_json, "\n".join(lines))

@@ -20,6 +20,7 @@ from polyad.cli.options import (
     Mask,
     MaxBytes,
     Model,
+    Remote,
     Scene,
 )
 from polyad.scene.arguments import check_arguments
@@ -42,17 +43,18 @@ def evaluate(
     mask: Mask = None,
     bbox: BBox = None,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
-    check_arguments(outputs=outputs, force=force, **files)
+    check_arguments(outputs=outputs, force=force, remote=remote, **files)
     from polyad.scene import examine, restrict_scene, write_scores
 
     fitted = polyad.SceneModel.load(model)
-    cube = polyad.open_scene(scene, max_bytes=max_bytes)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     marks = polyad.open_labels(
         labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes

@@ -19,9 +19,10 @@ from polyad.cli.options import (
     MaxBytes,
     Merge,
     Model,
+    Remote,
 )
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, say
+from polyad.terminal import fail, on_terminal, say
 
 
 def map_command(
@@ -57,17 +58,20 @@ def map_command(
     mask: Mask = None,
     bbox: BBox = None,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
     check_arguments(model=model, mask=mask, colors=colors)
     many = cluster is not None or out_dir is not None or len(scene) > 1
+    if many and remote:
+        fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
         outputs["file of uncertainty"] = uncertainty
         files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
-        check_arguments(outputs=outputs, force=force, **files)
+        check_arguments(outputs=outputs, force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
@@ -100,10 +104,8 @@ def map_command(
             f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return
-    from polyad.scene import restrict_scene
-
-    cube = polyad.open_scene(scene[0], max_bytes=max_bytes)
-    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
+    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
     polyad.map_file(
         fitted,

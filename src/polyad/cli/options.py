@@ -61,6 +61,9 @@ Colors = Annotated[
     typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
 ]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
+Remote = Annotated[
+    bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")
+]
 Bands = Annotated[
     str | None, typer.Option(help="Wavelengths to use, in nm, as in 400-1300,1450-1800; else all.")
 ]

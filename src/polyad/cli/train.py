@@ -24,6 +24,7 @@ from polyad.cli.options import (
     MaxBytes,
     Merge,
     Preset,
+    Remote,
     Scene,
     Seed,
 )
@@ -67,14 +68,17 @@ def train(
     colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
+    remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
-    check_arguments(preset=(preset, goal), mask=mask, colors=colors, force=force, **files)
+    files |= {"mask": mask, "colors": colors}
+    check_arguments(preset=(preset, goal), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
-    cube = polyad.select_bands(polyad.open_scene(scene, max_bytes=max_bytes), bands, drop_nm)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
+    cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     marks = polyad.open_labels(
         labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes

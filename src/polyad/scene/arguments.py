@@ -31,6 +31,7 @@ def check_arguments(
     colors: str | os.PathLike[str] | None = None,
     mask: str | None = None,
     force: bool = False,
+    remote: bool = False,
 ) -> None:
     """Raise the error that the work itself would end in, seconds or hours earlier.
 
@@ -51,6 +52,8 @@ def check_arguments(
     mask : str, optional
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
+    remote : bool, default=False
+        Whether the scene may be an ``https://`` address.
 
     Examples
     --------
@@ -71,7 +74,7 @@ def check_arguments(
     if model is not None:
         check_model_file(model)
     if scene is not None:
-        check_scene(scene)
+        check_scene(scene, remote=remote)
     if colors is not None and not Path(colors).is_file():
         raise no_file(Path(colors))
     for source in (*labels, mask):

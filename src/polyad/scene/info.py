@@ -11,7 +11,7 @@ from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.paths import check_scene
 
 
-def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
+def describe(source: str, *, max_bytes: int | None = None, remote: bool = False) -> dict[str, Any]:
     """Describe a ``.polyad`` model or a scene by what `polyad info` shows.
 
     Parameters
@@ -20,6 +20,8 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
         A file, ``file:key``, or the name of a known scene.
     max_bytes : int, optional
         Budget for opening a scene.
+    remote : bool, default=False
+        Whether ``source`` may be an ``https://`` address.
 
     Returns
     -------
@@ -28,11 +30,11 @@ def describe(source: str, *, max_bytes: int | None = None) -> dict[str, Any]:
     """
     if _is_model(Path(source)):
         return _describe_model(source)
-    return _describe_scene(source, max_bytes)
+    return _describe_scene(source, max_bytes, remote)
 
 
-def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
-    check_scene(source)
+def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
+    check_scene(source, remote=remote)
     import numpy as np  # here: not before the file is known to exist
 
     from polyad.scene.raster.band_choice import usable_bands
@@ -40,7 +42,7 @@ def _describe_scene(source: str, max_bytes: int | None) -> dict[str, Any]:
     from polyad.scene.raster.georeference import georeference
     from polyad.scene.read.scenes import open_scene
 
-    scene = open_scene(source, max_bytes=max_bytes)
+    scene = open_scene(source, max_bytes=max_bytes, remote=remote)
     crs, transform = georeference(scene)
     facts: dict[str, Any] = {
         "kind": "scene",

@@ -107,6 +107,7 @@ def test_enmap_bands_of_two_detectors_are_put_in_order(tmp_path):
     """Level 1C: the last bands of VNIR lie beyond the first ones of SWIR."""
     scene = open_scene(write_enmap(tmp_path, centers=LEVEL_1C))
     assert_array_equal(scene.wavelength, [418.2, 902.3, 911.6, 934.1, 943.2, 2445.5])
+    assert_array_equal(scene.number, [1, 2, 4, 3, 5, 7])  # as they stand in the file
     wanted = pixels()[[0, 1, 3, 2, 4, 6], 5, 3] * np.float32(1e-4)
     assert_allclose(scene[5, 3], wanted, rtol=1e-6)
 

@@ -62,8 +62,35 @@ def locate(source: str) -> tuple[Path, str | None]:
     return Path(name), key
 
 
-def check_scene(source: str) -> None:
-    """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene."""
+def is_address(source: str) -> bool:
+    """Return whether ``source`` is an address on the network, of any kind.
+
+    Examples
+    --------
+    >>> is_address("https://host/scene.tif"), is_address("C:/scene.tif")
+    (True, False)
+    """
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", source) is not None
+
+
+def check_scene(source: str, *, remote: bool = False) -> None:
+    """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene.
+
+    Parameters
+    ----------
+    source : str
+    remote : bool, default=False
+        Whether ``source`` may also be an ``https://`` address, which is not tried here.
+    """
+    if is_address(source) and not Path(source).exists():
+        if not source.lower().startswith("https://"):
+            raise SceneError(f"{source}: wanted a file or an https:// address; download it first")
+        if not remote:
+            raise SceneError(
+                f"{source}: an address is read only when asked for; add --remote (in Python, "
+                "remote=True), or download the file"
+            )
+        return
     if source and (locate(source)[0].exists() or source in KNOWN_SCENES):
         return
     near = nearest_known(source)

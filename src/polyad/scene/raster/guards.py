@@ -108,7 +108,7 @@ def existing_file(path: Path) -> int:
     return size
 
 
-def check_shape(path: Path, shape: Sequence[int], what: str = "scene") -> None:
+def check_shape(path: Path | str, shape: Sequence[int], what: str = "scene") -> None:
     """Refuse anything but three axes of at least one element each."""
     if len(shape) != 3 or min(shape) < 1:
         raise SceneError(
@@ -117,7 +117,7 @@ def check_shape(path: Path, shape: Sequence[int], what: str = "scene") -> None:
         )
 
 
-def check_extent(path: Path, shape: tuple[int, int, int]) -> None:
+def check_extent(path: Path | str, shape: tuple[int, int, int]) -> None:
     """Refuse more rows, columns or bands than any scene has, before something is kept of each."""
     if max(shape[:2]) > MAX_SIDE or shape[2] > MAX_BANDS:
         raise SceneError(
@@ -137,7 +137,7 @@ def check_place(path: Path | str, transform: Affine) -> None:
         )
 
 
-def check_numeric(path: Path, dtype: np.dtype) -> None:
+def check_numeric(path: Path | str, dtype: np.dtype) -> None:
     """Refuse element types that are not real numbers (objects, text, records, complex)."""
     if dtype.kind not in "biuf":
         raise SceneError(
@@ -146,7 +146,7 @@ def check_numeric(path: Path, dtype: np.dtype) -> None:
         )
 
 
-def check_stored(path: Path, declared: int, stored: int) -> None:
+def check_stored(path: Path | str, declared: int, stored: int) -> None:
     """Refuse an uncompressed file that is shorter than its header declares."""
     if stored < declared:
         short = f"{declared - stored:,} bytes are missing"
@@ -157,7 +157,7 @@ def check_stored(path: Path, declared: int, stored: int) -> None:
         )
 
 
-def check_inflation(path: Path, declared: int, stored: int) -> None:
+def check_inflation(path: Path | str, declared: int, stored: int) -> None:
     """Refuse a compressed or sparse file that declares far more than it can really hold."""
     if declared > max(HARMLESS_BYTES, MAX_INFLATION * stored):
         raise SceneError(
@@ -167,7 +167,7 @@ def check_inflation(path: Path, declared: int, stored: int) -> None:
         )
 
 
-def check_piece(path: Path, piece: int, whole: int, budget: int, what: str) -> None:
+def check_piece(path: Path | str, piece: int, whole: int, budget: int, what: str) -> None:
     """Refuse a piece (chunk, tile, strip) that is unpacked at once and too large.
 
     Too large for the budget, or far larger than the ``whole`` array that it is a piece of: such a
@@ -181,7 +181,7 @@ def check_piece(path: Path, piece: int, whole: int, budget: int, what: str) -> N
         )
 
 
-def check_budget(path: Path, at_once: int, budget: int, what: str) -> None:
+def check_budget(path: Path | str, at_once: int, budget: int, what: str) -> None:
     """Refuse when ``at_once`` bytes, which cannot be read piecewise, exceed ``budget``."""
     if at_once > budget:
         raise BudgetExceeded(
@@ -191,7 +191,7 @@ def check_budget(path: Path, at_once: int, budget: int, what: str) -> None:
         )
 
 
-def check_count(path: Path, count: int, most: int, what: str) -> None:
+def check_count(path: Path | str, count: int, most: int, what: str) -> None:
     """Refuse a file with more than ``most`` entries of one kind, each of which costs time."""
     if count > most:
         raise SceneError(

@@ -31,8 +31,8 @@ class PixelSource(Protocol):
     """Where the pixels of a scene lie."""
 
     @property
-    def path(self) -> Path:
-        """The file, for error messages."""
+    def path(self) -> Path | str:
+        """The file, or an address, for error messages."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -157,6 +157,7 @@ def describe(
     wavelength: NDArray[np.float64] | None = None,
     fwhm: NDArray[np.float64] | None = None,
     good: NDArray[np.bool_] | None = None,
+    number: NDArray[np.intp] | None = None,
     crs: Any = None,
     transform: Affine | None = None,
     nodata: float | None = None,
@@ -173,6 +174,8 @@ def describe(
     good : bool array of shape (bands,), optional
         Which bands hold a measurement; the others are left out, with a note. Flags that call no
         band good say nothing.
+    number : int array of shape (bands,), optional
+        Place of each band in its file, counted from 1, where they were put in another order.
     crs : anything rioxarray takes, optional
         Coordinate reference system.
     transform : Affine, optional
@@ -186,6 +189,8 @@ def describe(
     scene = scene.assign_coords(
         {k: ("band", v, {"units": "nm"}) for k, v in bands.items() if v is not None}
     ).assign_attrs(attrs or {})
+    if number is not None and (np.diff(number) != 1).any():
+        scene = scene.assign_coords(number=("band", number))
     if good is not None and good.any():
         scene = keep_bands(scene, good, FLAGGED)
     if transform is not None:

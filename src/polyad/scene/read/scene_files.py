@@ -106,6 +106,14 @@ def open_files(files: Sequence[Path], budget: int) -> xr.DataArray:
         return open_bands(files[0], files, budget)
 
 
+def open_address(address: str, budget: int) -> xr.DataArray:
+    """Open the GeoTIFF at an ``https://`` address; see `open_scene`."""
+    from polyad.scene.read.formats.remote import open_remote  # urllib and TLS: only when asked
+
+    with told_as(SceneError, f"{address}: the header cannot be read", "download the file"):
+        return open_remote(address, budget)
+
+
 def _opener(path: Path) -> Opener:
     head = b""
     if not path.is_dir():

@@ -18,17 +18,20 @@ import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
-from polyad.scene.files.paths import check_scene, locate
+from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.lazy import describe
 from polyad.scene.read.known_scenes import open_known
-from polyad.scene.read.scene_files import open_file, open_files
+from polyad.scene.read.scene_files import open_address, open_file, open_files
 
 
 def open_scene(
-    source: str | PathLike[str] | Sequence[str | PathLike[str]], *, max_bytes: int | None = None
+    source: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    max_bytes: int | None = None,
+    remote: bool = False,
 ) -> xr.DataArray:
     """Open a scene without reading its pixels.
 
@@ -42,6 +45,8 @@ def open_scene(
     max_bytes : int, optional
         Most bytes that may be read at once; half of the machine's memory if not given. A scene
         that can be read by windows may be larger than that.
+    remote : bool, default=False
+        Whether ``source`` may be the ``https://`` address of a GeoTIFF, which is read by parts.
 
     Returns
     -------
@@ -61,7 +66,9 @@ def open_scene(
         return open_files([Path(file) for file in source], budget)
     path, key = locate(str(source))
     if not (path.exists() and str(source)):
-        check_scene(str(source))
+        check_scene(str(source), remote=remote)
+        if is_address(str(source)):
+            return open_address(str(source), budget)
         return open_known(str(source))
     return open_file(path, key, budget)
 

@@ -102,7 +102,7 @@ def _parsed(kind: str, text: str) -> CRS:
     return CRS.from_wkt(text) if kind == "wkt" else CRS.from_dict(json.loads(text))
 
 
-def refuse_grids(path: Path, text: str) -> None:
+def refuse_grids(path: Path | str, text: str) -> None:
     """Refuse well-known text that names a file, wherever it came from."""
     if not _is_self_contained(text):
         raise SceneError(

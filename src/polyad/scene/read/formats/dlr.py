@@ -108,6 +108,7 @@ def open_dlr(path: Path, key: str | None, budget: int) -> xr.DataArray:
             wavelength=to_nm(center, "nm"),
             fwhm=to_nm(width, "nm"),
             good=useful[order],
+            number=np.array(order) + 1,
             nodata=np.nan,
             **georeference(image, dataset),
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,13 @@ def open_tiff(path: Path, budget: int) -> AbstractContextManager[Any]:
 
 def tiff_source(path: Path, dataset: Any, budget: int) -> TiffSource:
     """Check an open GeoTIFF against its file and return its source."""
+    return TiffSource(path, *check_tiff(path, dataset, path.stat().st_size, budget))
+
+
+def check_tiff(
+    path: Path | str, dataset: Any, stored: int, budget: int
+) -> tuple[tuple[int, int, int], np.dtype]:
+    """Check an open GeoTIFF against the ``stored`` bytes of its file; return shape and type."""
     dtypes = {np.dtype(d) for d in dataset.dtypes}
     if len(dtypes) > 1:
         raise SceneError(
@@ -72,16 +81,15 @@ def tiff_source(path: Path, dataset: Any, budget: int) -> TiffSource:
     shape = (dataset.height, dataset.width, dataset.count)
     guards.check_shape(path, shape)
     declared = guards.declared_bytes(shape, dtype)
-    stored = path.stat().st_size
     if dataset.compression is None:
         guards.check_stored(path, declared, stored)
     guards.check_inflation(path, declared, stored)
     _check_last_block(path, dataset, stored)
     check_blocks(path, dataset, budget)
-    return TiffSource(path, shape, dtype)
+    return shape, dtype
 
 
-def check_blocks(path: Path, dataset: Any, budget: int) -> None:
+def check_blocks(path: Path | str, dataset: Any, budget: int) -> None:
     """Refuse a TIFF whose strips or tiles, which are unpacked whole, are too large."""
     dtype = np.dtype(dataset.dtypes[0])
     declared = guards.declared_bytes((dataset.height, dataset.width, dataset.count), dtype)
@@ -91,7 +99,7 @@ def check_blocks(path: Path, dataset: Any, budget: int) -> None:
     guards.check_piece(path, block, declared, budget, "a block of the TIFF")
 
 
-def _check_last_block(path: Path, dataset: Any, stored: int) -> None:
+def _check_last_block(path: Path | str, dataset: Any, stored: int) -> None:
     # Blocks are written in order: a file cut short has lost its last one.
     rows, cols = dataset.block_shapes[-1]
     across, down = (dataset.width - 1) // cols, (dataset.height - 1) // rows
@@ -106,7 +114,13 @@ def _check_last_block(path: Path, dataset: Any, stored: int) -> None:
 
 def tiff_bands(path: Path, dataset: Any) -> list[Facts]:
     """Return what the tags of a raster, and of the ``.aux.xml`` beside it, tell of each band."""
-    beside = band_metadata(read_pam(path))
+    return own_bands(dataset, band_metadata(read_pam(path)))
+
+
+def own_bands(
+    dataset: Any, beside: Mapping[int, Mapping[str, dict[str, str]]] = MappingProxyType({})
+) -> list[Facts]:
+    """Return what the tags of a raster tell of each band, over those that lie ``beside`` it."""
     return [
         band_facts(
             dataset.tags(band) | beside.get(band, {}).get("", {}),

@@ -36,7 +36,7 @@ class ScaledSource:
     nodata: float | None
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Path | str:
         """The file."""
         return self.stored.path
 

@@ -42,14 +42,23 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
     pam = read_pam(path)
     crs, transform = (None, None) if pam is None else _from_pam(path, pam)
     crs = _own_crs(path, dataset) if crs is None else crs
-    # GDAL gives the identity for "no georeference"; its origin and size are never a real map.
-    own = None if dataset.transform == Affine.identity() else dataset.transform
-    transform = next((t for t in (transform, own) if t is not None), None) or _world_file(path)
+    transform = next((t for t in (transform, _own_transform(dataset)) if t is not None), None)
+    transform = transform or _world_file(path)
     if transform is None and crs is not None:
         transform = dataset.transform
     if transform is not None:
         guards.check_place(path, transform)
     return {"crs": crs, "transform": transform}
+
+
+def own_georeference(path: Path | str, dataset: Any) -> dict[str, Any]:
+    """Return ``crs`` and ``transform`` of the raster itself, None each where it has none."""
+    return {"crs": _own_crs(path, dataset), "transform": _own_transform(dataset)}
+
+
+def _own_transform(dataset: Any) -> Affine | None:
+    # GDAL gives the identity for "no georeference"; its origin and size are never a real map.
+    return None if dataset.transform == Affine.identity() else dataset.transform
 
 
 def band_metadata(pam: ET.Element | None) -> dict[int, dict[str, dict[str, str]]]:
@@ -66,7 +75,7 @@ def band_metadata(pam: ET.Element | None) -> dict[int, dict[str, dict[str, str]]
     return bands
 
 
-def _own_crs(path: Path, dataset: Any) -> CRS | None:
+def _own_crs(path: Path | str, dataset: Any) -> CRS | None:
     try:
         crs = dataset.crs
         if crs is not None:

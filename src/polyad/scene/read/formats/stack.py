@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
 from polyad.errors import SceneError
@@ -68,7 +69,8 @@ def open_bands(path: Path, files: Sequence[Path], budget: int) -> xr.DataArray:
                 f"{raster.source.path}: wanted files of one band each, got "
                 f"{raster.source.shape[2]} bands; open that file alone, or move it elsewhere"
             )
-    rasters = _by_wavelength(rasters)
+    order = _by_wavelength(rasters)
+    rasters = [rasters[i] for i in order]
     height, width, _ = common(path, "size", [r.source.shape for r in rasters])
     dtype = common(path, "type", [r.source.dtype for r in rasters])
     crs = common(path, "reference system", [r.crs for r in rasters])
@@ -78,15 +80,15 @@ def open_bands(path: Path, files: Sequence[Path], budget: int) -> xr.DataArray:
     return lazy_scene(
         MosaicSource(path, (height, width, len(rasters)), dtype, pieces, 0),
         **columns([r.bands[0] for r in rasters]),
+        number=np.array(order) + 1,
         crs=crs,
         transform=transform,
         nodata=nodata,
     )
 
 
-def _by_wavelength(rasters: list[RasterFile]) -> list[RasterFile]:
+def _by_wavelength(rasters: Sequence[RasterFile]) -> list[int]:
     centers = [r.bands[0][0] for r in rasters]
     if None in centers:
-        return rasters
-    order = sorted(range(len(rasters)), key=lambda i: centers[i] or 0.0)
-    return [rasters[i] for i in order]
+        return list(range(len(rasters)))
+    return sorted(range(len(rasters)), key=lambda i: centers[i] or 0.0)

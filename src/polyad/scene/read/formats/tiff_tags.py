@@ -27,28 +27,33 @@ _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12
 def check_tags(path: Path, budget: int) -> None:
     """Refuse a TIFF with tags larger than real ones are, or with endless directories."""
     with open_regular(path) as file:
-        mark = file.read(8)
-        order = "<" if mark[:2] == b"II" else ">"
-        big = mark[2:4] in (b"+\0", b"\0+")
-        try:
-            (start,) = struct.unpack(f"{order}Q", file.read(8)) if big else struct.unpack(
-                f"{order}I", mark[4:]
-            )  # fmt: skip
-            seen: set[int] = set()
-            while start and start not in seen:
-                if len(seen) == MAX_DIRECTORIES:
-                    raise SceneError(
-                        f"{path}: wanted a TIFF of one image, got more than {MAX_DIRECTORIES}; "
-                        "save the scene alone"
-                    )
-                seen.add(start)
-                start = _check_directory(path, file, start, order, big, budget)
-        except struct.error:
-            return  # truncated, which GDAL reports
+        check_directories(path, file, budget)
+
+
+def check_directories(path: Path | str, file: BinaryIO, budget: int) -> None:
+    """Refuse an open TIFF as `check_tags` does; ``path`` is named in messages."""
+    mark = file.read(8)
+    order = "<" if mark[:2] == b"II" else ">"
+    big = mark[2:4] in (b"+\0", b"\0+")
+    try:
+        (start,) = struct.unpack(f"{order}Q", file.read(8)) if big else struct.unpack(
+            f"{order}I", mark[4:]
+        )  # fmt: skip
+        seen: set[int] = set()
+        while start and start not in seen:
+            if len(seen) == MAX_DIRECTORIES:
+                raise SceneError(
+                    f"{path}: wanted a TIFF of one image, got more than {MAX_DIRECTORIES}; "
+                    "save the scene alone"
+                )
+            seen.add(start)
+            start = _check_directory(path, file, start, order, big, budget)
+    except struct.error:
+        return  # truncated, which GDAL reports
 
 
 def _check_directory(
-    path: Path, file: BinaryIO, start: int, order: str, big: bool, budget: int
+    path: Path | str, file: BinaryIO, start: int, order: str, big: bool, budget: int
 ) -> int:
     """Check the tags of one directory and return where the next one starts."""
     count_form, entry_form, next_form = ("Q", "HHQ8x", "Q") if big else ("H", "HHI4x", "I")
