@@ -141,12 +141,11 @@ def error_sentence(code: int, errors: Sequence[str]) -> str:
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    apart: dict[str, object] = {"start_new_session": True}  # Ctrl+C in QGIS's terminal is QGIS's
-    if os.name == "nt":
-        apart = {"creationflags": subprocess.CREATE_NO_WINDOW}  # type: ignore[attr-defined]
+    # In QGIS's own process group, so that Ctrl+C at its terminal ends both
     return subprocess.Popen(
         list(command), env=dict(environment), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **apart,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows would show one
     )  # fmt: skip
 
 
@@ -164,16 +163,14 @@ def _read(pipe: BinaryIO, stream: str, lines: queue.Queue[Line | None]) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Ask a command to end, as Ctrl+C does; end it and what it started if it does not."""
-    if os.name == "nt":  # knows no such wish; polyad removes the half output at its next run
-        process.terminate()
-        process.wait()
-        return
+    """Ask a command to end, as Ctrl+C does, and end it by force if it does not."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGINT)
+        if os.name == "nt":  # knows no such wish; polyad removes the half output at its next run
+            process.terminate()
+        else:
+            process.send_signal(signal.SIGINT)
     try:
         process.wait(grace)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()

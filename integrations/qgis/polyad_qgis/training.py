@@ -26,9 +26,9 @@ class Train(algorithm.PolyadAlgorithm):
         "model file, for Map and Evaluate.\n\n"
         "Labels are points, lines or polygons with a field that holds the class, in any reference "
         "system, or a raster of classes on the scene's grid with 0 where nothing is labeled. A "
-        "vector layer with unsaved edits, a filter or a selection is used as it is shown.\n\n"
-        "Presets: fast takes seconds; best is the most accurate from a few labels, for this scene "
-        "or for other scenes; paper is the network as it was published."
+        "vector layer with unsaved edits or a filter is used as it is shown.\n\n"
+        "Presets: fast takes seconds; best takes longer and is made for a few labels, to map this "
+        "scene or other scenes; paper is the network as it was published."
     )
 
     def initAlgorithm(self, configuration=None):
