@@ -82,6 +82,8 @@ def test_vector_labels_go_with_their_layer_and_field():
     assert words[1:-3] == ["--out", "m", "--layer", "plots", "--field", "class", "--all-touched"]
     words = commands.evaluate("m", "s.hdr", ["p.gpkg"], layer="plots", field="class")
     assert words[1:-4] == ["--layer", "plots", "--field", "class"]
+    words = commands.label("s.hdr", ["p.gpkg"], field="class")
+    assert words[1:-2] == ["--labels", "p.gpkg", "--field", "class"]
 
 
 def test_map_says_what_was_chosen():
@@ -97,7 +99,7 @@ def test_evaluate_says_what_was_chosen():
 
 
 def test_label_says_what_was_chosen():
-    given = understood(commands.label("s.hdr", labels="t.tif", preset="fast", browser=False))
+    given = understood(commands.label("s.hdr", ["t.tif"], preset="fast", browser=False))
     assert (given["scene"], given["labels"], given["preset"]) == ("s.hdr", "t.tif", "fast")
     assert given["browser"] is False
 

@@ -150,10 +150,12 @@ def add_labels(algorithm):
     )
 
 
-def labels_of(algorithm, parameters, context, feedback):
+def labels_of(algorithm, parameters, context, feedback, needed=True):
     """Return the labels' files, and the options that say how to read them."""
     vector = algorithm.parameterAsSource(parameters, "LABELS", context)
     raster = algorithm.parameterAsRasterLayer(parameters, "LABEL_RASTER", context)
+    if vector is None and raster is None and not needed:
+        return [], {}
     if (vector is None) == (raster is None):
         got = "neither" if vector is None else "both"
         raise ValueError(

@@ -150,13 +150,16 @@ def evaluate(
 
 def label(
     scene: str,
+    labels: Sequence[str] = (),
     *,
-    labels: str | None = None,
+    layer: str | None = None,
+    field: str | None = None,
+    all_touched: bool = False,
     preset: str | None = None,
     goal: str | None = None,
     browser: bool = True,
 ) -> list[str]:
-    """Return the arguments of ``polyad label``.
+    """Return the arguments of ``polyad label``; it takes one file of labels at most.
 
     Examples
     --------
@@ -164,7 +167,10 @@ def label(
     'label --preset fast --no-browser -- scene.hdr'
     """
     options = {
-        "--labels": labels,
+        "--labels": next(iter(labels), None),
+        "--layer": layer,
+        "--field": field,
+        "--all-touched": all_touched,
         "--preset": preset,
         "--goal": goal,
         "--no-browser": not browser,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from qgis.core import (
-    QgsProcessingException,
-    QgsProcessingParameterBoolean,
-    QgsProcessingParameterRasterLayer,
-)
+from qgis.core import QgsProcessingException, QgsProcessingParameterBoolean
 
 from . import algorithm, commands
-from .sources import raster_file
 
 
 class Label(algorithm.PolyadAlgorithm):
@@ -19,7 +14,7 @@ class Label(algorithm.PolyadAlgorithm):
     HELP = (
         "Opens polyad's labeling page on a scene, in the browser and on this machine alone: click "
         "pixels of each class, and the map grows with every click. The page's address is in the "
-        "log.\n\n"
+        "log. It may begin with labels that are there already.\n\n"
         "The page is served until Cancel is pressed. Labels are kept in a file beside the scene; "
         "save them on the page as GeoJSON or GeoTIFF, and the map or the model, to use them in "
         "QGIS."
@@ -28,11 +23,7 @@ class Label(algorithm.PolyadAlgorithm):
     def initAlgorithm(self, configuration=None):
         """Add the choosers."""
         algorithm.add_scene(self)
-        self.addParameter(
-            QgsProcessingParameterRasterLayer(
-                "LABEL_RASTER", "Labels to begin with: raster", optional=True
-            )
-        )
+        algorithm.add_labels(self)
         algorithm.add_preset(self, "best")
         self.addParameter(
             QgsProcessingParameterBoolean(
@@ -42,14 +33,11 @@ class Label(algorithm.PolyadAlgorithm):
 
     def arguments(self, parameters, context, feedback):
         """Return the words after ``polyad``."""
-        raster = self.parameterAsRasterLayer(parameters, "LABEL_RASTER", context)
-        labels = raster and raster_file(raster.providerType(), raster.source())
-        return commands.label(
-            algorithm.scene_of(self, parameters, context),
-            labels=labels,
-            browser=self.parameterAsBool(parameters, "BROWSER", context),
-            **algorithm.preset_of(self, parameters, context),
-        )
+        scene = algorithm.scene_of(self, parameters, context)
+        labels, options = algorithm.labels_of(self, parameters, context, feedback, needed=False)
+        options |= algorithm.preset_of(self, parameters, context)
+        browser = self.parameterAsBool(parameters, "BROWSER", context)
+        return commands.label(scene, labels, browser=browser, **options)
 
     def processAlgorithm(self, parameters, context, feedback):
         """Serve the page until Cancel, which is its ordinary end."""
