@@ -86,6 +86,18 @@ def test_vector_labels_go_with_their_layer_and_field():
     assert words[1:-2] == ["--labels", "p.gpkg", "--field", "class"]
 
 
+@pytest.mark.parametrize("words", [
+    commands.train("s.hdr", ["p.gpkg"], "m", layer="plots", field="class", all_touched=True),
+    commands.evaluate("m", "s.hdr", ["p.gpkg"], layer="plots", field="class", all_touched=True),
+    commands.label("s.hdr", ["p.gpkg"], layer="plots", field="class", all_touched=True),
+], ids=lambda words: words[0])  # fmt: skip
+def test_polyad_understands_layer_and_field(words):
+    if "field" not in {p.name for p in typer.main.get_command(app).commands[words[0]].params}:
+        pytest.skip(f"polyad {words[0]} takes no --field")
+    given = understood(words)
+    assert (given["layer"], given["field"], given["all_touched"]) == ("plots", "class", True)
+
+
 def test_map_says_what_was_chosen():
     given = understood(commands.map_scene("m", "s.hdr", "o.tif", probabilities="p.tif", force=True))
     assert (given["model"], given["scene"], given["force"]) == ("m", ["s.hdr"], True)

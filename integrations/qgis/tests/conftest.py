@@ -44,6 +44,7 @@ class Qgis:
         start = shlex.join([sys.executable, "-m", "polyad"])
         command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "src"} exec {start} "$@"\n')
         command.chmod(0o755)
+        (command.parent / "qgis_process").symlink_to(QGIS_PROCESS)
         dropped = ("PYTHONPATH", "VIRTUAL_ENV", "DISPLAY")
         self.environment = {k: v for k, v in os.environ.items() if k not in dropped} | {
             "PATH": f"{command.parent}:{Path(QGIS_PROCESS).parent}:/usr/bin:/bin",
@@ -118,3 +119,16 @@ def model(qgis, area):
     given = {"SCENE": scene, "LABEL_RASTER": labels, "SAMPLES_PER_CLASS": 20}
     assert qgis.run("train", **given, OUTPUT=path) == {"OUTPUT": str(path)}
     return path
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The folder of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def takes_vectors(qgis):
+    """Whether `polyad train` takes a GeoPackage."""
+    words = [qgis.folder / "bin/polyad", "train", "--help"]
+    return "--field" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
