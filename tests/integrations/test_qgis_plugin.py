@@ -104,6 +104,13 @@ def test_map_says_what_was_chosen():
     assert (given["out"], given["probabilities"]) == (Path("o.tif"), Path("p.tif"))
 
 
+def test_polyad_understands_uncertainty():
+    if "uncertainty" not in {p.name for p in typer.main.get_command(app).commands["map"].params}:
+        pytest.skip("polyad map takes no --uncertainty")
+    given = understood(commands.map_scene("m", "s.hdr", "o.tif", uncertainty="u.tif"))
+    assert given["uncertainty"] == Path("u.tif")
+
+
 def test_evaluate_says_what_was_chosen():
     given = understood(commands.evaluate("m", "s.hdr", ["t.tif"], out="s.json", report="r.html"))
     assert (given["model"], given["scene"]) == ("m", "s.hdr")

@@ -105,6 +105,7 @@ def map_scene(
     out: str,
     *,
     probabilities: str | None = None,
+    uncertainty: str | None = None,
     force: bool = False,
 ) -> list[str]:
     """Return the arguments of ``polyad map``.
@@ -114,7 +115,12 @@ def map_scene(
     >>> " ".join(map_scene("m.polyad", "scene.hdr", "map.tif"))
     'map --out map.tif -- m.polyad scene.hdr'
     """
-    options = {"--out": out, "--probabilities": probabilities, "--force": force}
+    options = {
+        "--out": out,
+        "--probabilities": probabilities,
+        "--uncertainty": uncertainty,
+        "--force": force,
+    }
     return _words("map", options, model, scene)
 
 

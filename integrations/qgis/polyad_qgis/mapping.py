@@ -11,6 +11,11 @@ from qgis.core import (
 
 from . import algorithm, commands
 
+BESIDE = {  # optional rasters beside the map
+    "PROBABILITIES": "Probability of each class",
+    "UNCERTAINTY": "Uncertainty",
+}
+
 
 class Map(algorithm.PolyadAlgorithm):
     """``polyad map``."""
@@ -20,7 +25,8 @@ class Map(algorithm.PolyadAlgorithm):
         "Maps every pixel of a scene with a model that Train has made, tile by tile, in as little "
         "memory as a tile needs. The map is a GeoTIFF with class names and colors, and is shown "
         "with them.\n\n"
-        "The probability of each class can be written beside it, one band for each class."
+        "Beside it can be written: the probability of each class, one band for each, and the "
+        "uncertainty of each pixel, as one minus the largest probability, margin and entropy."
     )
 
     def initAlgorithm(self, configuration=None):
@@ -29,22 +35,23 @@ class Map(algorithm.PolyadAlgorithm):
         algorithm.add_scene(self)
         algorithm.add_force(self)
         self.addParameter(QgsProcessingParameterRasterDestination("OUTPUT", "Map"))
-        self.addParameter(
-            QgsProcessingParameterRasterDestination(
-                "PROBABILITIES", "Probability of each class", optional=True, createByDefault=False
+        for name, text in BESIDE.items():
+            self.addParameter(
+                QgsProcessingParameterRasterDestination(
+                    name, text, optional=True, createByDefault=False
+                )
             )
-        )
 
     def arguments(self, parameters, context, feedback):
         """Return the words after ``polyad``."""
         model = self.parameterAsFile(parameters, "MODEL", context)
         scene = algorithm.scene_of(self, parameters, context)
         self.map = self.parameterAsOutputLayer(parameters, "OUTPUT", context)
-        self.probabilities = self.parameterAsOutputLayer(parameters, "PROBABILITIES", context)
-        force = self.parameterAsBool(parameters, "FORCE", context)
-        return commands.map_scene(
-            model, scene, self.map, probabilities=self.probabilities or None, force=force
-        )
+        asked = {name: self.parameterAsOutputLayer(parameters, name, context) for name in BESIDE}
+        self.beside = {name: path for name, path in asked.items() if path}
+        options = {name.lower(): path for name, path in self.beside.items()}
+        options["force"] = self.parameterAsBool(parameters, "FORCE", context)
+        return commands.map_scene(model, scene, self.map, **options)
 
     def processAlgorithm(self, parameters, context, feedback):
         """Run the command, and have the style loaded with the map."""
@@ -52,8 +59,7 @@ class Map(algorithm.PolyadAlgorithm):
         if context.willLoadLayerOnCompletion(self.map):
             details = context.layerToLoadOnCompletionDetails(self.map)
             details.setPostProcessor(StyleBeside.instance())
-        outputs = {"OUTPUT": self.map, "PROBABILITIES": self.probabilities}
-        return {name: path for name, path in outputs.items() if path}
+        return {"OUTPUT": self.map, **self.beside}
 
 
 class StyleBeside(QgsProcessingLayerPostProcessorInterface):

@@ -41,6 +41,8 @@ def test_map_is_drawn_in_the_colors_of_its_classes(qgis, area, model, tmp_path):
     assert drawn <= colors | {"#ffffff"}  # paper, where there is no data
     assert len(drawn - {"#ffffff"}) > 1
     assert result["percents"][-1] == 100
+    if (tmp_path / "map.qml").exists():  # else QGIS lists all 256 colors of the palette
+        assert len(result["classes"]) <= 16
 
 
 def colors_of(png):
@@ -58,6 +60,14 @@ def test_style_beside_the_map_is_loaded_with_it(qgis, campaign, tmp_path):
     result = qgis.script("style", map=styled)
     assert result["after"] == ["from the style"]
     assert result["before"] != result["after"]
+
+
+def test_program_in_the_options_of_qgis_is_the_one_that_is_called(qgis, campaign, model, tmp_path):
+    program = tmp_path / "polyad elsewhere"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    result = qgis.script("setting", model=model, scene=campaign / "scene.img", program=program)
+    assert result == {"prepared": True, "program": str(program), "settings": ["POLYAD_COMMAND"]}
 
 
 def test_canceled_map_leaves_nothing(qgis, area, model, tmp_path):
