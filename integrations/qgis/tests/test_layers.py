@@ -16,7 +16,7 @@ def test_layer_that_is_as_its_file_is_given_as_that_file(label_layers, campaign)
     assert words[words.index("--field") + 1] == "class"
 
 
-@pytest.mark.parametrize("kind", ["edited", "filtered", "selected", "memory"])
+@pytest.mark.parametrize("kind", ["edited", "filtered", "selected", "computed", "memory"])
 def test_layer_that_is_not_as_its_file_is_saved_first(label_layers, campaign, kind):
     path = label_layers[kind]["words"][-1]
     assert path.endswith(".gpkg")
@@ -29,6 +29,13 @@ def test_what_is_saved_is_what_is_shown(label_layers):
     assert "Changed" in label_layers["edited"]["values"]
     assert set(label_layers["filtered"]["values"]) == {"Water"}
     assert set(label_layers["selected"]["values"]) == {"Soil"}
+    assert "loud" in label_layers["computed"]["fields"]
+
+
+def test_layer_of_a_geopackage_goes_by_its_name(label_layers, campaign):
+    words = label_layers["named"]["words"]
+    assert words[-1] == str(campaign / "points.gpkg")
+    assert words[words.index("--layer") + 1] == "points"
 
 
 def test_map_is_drawn_in_the_colors_of_its_classes(qgis, area, model, tmp_path):

@@ -22,11 +22,12 @@ def command(labels, **more):
         raise SystemExit(f"not prepared: {labels}")
     written = QgsVectorLayer(run.command[-1], "written", "ogr")
     values = [str(f["class"]) for f in written.getFeatures()] if written.isValid() else []
-    return {"words": run.command, "values": sorted(values)}
+    fields = [field.name() for field in written.fields()]
+    return {"words": run.command, "values": sorted(values), "fields": fields}
 
 
-def layer(name):
-    made = QgsVectorLayer(given["points"], name, "ogr")
+def layer(name, source=given["points"]):
+    made = QgsVectorLayer(source, name, "ogr")
     QgsProject.instance().addMapLayer(made)
     return made
 
@@ -56,6 +57,7 @@ QgsProject.instance().addMapLayer(memory)
 only_selected = QgsProcessingFeatureSourceDefinition(selected.id(), selectedFeaturesOnly=True)
 session.tell(
     plain=command(plain.id()),
+    named=command(layer("named", f"{given['points']}|layername=points").id()),
     edited=command(edited.id()),
     filtered=command(filtered.id()),
     selected=command(only_selected),
