@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Mapping
@@ -97,5 +98,8 @@ def steps(line: str | None) -> str:
 
 
 def on_terminal() -> bool:
-    """Whether somebody is looking at the progress."""
-    return sys.stderr.isatty()
+    """Whether somebody is looking at the progress: a terminal, or a program that says so.
+
+    A program that runs polyad and shows its bars sets POLYAD_PROGRESS to 1.
+    """
+    return sys.stderr.isatty() or os.environ.get("POLYAD_PROGRESS") == "1"
