@@ -40,3 +40,23 @@ def test_scene_and_label_raster_are_enough_for_a_map(potsdam, capsys, tmp_path, 
     assert (class_ids == 0)[outside].all()
     assert (class_ids > 0)[~outside].mean() > 0.99
     assert np.unique(class_ids).tolist() == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_points_of_a_geopackage_are_enough_for_a_map(potsdam, capsys, tmp_path):
+    pytest.importorskip("pyogrio")
+    scene, points = potsdam / "potsdam_train.tif", potsdam / "landcover_potsdam_point.gpkg"
+    model, out = tmp_path / "model.polyad", tmp_path / "map.tif"
+    trained = run(capsys, "train", scene, points, "--field", "level_2", "--out", model)
+    assert (trained["n_train"], trained["labels_without_data"]) == (37, 38)
+    assert trained["classes"] == ["impervious", "low vegetation", "soil", "tree", "water"]
+    assert trained["bands_left_out"] == SIX
+    run(capsys, "map", model, scene, "--out", out)
+    assert (tmp_path / "map.qml").exists()
+
+
+def test_field_of_a_geopackage_is_asked_for_with_the_choice(potsdam, capsys):
+    pytest.importorskip("pyogrio")
+    files = [str(potsdam / name) for name in ("potsdam_train.tif", "landcover_potsdam_point.gpkg")]
+    with pytest.raises(SystemExit):
+        main(["train", *files])
+    assert "level_1 (4 values), level_2 (5 values)" in capsys.readouterr().err

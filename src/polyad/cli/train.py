@@ -107,16 +107,19 @@ def train(
         "bands_left_out": model.left_out.get("note"),
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
+        "labels_without_data": model.training["without_data"],
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
     }
+    lost = result["labels_without_data"]
+    lost = f"; {lost:,} more lie where the scene has no data" if lost else ""
     say(
         result,
         as_json,
         steps(result["steps"])
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
-        + f"labels: {brief(result['labels'])}\n"
+        + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",
     )

@@ -53,7 +53,8 @@ class SceneModel:
     training : dict
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
-        class; ``seconds`` that training took in all. Older models lack the last two.
+        class; ``seconds`` that training took in all; ``without_data``, how many labels lie where
+        the scene has no data. Older models lack some of these.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.

@@ -112,6 +112,7 @@ _TRAINING = Record(
         "pixels": _PIXELS,
         "counts": whole_numbers(0, MOST, OUTPUTS),
         "seconds": number(0, 1e12),
+        "without_data": whole(0, MOST),
     },
 )
 _LEFT_OUT = Record(

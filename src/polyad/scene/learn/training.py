@@ -118,7 +118,7 @@ def train(
         if border == "drop":
             rows, cols = pixels.T
             pixels = pixels[interior(rows, cols, labels.shape, window)]
-    return train_on(
+    model = train_on(
         scene,
         labels,
         pixels,
@@ -130,6 +130,8 @@ def train(
         goal=goal,
         **parameters,
     )
+    lost = int(np.count_nonzero(labeled.values) - np.count_nonzero(labels.values))
+    return replace(model, training={**model.training, "without_data": lost})
 
 
 @_timed
