@@ -7,7 +7,7 @@ JOBS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test lint ruff spelling page types unit browser coverage bench attacks fuzz \
-    check-oldest constraints audit clean
+    check-oldest constraints audit qgis-plugin test-qgis clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
@@ -111,6 +111,18 @@ audit: .venv-audit/.ready
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	touch $@
+
+# The plugin for QGIS, as a zip that QGIS installs.
+qgis-plugin:
+	$(PYTHON) tools/qgis_plugin.py dist/polyad_qgis.zip
+
+# The plugin in QGIS itself, without windows; needs what Debian calls qgis and python3-qgis.
+test-qgis: $(VENV)/.ready
+	@if command -v qgis_process >/dev/null 2>&1; then \
+	    $(ONE_THREAD) $(BIN)/python -m pytest -q integrations/qgis/tests; \
+	else \
+	    echo "qgis_process is not installed: the QGIS plugin is not tested"; \
+	fi
 
 clean:
 	rm -rf .venv .venv-oldest .venv-audit .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* \

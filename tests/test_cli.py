@@ -21,7 +21,7 @@ from rasterio.warp import transform as reproject
 from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.write.geotiff import MapWriter
+from polyad.scene.write.map_writer import MapWriter
 
 HEIGHT, WIDTH, BANDS = 40, 50, 8
 CORNER = (500_000.0, 4_000_000.0)  # UTM 33 N, pixels of 10 m
@@ -544,7 +544,7 @@ def test_a_killed_map_leaves_the_old_file_or_none(place, tmp_path, existing):
     out = tmp_path / "map.tif"
     if existing:
         run("map", place / "m.polyad", place / "bil.hdr", "--out", out)
-    names = ("map.tif", "map.tif.aux.xml")
+    names = ("map.tif", "map.tif.aux.xml", "map.qml")
     before = {n: (tmp_path / n).read_bytes() for n in names if (tmp_path / n).exists()}
     process = subprocess.Popen(
         [sys.executable, "-m", "polyad", "map", place / "m.polyad", tmp_path / "large.npy",

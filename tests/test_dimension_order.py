@@ -45,17 +45,30 @@ from polyad.scene.map.mapping import (
 from polyad.scene.map.refining import active_steps, needs_whole_scene, refiner, warn_of_other_scene
 from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import (
+    bbox_mask,
+    mask_scene,
+    masked,
+    packed,
+    pixel_dtype,
+    read_pixels,
+    unpacked,
+)
 from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.legend import merge_labels
 from polyad.scene.raster.patches import extract_patches, iter_patches
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.raster.tiles import Tile, read_block, read_window
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
+from polyad.scene.read.masks import open_mask, restrict_scene
 from polyad.scene.read.scenes import open_scene, scene_from_array
 from polyad.scene.write.writers import write_map
 
 N = 18  # rows, columns and bands alike: no axis can be told from another by its length
 DEGREES = Affine(0.01, 0, 10.0, 0, -0.01, 50.0)
+BBOX = (10.015, 49.865, 10.155, 49.985)
 CLASSES = [ClassInfo(1, "Corn", "#4477AA"), ClassInfo(2, "Oats", "#EE7733")]
 
 
@@ -183,6 +196,11 @@ def points(g):
     return g.path("points.csv")
 
 
+def a_mask_file(g):
+    np.save(g.path("mask.npy"), cubic_labels().values)
+    return g.path("mask.npy")
+
+
 def page(g):
     found = examine(g.model, cubic_scene(), cubic_labels())
     result = found.to_dict() | {"fit_seconds": 1.0, "map_seconds": 1.0}
@@ -251,6 +269,21 @@ CALLS = {
     "learn.protocols.OtherFields.split": lambda g: OtherFields(4, 3).split(g.labels, 0),
     "learn.protocols.RandomPerClass.split": lambda g: RandomPerClass(4, 3).split(g.labels, 0),
     "read.scenes.scene_from_array": lambda g: scene_from_array(g.scene),
+    "raster.inside.mask_scene": lambda g: mask_scene(g.scene, g.labels)["inside"].values,
+    "raster.inside.bbox_mask": lambda g: bbox_mask(g.scene, BBOX),
+    "raster.inside.masked": lambda g: masked(mask_scene(g.scene, g.labels)),
+    "raster.inside.packed": lambda g: packed(mask_scene(g.scene, g.labels)),
+    "raster.inside.pixel_dtype": lambda g: pixel_dtype(as_scene(g.scene)),
+    "raster.inside.read_pixels": lambda g: read_pixels(
+        mask_scene(g.scene, g.labels), slice(2, 9), slice(4, N)
+    ),
+    "raster.inside.unpacked": lambda g: unpacked(
+        g.scene, packed(mask_scene(g.scene, g.labels))
+    )["inside"].values,
+    "read.masks.open_mask": lambda g: open_mask(a_mask_file(g), g.scene).values,
+    "read.masks.restrict_scene": lambda g: restrict_scene(g.scene, mask=g.labels, bbox=BBOX)[
+        "inside"
+    ].values,
     "raster.pixels.valid_mask": lambda g: valid_mask(g.scene),
     "map.refining.active_steps": lambda g: active_steps(g.model, g.scene),
     "map.refining.needs_whole_scene": lambda g: needs_whole_scene(g.model, g.scene),
@@ -267,6 +300,7 @@ CALLS = {
     "assess.report.write_report": lambda g: write_report(
         g.path("r.html"), g.model, g.scene, g.labels, title="t", command="c"
     ).confidence,
+    "raster.legend.merge_labels": lambda g: merge_labels(g.labels, "1+2=both"),
     "raster.tiles.read_window": lambda g: read_window(
         g.scene, Tile(slice(2, 9), slice(4, N))
     ),
@@ -290,7 +324,8 @@ INNER = {
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
     "raster.bands", "raster.band_matching",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
-    "write.writers.add_probabilities", "app.uploads",
+    "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
+    "read.colors.with_legend",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

@@ -15,6 +15,7 @@ from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene
+from polyad.scene.raster.uncertainty import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.writers import write_map
@@ -26,7 +27,7 @@ PRESETS = {
     "best, this-scene": {"preset": "best", "goal": "this-scene"},
     "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
 }
-ENDINGS = (".tif", ".hdr", ".png", ".nc", ".npy")
+ENDINGS = (".tif", ".hdr", ".png", ".nc", ".zarr", ".npy")
 WHOLE_SCENE = "best, this-scene"
 
 
@@ -94,24 +95,24 @@ def scheduler():
             yield client.scheduler.address
 
 
-def by_command(model, scene, out, probabilities, scheduler):
-    run(model, scene, ["--out", out], probabilities)
+def by_command(model, scene, out, shares, scheduler):
+    run(model, scene, ["--out", out], shares)
 
 
-def by_map_file(model, scene, out, probabilities, scheduler):
-    map_file(SceneModel.load(model), open_scene(scene), out, probabilities=probabilities)
+def by_map_file(model, scene, out, shares, scheduler):
+    map_file(SceneModel.load(model), open_scene(scene), out, **shares)
 
 
-def by_out_dir(model, scene, out, probabilities, scheduler):
+def by_out_dir(model, scene, out, shares, scheduler):
     maps = out.parent / "maps"
-    run(model, scene, ["--out-dir", maps, "--ending", out.suffix], probabilities)
+    run(model, scene, ["--out-dir", maps, "--ending", out.suffix], shares)
     for path in maps.glob("scene*"):
         path.rename(out.parent / path.name.replace("scene", out.stem))
     maps.rmdir()  # nothing else is in it
 
 
-def by_cluster(model, scene, out, probabilities, scheduler):
-    run(model, scene, ["--out", out, "--cluster", scheduler], probabilities)
+def by_cluster(model, scene, out, shares, scheduler):
+    run(model, scene, ["--out", out, "--cluster", scheduler], shares)
 
 
 WAYS = {
@@ -124,13 +125,14 @@ WAYS = {
 REFUSED = {
     ("--cluster", WHOLE_SCENE): "label propagation needs the whole scene",
     ("--out-dir", "probabilities"): "--probabilities names one file",
+    ("--out-dir", "uncertainty"): "--uncertainty names one file",
 }
 
 
-def run(model, scene, options, probabilities):
-    shares = [] if probabilities is None else ["--probabilities", probabilities]
+def run(model, scene, options, shares=None):
+    more = [word for name, path in (shares or {}).items() for word in (f"--{name}", path)]
     with pytest.raises(SystemExit) as ended:
-        main([*map(str, ["map", model, scene, *options, *shares])])
+        main([*map(str, ["map", model, scene, *options, *more])])
     if ended.value.code:
         raise Refused(ended.value.code)
 
@@ -139,21 +141,23 @@ class Refused(Exception):
     """The command ended with another exit code than 0."""
 
 
-def refusal(way, preset, probabilities):
-    kinds = [preset, "probabilities"] if probabilities else [preset]
-    return next((REFUSED[way, kind] for kind in kinds if (way, kind) in REFUSED), None)
+def refusal(way, preset, shares):
+    return next((REFUSED[way, kind] for kind in (preset, *shares) if (way, kind) in REFUSED), None)
+
+
+BESIDE = {"ids": (), "shares": ("probabilities", "uncertainty"), "uncertainty": ("uncertainty",)}
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("probabilities", [False, True], ids=["ids", "probabilities"])
+@pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
-    preset, ending, probabilities, way, folder, models, wanted, scheduler, tmp_path, capsys
+    preset, ending, beside, way, folder, models, wanted, scheduler, tmp_path, capsys
 ):
-    out, shares = tmp_path / f"map{ending}", tmp_path / "shares.tif" if probabilities else None
+    out, shares = tmp_path / f"map{ending}", {k: tmp_path / f"{k}.tif" for k in BESIDE[beside]}
     model, scene = models[preset], folder / "scene.tif"
-    sentence = refusal(way, preset, probabilities)
+    sentence = refusal(way, preset, shares)
     if sentence is not None:
         with pytest.raises(Refused, match="2"):
             WAYS[way](model, scene, out, shares, scheduler)
@@ -168,14 +172,33 @@ def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
         write_map(tmp_path / "same.png", class_map)
         assert out.read_bytes() == (tmp_path / "same.png").read_bytes()
     else:
-        read = open_labels(out).values
-        np.testing.assert_array_equal(read, class_map.values)
-    assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == set()  # no tiles are left
-    if shares is not None:
-        with rasterio.open(shares) as found:
-            np.testing.assert_allclose(
-                np.moveaxis(found.read(), 0, -1), proba.values, atol=1e-6, equal_nan=True
-            )
+        read = open_labels(out)
+        np.testing.assert_array_equal(read.values, class_map.values)
+        assert ending == ".npy" or read.attrs["class_names"] == class_map.attrs["class_names"]
+    folders = {p.name for p in tmp_path.iterdir() if p.is_dir()}
+    assert folders == ({out.name} if ending == ".zarr" else set())  # no tiles are left
+    expected = {"probabilities": proba.values, "uncertainty": uncertainty_bands(proba.values)}
+    for name, path in shares.items():
+        with rasterio.open(path) as found:
+            bands = np.moveaxis(found.read(), 0, -1)
+            np.testing.assert_allclose(bands, expected[name], atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_way_writes_the_same_bytes(ending, folder, models, scheduler, tmp_path):
+    written = []
+    for number, (name, way) in enumerate(WAYS.items()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        shares = {} if name == "--out-dir" else {"uncertainty": place / "uncertainty.tif"}
+        way(models["fast"], folder / "scene.tif", place / f"map{ending}", shares, scheduler)
+        files = [p for p in place.rglob("*") if p.is_file() and p.name != "uncertainty.tif"]
+        written.append({str(p.relative_to(place)): p.read_bytes() for p in files})
+        if shares:
+            written[-1]["uncertainty"] = shares["uncertainty"].read_bytes()
+    beside = written[0]["uncertainty"]
+    assert all(found.pop("uncertainty", beside) == beside for found in written)
+    assert all(found == written[0] for found in written)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -208,7 +231,7 @@ def test_a_refused_cluster_map_starts_no_cluster(folder, models, tmp_path, monke
         "polyad.distributed.maps.open_cluster", lambda where: pytest.fail("a cluster started")
     )
     with pytest.raises(Refused):
-        by_cluster(models[WHOLE_SCENE], folder / "scene.tif", tmp_path / "map.tif", None, "local")
+        by_cluster(models[WHOLE_SCENE], folder / "scene.tif", tmp_path / "map.tif", {}, "local")
     assert "train with --goal other-scenes" in capsys.readouterr().err
 
 
@@ -220,7 +243,7 @@ def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
 
     monkeypatch.setattr("polyad.distributed.worker.tile_mapper", lambda *_: fail)
     with pytest.raises(Refused):
-        by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", None, None)
+        by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", {}, None)
     assert [p.name for p in tmp_path.iterdir()] == ["maps"]
     assert not list((tmp_path / "maps").iterdir())
 
@@ -235,7 +258,7 @@ def test_a_model_for_one_scene_maps_others_by_its_network_with_a_warning(
         out.write(pixels[:, ::-1])
     model = models[WHOLE_SCENE]
     for options in (["--out", tmp_path / "a.npy"], ["--out-dir", tmp_path, "--ending", ".npy"]):
-        run(model, tmp_path / "other.tif", options, None)
+        run(model, tmp_path / "other.tif", options)
         told = capsys.readouterr().err.strip()
         assert "used on another one" in told
         assert "\n" not in told
@@ -244,7 +267,7 @@ def test_a_model_for_one_scene_maps_others_by_its_network_with_a_warning(
 
 def test_json_of_a_map_names_it(folder, models, tmp_path, capsys):
     out = tmp_path / "map.npy"
-    run(models["fast"], folder / "scene.tif", ["--out", out, "--json"], None)
+    run(models["fast"], folder / "scene.tif", ["--out", out, "--json"])
     assert json.loads(capsys.readouterr().out)["map"] == str(out)
 
 
@@ -278,12 +301,5 @@ def test_no_input_is_written_over(arguments, folder, models, tmp_path, monkeypat
 def test_a_refused_folder_of_maps_is_not_made(folder, models, tmp_path, capsys):
     for scene, ending in ((tmp_path / "missing.tif", ".tif"), (folder / "scene.tif", ".xyz")):
         with pytest.raises(Refused):
-            run(models["fast"], scene, ["--out-dir", tmp_path / "maps", "--ending", ending], None)
+            run(models["fast"], scene, ["--out-dir", tmp_path / "maps", "--ending", ending])
     assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_of_zarr_maps_has_the_classes_of_map_scene(folder, models, wanted, tmp_path):
-    zarr = pytest.importorskip("zarr")
-    run(models["fast"], folder / "scene.tif", ["--out-dir", tmp_path, "--ending", ".zarr"], None)
-    found = zarr.open_group(str(tmp_path / "scene.zarr"), mode="r")["class_map"][:]
-    np.testing.assert_array_equal(found, wanted["fast"][0].values)

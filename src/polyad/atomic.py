@@ -158,6 +158,13 @@ class Outputs:
         self._steps.append((temporary, target))
         return temporary
 
+    def scratch(self, path: str | os.PathLike[str]) -> Path:
+        """Return an empty file beside ``path`` that is of use only until the end of the block."""
+        target = Path(os.path.realpath(_checked(path)))
+        hidden = self._hide(target)
+        _create(hidden, target)
+        return hidden
+
     def withdraw(self, *paths: str | os.PathLike[str]) -> None:
         """Remove files that describe what is being replaced."""
         self._withdrawn += [Path(path) for path in paths]
@@ -232,9 +239,9 @@ class Outputs:
             leftovers.unlock(*lock)
 
 
-def check_room(path: Path, nbytes: int) -> None:
-    """Refuse to begin a file of ``nbytes`` bytes that the disk has no room for."""
-    _check_target(_checked(path))
+def check_room(path: Path, nbytes: int, *, folder: bool = False) -> None:
+    """Refuse to begin a file (or folder) of ``nbytes`` bytes that the disk has no room for."""
+    _check_target(_checked(path), folder)
     if shutil.disk_usage(path.parent).free < nbytes:
         raise disk_full(path)
 

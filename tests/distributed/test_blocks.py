@@ -7,6 +7,7 @@ import xarray as xr
 from polyad.distributed import map_lazy
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.inside import mask_scene
 from polyad.scene.read.scenes import open_scene
 
 
@@ -70,3 +71,13 @@ def test_scene_in_memory_is_refused_with_the_remedy(scene, model):
 def test_scene_with_other_bands_is_refused_before_anything_is_computed(scene, model):
     with pytest.raises(SceneMismatch, match="wants 12 bands"):
         map_lazy(model, scene.isel(band=slice(5)).chunk())
+
+
+def test_a_lazy_map_of_a_masked_scene_is_the_map_of_it(model, scene_path):
+    scene = open_scene(scene_path)
+    mask = np.zeros(scene.shape[:2], bool)
+    mask[17:90, 30:75] = True
+    masked = mask_scene(scene, mask)
+    lazy = map_lazy(model, masked.chunk(y=40, x=40))
+    np.testing.assert_array_equal(lazy.values, map_scene(model, masked).values)
+    assert "inside" not in lazy.coords

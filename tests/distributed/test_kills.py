@@ -92,7 +92,7 @@ def test_driver_killed_resumes_where_it_was(
     assert job.error is None
     assert grown[: len(before) - 1] == before[:-1]  # nothing is done twice
     assert out.read_bytes() == wanted[0]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["map.tif", "map.tif.aux.xml"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["map.qml", "map.tif", "map.tif.aux.xml"]
 
 
 def start_scheduler(folder):

@@ -1,6 +1,7 @@
 """A map from a cluster is the map from one machine."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import xarray as xr
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
 from polyad.distributed.finished import Ledger
+from polyad.distributed.plans import plan_scene
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 
@@ -25,7 +28,7 @@ def test_map_and_probabilities_have_the_bytes_of_one_machine(
     out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
     map_files(model, scene_path, out, cluster=two_workers, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
-    assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
+    assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
 
 
 def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, tile, tmp_path):
@@ -33,7 +36,7 @@ def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, til
     mapped = map_files(model, scene_path, out, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
     assert (mapped.paths, mapped.pixels) == ([out], 150 * 110)
-    assert names(tmp_path) == ["map.tif", "map.tif.aux.xml", "proba.tif"]
+    assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
 
 
 def test_error_of_another_package_tells_which_tile_failed(model, scene_path, tmp_path, monkeypatch):
@@ -85,7 +88,7 @@ def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path
     out, scene = tmp_path / "map.zarr", open_scene(scene_path)
     for tile in (64, 50):
         map_files(model, scene_path, out, tile=tile)
-        found = xr.open_zarr(out, consolidated=False, chunks=None)["class_map"]
+        found = xr.open_zarr(out, chunks=None, mask_and_scale=False)["class_map"]
         np.testing.assert_array_equal(found.values, map_scene(model, scene).values)
         assert found.attrs["class_names"] == [c.name for c in model.classes]
     assert names(tmp_path) == ["map.zarr"]
@@ -101,7 +104,9 @@ def test_many_scenes_share_one_ledger_and_a_bad_one_does_not_stop_the_others(
         map_files(
             model, [f"{tmp_path}/s*.hdr"], out_dir=tmp_path / "maps", cluster=two_workers, tile=50
         )
-    assert names(tmp_path / "maps") == ["s0.tif", "s0.tif.aux.xml", "s2.tif", "s2.tif.aux.xml"]
+    assert names(tmp_path / "maps") == [
+        f"s{k}{e}" for k in (0, 2) for e in (".qml", ".tif", ".tif.aux.xml")
+    ]
     for k in (0, 2):
         with rasterio.open(tmp_path / "maps" / f"s{k}.tif") as found:
             scene = open_scene(tmp_path / f"s{k}.hdr")
@@ -183,3 +188,24 @@ def test_worker_of_another_version_is_refused(model):
     work = TileWork(model, (), versions={"torch": "1.0"})
     with pytest.raises(ClusterError, match="torch"):
         work.check_versions()
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_a_mask_goes_with_the_tiles(two_workers, model, scene_path, tmp_path, on_cluster):
+    mask = np.zeros((150, 110), np.uint8)
+    mask[17:90, 30:75] = 1
+    np.save(tmp_path / "mask.npy", mask)
+    place = {"mask": tmp_path / "mask.npy", "bbox": (500_000, 3_990_000, 502_000, 4_000_000)}
+    out, cluster = tmp_path / "map.npy", two_workers if on_cluster else None
+    map_files(model, scene_path, out, cluster=cluster, tile=40, **place)
+    wanted = map_scene(model, restrict_scene(open_scene(scene_path), **place)).values
+    np.testing.assert_array_equal(np.load(out), wanted)
+    assert 0 < np.count_nonzero(wanted) < mask.sum()
+
+
+def test_tiles_kept_of_another_mask_are_not_taken(model, scene_path):
+    def digest(**place):
+        return plan_scene(model, scene_path, Path("map.tif"), **place)[1].digest
+
+    boxes = [None, (500_000, 3_990_000, 502_000, 4_000_000), (500_000, 3_990_000, 503_000, 4e6)]
+    assert len({digest(bbox=bbox) for bbox in boxes}) == 3

@@ -22,7 +22,8 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.geotiff import MapWriter, open_quietly
+from polyad.scene.write.cog import open_quietly
+from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
@@ -49,7 +50,7 @@ def read_map(path: Path) -> Any:
 # --- maps ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", [".tif", ".npy", ".nc"])
+@pytest.mark.parametrize("ending", [".tif", ".npy", ".nc", ".zarr"])
 def test_class_map(bench, ending: str) -> None:
     name = f"map{ending}"
     steps = bench.check(
@@ -143,6 +144,42 @@ def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: 
     )
 
 
+def test_style_and_names_are_never_beside_the_map_of_another(bench) -> None:
+    """What is beside a map is its own or missing, whatever is done to its writer."""
+
+    def state(folder: Path) -> Any:
+        names = class_table(open_labels(str(folder / "map.tif"), SCENE))
+        for side in ("map.tif.aux.xml", "map.qml"):
+            text = (folder / side).read_text() if (folder / side).exists() else names[0].name
+            assert all(c.name in text for c in names[:1]), f"{side} of another map"
+        return names
+
+    bench.check(
+        lambda folder: write_map(folder / "map.tif", class_map(0)),
+        lambda folder: write_map(folder / "map.tif", class_map(1)),
+        state,
+    )
+
+
+def test_map_with_uncertainty_is_never_beside_that_of_another(bench) -> None:
+    def write(folder: Path, version: int) -> None:
+        given, path = class_map(version), folder / "map.tif"
+        with MapWriter(path, (6, 5), class_table(given), uncertainty=folder / "p.tif") as out:
+            out.write((slice(None), slice(None)), given.values, shares(version).values)
+
+    states = []
+    for version in (0, 1):
+        place = bench.place()
+        write(place, version)
+        states.append(read_both(place))
+    bench.check(
+        lambda folder: write(folder, 0),
+        lambda folder: write(folder, 1),
+        read_both,
+        also=tuple(map(without_probabilities, states)),
+    )
+
+
 def test_map_writer_puts_map_and_probabilities_in_place_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +196,7 @@ def test_map_writer_puts_map_and_probabilities_in_place_together(
     with writer as out:
         out.write((slice(None), slice(None)), given.values, shares(0).values)
         assert seen == []
-    assert seen == ["m.tif", "m.tif.aux.xml", "p"]
+    assert seen == ["m.tif", "m.tif.aux.xml", "m.qml", "p"]
 
 
 def test_folder_of_a_zarr_map(bench) -> None:

@@ -58,10 +58,10 @@ def noise(side: int) -> xr.DataArray:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir()}
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("ending", [".tif", ".hdr", ".nc", ".npy"])
+@pytest.mark.parametrize("ending", [".tif", ".hdr", ".nc", ".zarr", ".npy"])
 def test_map_that_does_not_fit_leaves_the_old_one(small_disk: Path, ending: str) -> None:
     write_map(small_disk / f"map{ending}", noise(50))
     before = files(small_disk)
@@ -167,6 +167,6 @@ def test_limit_on_file_sizes_is_told_as_a_full_disk_is(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path), *endings]
     done: Any = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [f"told {ending} True" for ending in endings], done.stderr
-    wanted = {f"map{e}" for e in (*endings, ".img", ".tif.aux.xml")}
+    wanted = {f"map{e}" for e in (*endings, ".img", ".tif.aux.xml", ".qml")}
     assert {p.name for p in tmp_path.iterdir()} == wanted
     assert max(p.stat().st_size for p in tmp_path.iterdir()) < 50_000

@@ -13,11 +13,14 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -232,10 +235,27 @@ class Terminal:
 # --- a field campaign ----------------------------------------------------------------------------
 
 HEIGHT, WIDTH, BANDS = 40, 30, 12
-CRS, GRID = "EPSG:32633", Affine(10, 0, 500_000, 0, -10, 4_000_000)
+EPSG = 32633
+CRS, GRID = f"EPSG:{EPSG}", Affine(10, 0, 500_000, 0, -10, 4_000_000)
 NODATA = -9999
 NM = np.linspace(450, 2200, BANDS)
 NAMES = ("Corn", "Soil", "Water", "Woods")
+GEOPACKAGE = """
+PRAGMA application_id = 0x47504B47;
+PRAGMA user_version = 10300;
+CREATE TABLE gpkg_spatial_ref_sys (
+    srs_name TEXT NOT NULL, srs_id INTEGER NOT NULL PRIMARY KEY, organization TEXT NOT NULL,
+    organization_coordsys_id INTEGER NOT NULL, definition TEXT NOT NULL, description TEXT);
+CREATE TABLE gpkg_contents (
+    table_name TEXT NOT NULL PRIMARY KEY, data_type TEXT NOT NULL, identifier TEXT UNIQUE,
+    description TEXT DEFAULT '', last_change DATETIME NOT NULL,
+    min_x DOUBLE, min_y DOUBLE, max_x DOUBLE, max_y DOUBLE, srs_id INTEGER);
+CREATE TABLE gpkg_geometry_columns (
+    table_name TEXT NOT NULL UNIQUE, column_name TEXT NOT NULL, geometry_type_name TEXT NOT NULL,
+    srs_id INTEGER NOT NULL, z TINYINT NOT NULL, m TINYINT NOT NULL,
+    PRIMARY KEY (table_name, column_name));
+CREATE TABLE points (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom POINT, class TEXT);
+"""
 
 
 @pytest.fixture(scope="session")
@@ -304,6 +324,7 @@ def _lay_out(folder):
     _write_tiff(folder / "truth.tif", _truth() * _seen(), nodata=0)
     _write_geojson(folder / "labels.geojson")
     shutil.copy(folder / "labels.geojson", folder / "known.geojson")
+    _write_geopackage(folder / "points.gpkg")
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
 
@@ -379,6 +400,37 @@ def _write_geojson(path):
     ring = lonlat((30, 20), (30, 23), (33, 23), (33, 20), (30, 20))
     features = [*points, feature("Woods", "Polygon", [ring])]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+def _write_geopackage(path):
+    """Write the labeled pixels as points of the layer ``points`` with the field ``class``.
+
+    Straight into the database, by the tables that a GeoPackage must have (OGC 12-128, 1.1 and 2.1).
+    """
+    features = [(_point(*_metres(row, col)), name) for row, col, name in _labeled()]
+    x, y = zip(*(_metres(row, col) for row, col, _ in _labeled()), strict=True)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(GEOPACKAGE)
+        known = {-1: "undefined", 0: "undefined"}  # the two that every GeoPackage has
+        known |= {code: rasterio.CRS.from_epsg(code).to_wkt() for code in (4326, EPSG)}
+        database.executemany(
+            "INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)",
+            [(f"{n}", n, "EPSG" if n > 0 else "NONE", n, wkt) for n, wkt in known.items()],
+        )
+        database.execute(
+            "INSERT INTO gpkg_contents VALUES ('points', 'features', 'points', '', "
+            "'2026-01-01T00:00:00.000Z', ?, ?, ?, ?, ?)",
+            (min(x), min(y), max(x), max(y), EPSG),
+        )
+        database.execute(
+            "INSERT INTO gpkg_geometry_columns VALUES ('points', 'geom', 'POINT', ?, 0, 0)", (EPSG,)
+        )
+        database.executemany("INSERT INTO points (geom, class) VALUES (?, ?)", features)
+
+
+def _point(x, y):
+    """Return a point as a GeoPackage holds it: a header, then well-known binary."""
+    return struct.pack("<2sBBi", b"GP", 0, 1, EPSG) + struct.pack("<BIdd", 1, 1, x, y)
 
 
 def _write_csv(path, header, position):

@@ -11,7 +11,15 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.read.labels import open_labels
 
-FILES = ["map.png", "map.tif", "map.tif.aux.xml", "model.polyad", "report.html", "scores.json"]
+FILES = [
+    "map.png",
+    "map.qml",
+    "map.tif",
+    "map.tif.aux.xml",
+    "model.polyad",
+    "report.html",
+    "scores.json",
+]
 
 
 @pytest.fixture(scope="module")

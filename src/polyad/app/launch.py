@@ -7,11 +7,12 @@ import socket
 import threading
 import time
 import webbrowser
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 import xarray as xr
@@ -96,6 +97,9 @@ def prepare(
     port: int = 0,
     journal: str | PathLike[str] | None = None,
     settings: Settings | None = None,
+    reading: Mapping[str, Any] | None = None,
+    mask: str | PathLike[str] | xr.DataArray | None = None,
+    bbox: Sequence[float] | None = None,
     framed: bool = False,
 ) -> Page:
     """Return a page that is ready to be served; see `serve` for the parameters."""
@@ -104,7 +108,15 @@ def prepare(
         # Leave one core to the browser and to the answers to clicks.
         threads = max(1, usable_cores() - 1)
         workspace = Workspace(
-            scene, labels, truth, journal=journal, settings=settings, threads=threads
+            scene,
+            labels,
+            truth,
+            journal=journal,
+            settings=settings,
+            reading=reading,
+            mask=mask,
+            bbox=bbox,
+            threads=threads,
         )
     except BaseException:
         listening.close()
@@ -136,6 +148,11 @@ def serve(
     port: int = 0,
     journal: str | PathLike[str] | None = None,
     settings: Settings | None = None,
+    layer: str | None = None,
+    field: str | None = None,
+    all_touched: bool = False,
+    mask: str | PathLike[str] | xr.DataArray | None = None,
+    bbox: Sequence[float] | None = None,
     browser: bool = True,
 ) -> None:
     """Serve the labeling page of a scene until interrupted.
@@ -155,10 +172,17 @@ def serve(
         Where every label is kept; by default beside the scene, or in the user's data folder.
     settings : Settings, optional
         Of the final model; by default those of ``polyad train``.
+    layer, field, all_touched
+        How labels and truth are read from vector files; see `polyad.open_labels`.
+    mask, bbox
+        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
     browser : bool, default=True
         Open the page.
     """
-    page = prepare(scene, labels, truth, host=host, port=port, journal=journal, settings=settings)
+    reading = {"layer": layer, "field": field, "all_touched": all_touched}
+    place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
+    place |= {"mask": mask, "bbox": bbox}
+    page = prepare(scene, labels, truth, settings=settings, reading=reading, **place)
     put(f"labeling {page.workspace.name}: {page.url}")
     put(f"every label is kept in {page.workspace.session.journal.path}; end with Ctrl+C")
     with suppress(KeyboardInterrupt), ExitStack() as stack:  # the way to end it

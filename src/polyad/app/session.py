@@ -18,6 +18,7 @@ from polyad.errors import PolyadError, SceneError
 from polyad.regular import open_regular
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
+from polyad.scene.raster.inside import without_mask
 
 Listener = Callable[[Change, dict[str, Any]], None]
 
@@ -45,7 +46,7 @@ class Snapshot:
         for pixel, value in self.labels.items():
             values[pixel] = value
         # Attributes of coordinates are kept: the grid mapping's are the georeference.
-        coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
+        coords = without_mask(scene.coords)
         labels = xr.DataArray(values, dims=("y", "x"), coords=coords, name="class")
         labels = labels.rio.write_grid_mapping(scene.rio.grid_mapping)
         return with_classes(labels, self.classes)

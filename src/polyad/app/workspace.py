@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
-from polyad.scene.read.labels import open_labels
+from polyad.scene.read.labels import is_vector, open_labels
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 RasterSource = str | PathLike[str] | xr.DataArray
@@ -39,6 +41,11 @@ class Workspace:
     journal : path, optional
         Where labels are kept; by default beside the scene or in the user's data folder.
     settings : Settings, optional
+    reading : mapping, optional
+        How labels and truth are read: ``layer``, ``field`` and ``all_touched`` of
+        `polyad.open_labels`.
+    mask, bbox
+        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
     threads : int, optional
         See `Trainer`.
     """
@@ -51,15 +58,18 @@ class Workspace:
         *,
         journal: str | PathLike[str] | None = None,
         settings: Settings | None = None,
+        reading: Mapping[str, Any] | None = None,
+        mask: RasterSource | None = None,
+        bbox: Sequence[float] | None = None,
         threads: int | None = None,
     ) -> None:
         source = str(scene) if isinstance(scene, str | PathLike) else None
         opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
-        self.scene = usable_bands(opened)
+        self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
         self.name = _name(self.scene, source)
         # Read whatever may be refused before a journal is made.
-        initial = None if labels is None else _as_labels(labels, self.scene)
-        self.truth = None if truth is None else _as_labels(truth, self.scene)
+        initial = None if labels is None else _as_labels(labels, self.scene, reading or {})
+        self.truth = None if truth is None else _as_labels(truth, self.scene, reading or {})
         self.session = Session(self.scene, source, None if journal is None else Path(journal))
         if initial is not None:
             self.session.load(initial, _digest(labels))
@@ -126,8 +136,12 @@ class Workspace:
         return {"row": row, "col": col, "values": plain_floats(values)}
 
 
-def _as_labels(source: RasterSource, scene: xr.DataArray) -> xr.DataArray:
-    return open_labels(source, scene) if isinstance(source, str | PathLike) else as_labels(source)
+def _as_labels(
+    source: RasterSource, scene: xr.DataArray, reading: Mapping[str, Any]
+) -> xr.DataArray:
+    if isinstance(source, str | PathLike):
+        return open_labels(source, scene, **(reading if is_vector(source) else {}))
+    return as_labels(source)
 
 
 def _digest(source: RasterSource | None) -> str:

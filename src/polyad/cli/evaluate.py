@@ -9,9 +9,22 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.options import AsJson, Force, Labels, MaxBytes, Model, Remote, Scene
+from polyad.cli.options import (
+    AllTouched,
+    AsJson,
+    BBox,
+    Field,
+    Force,
+    Labels,
+    Layer,
+    Mask,
+    MaxBytes,
+    Model,
+    Remote,
+    Scene,
+)
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, say
+from polyad.terminal import on_terminal, options, say
 
 
 def evaluate(
@@ -24,6 +37,11 @@ def evaluate(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     force: Force = False,
@@ -31,19 +49,25 @@ def evaluate(
 ) -> None:
     """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
-    files: dict[str, Any] = {"outputs": outputs, "model": model, "scene": scene}
-    check_arguments(labels=[labels], force=force, remote=remote, **files)
-    from polyad.scene import examine, write_scores
+    files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
+    check_arguments(outputs=outputs, force=force, remote=remote, **files)
+    from polyad.scene import examine, restrict_scene, write_scores
 
     fitted = polyad.SceneModel.load(model)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
-    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    marks = polyad.open_labels(
+        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
+    )
     if report is None:
         examination = examine(fitted, cube, marks, progress=on_terminal())
     else:
         from polyad.scene import write_report  # draws, which takes a second to import
 
-        command = shlex.join(["polyad", "evaluate", model, scene, labels, "--report", str(report)])
+        given = options(layer=layer, field=field, all_touched=all_touched, mask=mask, bbox=bbox)
+        command = shlex.join(
+            ["polyad", "evaluate", model, scene, *labels, *given, *options(report=report)]
+        )
         title, bar = Path(scene).stem, on_terminal()
         examination = write_report(
             report, fitted, cube, marks, title=title, command=command, progress=bar

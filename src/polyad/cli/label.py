@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.options import Goal, Preset, Scene
+from polyad.cli.options import AllTouched, BBox, Field, Goal, Layer, Mask, Preset, Scene
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import fail
 
@@ -18,6 +18,11 @@ def label(
     truth: Annotated[
         str | None, typer.Option(help="Labels to score the map against as it grows.")
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
     host: Annotated[
         str, typer.Option(help="Address to listen on; by default this machine alone.")
@@ -30,11 +35,13 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow."""
-    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth])
+    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth], mask=mask)
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
         fail(f"the labeling page needs {error.name}; install it with: pip install 'polyad[app]'")
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
-    serve(scene, labels, truth, settings=settings, browser=browser, **place)
+    reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+    reading |= {"mask": mask, "bbox": bbox}
+    serve(scene, labels, truth, settings=settings, browser=browser, **reading, **place)

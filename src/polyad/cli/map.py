@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-import polyad
-from polyad.cli.options import AsJson, Cluster, Force, MaxBytes, Model, Remote
+import polyad.scene
+from polyad.cli.options import (
+    AsJson,
+    BBox,
+    Cluster,
+    Colors,
+    Force,
+    Mask,
+    MaxBytes,
+    Merge,
+    Model,
+    Remote,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import fail, on_terminal, say
 
@@ -21,7 +32,7 @@ def map_command(
         typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
     ],
     out: Annotated[
-        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc or .npy.")
+        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.")
     ] = Path("map.tif"),
     out_dir: Annotated[
         Path | None,
@@ -35,22 +46,33 @@ def map_command(
     probability_type: Annotated[
         str, typer.Option(help="float32, or uint8 at a quarter of the size.")
     ] = "float32",
+    uncertainty: Annotated[
+        Path | None,
+        typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
+    ] = None,
+    merge: Merge = None,
+    colors: Colors = None,
     tile: Annotated[
         int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
     ] = None,
+    mask: Mask = None,
+    bbox: BBox = None,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model)
+    check_arguments(model=model, mask=mask, colors=colors)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if many and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
     if not many:
         outputs = {"map": out, "file of probabilities": probabilities}
-        check_arguments(model=model, scene=scene[0], outputs=outputs, force=force, remote=remote)
+        outputs["file of uncertainty"] = uncertainty
+        files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
+        check_arguments(outputs=outputs, force=force, remote=remote, **files)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
         from polyad.distributed import map_files
@@ -64,11 +86,16 @@ def map_command(
             cluster=cluster,
             probabilities=probabilities,
             probability_dtype=probability_type,
+            uncertainty=uncertainty,
+            merge=merge or (),
+            colors=palette,
             tile=tile,
             max_bytes=max_bytes,
+            mask=mask,
+            bbox=bbox,
             progress=on_terminal(),
             force=force,
-            inputs=[model],
+            inputs=[model] if colors is None else [model, colors],
         )
         maps = [str(path) for path in done.paths]
         say(
@@ -78,6 +105,7 @@ def map_command(
         )
         return
     cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
+    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
     polyad.map_file(
         fitted,
@@ -85,6 +113,9 @@ def map_command(
         out,
         probabilities=probabilities,
         probability_dtype=probability_type,
+        uncertainty=uncertainty,
+        merge=merge or (),
+        colors=palette,
         tile=tile,
         progress=on_terminal(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,14 +21,44 @@ Scene = Annotated[
     str, typer.Argument(help="Scene file, file:key, or a known name such as indian-pines.")
 ]
 Labels = Annotated[
-    str,
-    typer.Argument(help="Labels: raster, PNG, CSV, GeoJSON, or the name of a known scene."),
+    list[str],
+    typer.Argument(
+        help="Labels: raster, GeoPackage, Shapefile, GeoJSON, CSV, or a known name; one or more."
+    ),
+]
+Layer = Annotated[
+    str | None, typer.Option(help="Layer of the labels, where their file has several.")
+]
+Field = Annotated[
+    str | None, typer.Option(help="Field of the labels that is the class, where it is not plain.")
+]
+AllTouched = Annotated[
+    bool,
+    typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),
+]
+Mask = Annotated[
+    str | None,
+    typer.Option(help="Raster or polygons: outside is neither trained on nor mapped."),
+]
+BBox = Annotated[
+    tuple[float, float, float, float] | None,
+    typer.Option(
+        metavar="LEFT BOTTOM RIGHT TOP", help="The same by a rectangle in the scene's coordinates."
+    ),
 ]
 Preset = Annotated[
     str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
+]
+Merge = Annotated[
+    list[str] | None,
+    typer.Option(help="Make one class of several: 'corn+soy=crops', by name or id. Repeatable."),
+]
+Colors = Annotated[
+    Path | None,
+    typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
 ]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Remote = Annotated[

@@ -7,15 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-import polyad
+import polyad.scene
 from polyad.cli.options import (
+    AllTouched,
     AsJson,
     Bands,
+    BBox,
+    Colors,
     DropNm,
+    Field,
     Force,
     Goal,
     Labels,
+    Layer,
+    Mask,
     MaxBytes,
+    Merge,
     Preset,
     Remote,
     Scene,
@@ -50,8 +57,15 @@ def train(
         int | None,
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
+    layer: Layer = None,
+    field: Field = None,
+    all_touched: AllTouched = False,
+    mask: Mask = None,
+    bbox: BBox = None,
     bands: Bands = None,
     drop_nm: DropNm = None,
+    merge: Merge = None,
+    colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
@@ -59,11 +73,16 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
-    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": [labels]}
+    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
+    files |= {"mask": mask, "colors": colors}
     check_arguments(preset=(preset, goal), force=force, remote=remote, **files)
+    palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = polyad.select_bands(cube, bands, drop_nm)
-    marks = polyad.open_labels(labels, cube, max_bytes=max_bytes)
+    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    marks = polyad.open_labels(
+        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
+    )
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     model = polyad.train(
         cube,
@@ -74,6 +93,8 @@ def train(
         max_bytes=max_bytes,
         preset=preset,
         goal=goal,
+        merge=merge or (),
+        colors=palette,
         verbose=int(on_terminal()),
         **{name: value for name, value in given.items() if value is not None},
     )

@@ -16,6 +16,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.raster.classes import UNLABELED, class_dtype
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import masked
 from polyad.scene.raster.tiles import Block, halo_index
 
 Array = npt.NDArray[Any]
@@ -72,7 +73,12 @@ def map_lazy(
             "this model's maps take steps that look beyond a block of the scene; map it with "
             "polyad.map_file, or train it with preset='fast'"
         )
-    halo, pixels = fitted.window // 2, scene.data.rechunk({2: -1})
+    if fitted.merging is not None:
+        raise InputError(
+            "a lazy map has the classes of the network; map it with the model before merging, and "
+            "merge the computed map with polyad.scene.merge_labels"
+        )
+    halo, pixels = fitted.window // 2, masked(scene).data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
     depth = {axis: halo if scene.shape[axis] > halo else 0 for axis in (0, 1)}
     if any(depth.values()):

@@ -286,7 +286,7 @@ class FinishedTiles:
         _remove_others(folder, plan)
         self.ids = TileStore(f"{base}.ids", plan.tiles, class_dtype(model.classes))
         self.probabilities: TileStore | None = None
-        if plan.probabilities is not None:
+        if plan.shares:
             path = f"{base}.probabilities"
             self.probabilities = TileStore(path, plan.tiles, np.float32, len(model.classes))
         whole = {n for n, checksum in checksums.items() if self._matches(n, checksum)}

@@ -24,6 +24,7 @@ from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_til
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.read.colors import Colors
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -60,8 +61,13 @@ def map_files(
     cluster: Any = None,
     probabilities: AnyPath | None = None,
     probability_dtype: str = "float32",
+    uncertainty: AnyPath | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: AnyPath | None = None,
+    bbox: Sequence[float] | None = None,
     progress: bool = False,
     force: bool = True,
     inputs: Sequence[AnyPath] = (),
@@ -96,10 +102,16 @@ def map_files(
     probabilities : path-like, optional
         A GeoTIFF with one band for each class; for one scene.
     probability_dtype : {"float32", "uint8"}, default="float32"
+    uncertainty : path-like, optional
+        See `polyad.map_file`; for one scene.
+    merge, colors
+        See `polyad.map_file`.
     tile : int, optional
         Side of a tile in pixels; chosen by memory when not given.
     max_bytes : int, optional
         See `polyad.open_scene`.
+    mask, bbox
+        Where to map; see `polyad.scene.restrict_scene`. For all scenes.
     progress : bool, default=False
         Show a bar.
     force : bool, default=True
@@ -126,33 +138,45 @@ def map_files(
         sources = find_scenes([os.fspath(pattern) for pattern in patterns])
     outs = _outputs(sources, out, out_dir, ending)
     proba = None if probabilities is None else Path(probabilities)
-    if out_dir is not None and proba is not None:
-        raise InputError("--probabilities names one file; map the scenes one by one to have them")
-    read = [os.fspath(s) for s in (*sources, *inputs) if not isinstance(s, xr.DataArray)]
-    for path, what in [*((path, "map") for path in outs), (proba, "file of probabilities")]:
+    unsure = None if uncertainty is None else Path(uncertainty)
+    for option, given in (("--probabilities", proba), ("--uncertainty", unsure)):
+        if out_dir is not None and given is not None:
+            raise InputError(f"{option} names one file; map the scenes one by one to have it")
+    read = [
+        os.fspath(s)
+        for s in (*sources, *inputs, mask)
+        if s is not None and not isinstance(s, xr.DataArray)
+    ]
+    wanted = [*((path, "map") for path in outs), (proba, "file of probabilities")]
+    for path, what in [*wanted, (unsure, "file of uncertainty")]:
         if path is not None:
-            check_apart(path, read)
+            check_apart(path, read, what)
             if not force:
                 check_kind(path, what)
     started = time.perf_counter()
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
+    options |= {"uncertainty": unsure, "merge": merge, "colors": colors}
+    options |= {"mask": mask, "bbox": bbox}
     for source, path in zip(sources, outs, strict=True):
         try:
             fitted, plan = plan_scene(
                 fitted, source, path, **options, on_workers=cluster is not None
             )
             plans.append(plan)
+            options |= {"merge": (), "colors": None}  # the model has them now
         except SceneError as error:
             failures.append(error)
     seconds = time.perf_counter() - started
     if plans:
+        folder = outs[0].with_name(outs[0].name + TILES)
+        if out_dir is not None:
+            make_folder(Path(out_dir))
+            folder = Path(out_dir) / f"polyad{TILES}"
+        for plan in plans:
+            check_outputs(plan)
         with open_cluster(cluster) as client:
             started = time.perf_counter()
-            folder = outs[0].with_name(outs[0].name + TILES)
-            if out_dir is not None:
-                make_folder(Path(out_dir))
-                folder = Path(out_dir) / f"polyad{TILES}"
             job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
             failures += job.run(client, progress)
             seconds += time.perf_counter() - started
@@ -174,8 +198,7 @@ def _outputs(
         return [Path(out)]
     if any(isinstance(source, xr.DataArray) for source in sources):
         raise InputError("a scene that is an array has no name for its map; pass out='map.tif'")
-    if ending.lower() != ".zarr":  # written here alone, see `check_outputs`
-        check_ending(f"map{ending}", "map")
+    check_ending(f"map{ending}", "map")
     return outputs_for(sources, Path(out_dir), ending)
 
 
@@ -200,11 +223,9 @@ class _Job:
         probability_dtype: str,
         max_bytes: int | None,
     ) -> None:
-        for plan in plans:
-            check_outputs(plan)
         self.plans, self.folder = plans, folder
         sources = tuple(plan.source for plan in plans)
-        self.work = TileWork(model, sources, plans[0].probabilities is not None, max_bytes)
+        self.work = TileWork(model, sources, plans[0].shares, max_bytes)
         self.model, self.probability_dtype = model, probability_dtype
         self.total = sum(len(p.tiles) for p in plans)
         self.done = 0

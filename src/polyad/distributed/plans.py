@@ -19,10 +19,13 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.files.paths import check_apart, split_key
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.map.classifier import as_scene_model
-from polyad.scene.map.mapping import scene_tiles
+from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
 from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import packed
 from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.colors import Colors
+from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 AnySource = str | os.PathLike[str] | xr.DataArray
@@ -41,7 +44,7 @@ class ScenePlan:
     tiles : list of Tile
         In the order in which the output is written.
     out : Path
-    probabilities : Path or None
+    probabilities, uncertainty : Path or None
     digest : str
         Names this scene mapped by this model in these tiles: tiles kept under another digest are
         tiles of another map.
@@ -52,7 +55,13 @@ class ScenePlan:
     tiles: list[Tile]
     out: Path
     probabilities: Path | None
+    uncertainty: Path | None
     digest: str
+
+    @property
+    def shares(self) -> bool:
+        """Whether the probabilities of tiles are needed."""
+        return self.probabilities is not None or self.uncertainty is not None
 
     @property
     def pixels(self) -> int:
@@ -66,8 +75,13 @@ def plan_scene(
     out: Path,
     *,
     probabilities: Path | None = None,
+    uncertainty: Path | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     max_bytes: int | None = None,
+    mask: str | os.PathLike[str] | None = None,
+    bbox: Sequence[float] | None = None,
     on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
     """Open a scene, see that the model fits it, and cut it into tiles.
@@ -84,7 +98,8 @@ def plan_scene(
     else:
         location = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
-    fitted = as_scene_model(model, scene)
+    scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
     viewed = fitted.view(scene)
     if on_workers and needs_whole_scene(fitted, viewed):
         raise InputError(
@@ -96,13 +111,14 @@ def plan_scene(
     about = {
         "model": model_digest(fitted),
         "scene": _stamp(scene),
+        "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
         "tile": tiles[0].shape,
-        "probabilities": probabilities is not None,
+        "probabilities": probabilities is not None or uncertainty is not None,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    scene_source = SceneSource(location, scene.shape, scene.dtype.str)
-    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, digest)
+    scene_source = SceneSource(location, scene.shape, scene.dtype.str, packed(scene))
+    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, uncertainty, digest)
 
 
 def find_scenes(patterns: Sequence[str]) -> list[str]:

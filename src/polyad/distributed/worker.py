@@ -17,6 +17,7 @@ import xarray as xr
 from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.raster.inside import unpacked
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads
@@ -41,6 +42,7 @@ class SceneSource(NamedTuple):
     location: str | xr.DataArray  # a path, a known name, or a scene opened lazily
     shape: tuple[int, ...]
     dtype: str
+    mask: bytes | None = None  # where it is mapped, see `polyad.scene.raster.inside.packed`
 
 
 def versions() -> dict[str, str]:
@@ -116,7 +118,7 @@ class TileWork:
 
     def _open(self, source: SceneSource) -> xr.DataArray:
         if isinstance(source.location, xr.DataArray):
-            return source.location
+            return unpacked(source.location, source.mask)
         os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
         try:
             scene = open_scene(source.location, max_bytes=self.max_bytes)
@@ -131,7 +133,7 @@ class TileWork:
                 f"{platform.node()}, {tuple(source.shape)} of {np.dtype(source.dtype)} where the "
                 "map is made; put the same file on every machine"
             )
-        return scene
+        return unpacked(scene, source.mask)
 
     def _mapper(self, number: int) -> MapTile:
         kept: tuple[int, MapTile] | None = getattr(self._own, "mapper", None)

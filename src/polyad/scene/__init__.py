@@ -61,6 +61,8 @@ if TYPE_CHECKING:
         grid_of,
         interior,
         iter_patches,
+        mask_scene,
+        merge_labels,
         palette,
         select_bands,
         usable_bands,
@@ -73,7 +75,10 @@ if TYPE_CHECKING:
         open_known,
         open_known_labels,
         open_labels,
+        open_mask,
         open_scene,
+        read_colors,
+        restrict_scene,
         scene_from_array,
     )
     from polyad.scene.write import MapWriter, write_map, write_probabilities, write_scores
@@ -118,15 +123,20 @@ __all__ = [
     "map_figure",
     "map_file",
     "map_scene",
+    "mask_scene",
+    "merge_labels",
     "no_overlap",
     "open_known",
     "open_known_labels",
     "open_labels",
+    "open_mask",
     "open_scene",
     "palette",
     "per_class",
     "pixel_noise",
+    "read_colors",
     "reliability_figure",
+    "restrict_scene",
     "scene_from_array",
     "score",
     "select_bands",
@@ -150,14 +160,17 @@ if not TYPE_CHECKING:
         files="KNOWN_SCENES KnownScene list_known",
         raster=(
             "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
-            "extract_patches interior iter_patches select_bands usable_bands valid_mask "
-            "valid_pixels"
+            "merge_labels extract_patches interior iter_patches mask_scene select_bands "
+            "usable_bands valid_mask valid_pixels"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
             "reliability_figure spectra_figure to_png"
         ),
-        read="open_scene scene_from_array open_labels fetch open_known open_known_labels",
+        read=(
+            "open_scene scene_from_array open_labels open_mask restrict_scene fetch open_known "
+            "open_known_labels read_colors"
+        ),
         write="MapWriter write_map write_probabilities write_scores",
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "

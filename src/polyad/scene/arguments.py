@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
@@ -13,6 +14,7 @@ from polyad.scene.files.paths import (
     check_labels_path,
     check_output,
     check_scene,
+    no_file,
 )
 from polyad.scene.learn.steps.recipe import check_preset
 
@@ -26,6 +28,8 @@ def check_arguments(
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
     labels: Sequence[str | None] = (),
+    colors: str | os.PathLike[str] | None = None,
+    mask: str | None = None,
     force: bool = False,
     remote: bool = False,
 ) -> None:
@@ -43,6 +47,9 @@ def check_arguments(
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.
     labels : sequence of str
+    colors : path-like, optional
+        A file of class colors.
+    mask : str, optional
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
     remote : bool, default=False
@@ -57,17 +64,19 @@ def check_arguments(
     """
     if preset is not None:
         check_preset(*preset)
-    sources = [os.fspath(s) for s in (model, scene, *labels) if s is not None]
+    sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
     for what, path in outputs.items():
         if path is not None:
             check_output(path, what)
-            check_apart(path, sources)
+            check_apart(path, sources, what)
             if not force:
                 check_kind(path, what)
     if model is not None:
         check_model_file(model)
     if scene is not None:
         check_scene(scene, remote=remote)
-    for source in labels:
+    if colors is not None and not Path(colors).is_file():
+        raise no_file(Path(colors))
+    for source in (*labels, mask):
         if source is not None:
             check_labels_path(source)

@@ -31,6 +31,7 @@ def make(folder: Path, *names: str) -> None:
         ("s.tif", "s.tif.aux.xml", "s.tif.aux.xml"),
         ("s.tif", "s.tfw", "s.tfw"),
         ("o.tif.aux.xml", "x", "o.tif"),
+        ("o.qml", "x", "o.tif"),
         ("E-METADATA.XML", "E-SPECTRAL_IMAGE.TIF", "E-SPECTRAL_IMAGE.TIF"),
         ("s.zarr/cube/zarr.json", "s.zarr/zarr.json", "s.zarr"),
         ("s.zarr/cube", "s.zarr/cube/zarr.json", "s.zarr"),

@@ -22,6 +22,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
+from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.writers import write_map, write_probabilities, write_scores
 
 ENDINGS = (".tif", ".hdr", ".img", ".png", ".nc", ".npy")
@@ -152,6 +153,11 @@ def test_other_outputs_are_replaced_by_their_like(tmp_path: Path) -> None:
     for name in ("s.json", "s.csv"):
         write_scores(tmp_path / name, scores)
         check_kind(tmp_path / name, "file of scores")
+    with MapWriter(
+        tmp_path / "u.map.tif", (5, 5), (ClassInfo(1, "a", ""),), uncertainty=tmp_path / "u.tif"
+    ) as out:
+        out.write((slice(0, 5), slice(0, 5)), np.ones((5, 5), int), np.ones((5, 5, 1)))
+    check_kind(tmp_path / "u.tif", "file of uncertainty")
     check_kind(tmp_path / "m.polyad", "model")
     check_kind(tmp_path / "p.tif", "file of probabilities")
     check_kind(tmp_path / "r.html", "report")
@@ -166,7 +172,10 @@ def test_every_command_asks_before_it_works(
     np.save("s.npy", np.random.default_rng(0).normal(size=(5, 5, 4)).astype("f4"))
     np.save("l.npy", small_map().values)
     model().save("m.polyad")
-    for name in ("t.txt", "t.tif", "t.csv", "d/s.tif", "d/model.polyad", "d/report.html"):
+    for name in ("t.txt", "t.tif", "t.csv", "d/s.tif", "d/model.polyad", "q.qml"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("mine")
+    for name in ("d/report.html",):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("mine")
     Path("t.zarr").mkdir()
@@ -175,6 +184,10 @@ def test_every_command_asks_before_it_works(
         "train s.npy l.npy --out t.txt",
         "map m.polyad s.npy --out t.tif",
         "map m.polyad s.npy --out new.tif --probabilities t.tif",
+        "map m.polyad s.npy --out new.tif --uncertainty t.tif",
+        "map m.polyad s.npy --out q.tif",
+        "map m.polyad s.npy --out q.tif --cluster local:1",
+        "map m.polyad s.npy --out t.zarr",
         "map m.polyad s.npy --out-dir d",
         "map m.polyad s.npy --cluster local:1 --out t.tif",
         "map m.polyad s.npy --cluster local:1 --out t.zarr",

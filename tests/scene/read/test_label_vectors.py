@@ -14,7 +14,7 @@ from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.grid import move
 from polyad.scene.read import label_marks as marks
-from polyad.scene.read import label_vectors
+from polyad.scene.read import label_shapes
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import scene_from_array
 
@@ -22,7 +22,7 @@ UTM = "EPSG:32632"
 NORTH_UP = Affine(20.0, 0.0, 500_000.0, 0.0, -20.0, 5_000_000.0)
 ROTATED = Affine(17.3, 10.0, 500_000.0, 10.0, -17.3, 5_000_000.0)
 IDS = np.array([[0, 1, 1, 3], [0, 0, 3, 3], [1, 0, 0, 0]], dtype=np.uint8)
-LINE = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
+CURVE = {"type": "CircularString", "coordinates": [[0, 0], [1, 1], [2, 0]]}
 FAR = {"type": "Point", "coordinates": [-100.0, 20.0]}
 EMPTY = {"type": "Polygon", "coordinates": []}
 KEYED = {"type": "Point", "coordinates": {"x": 1}}
@@ -209,7 +209,10 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
             "row,col,class\n9,1,2",
             r"line 2: label '2' lies outside the scene of 3 rows .* row 9, col",
         ),
-        ("x,y,class\n0,0,2", "line 2: label '2' lies outside the scene"),
+        (
+            "x,y,class\n0,0,2",
+            r"they reach from \(0, 0\) to \(0, 0\), the scene from",
+        ),
         ("lon,lat,class\n1e9,4,2", "outside the scene"),
         ("0,1,2\n", r"first line must name the columns, wanted 'row,col,class', .* got '0,1,2'"),
         ("row,col\n0,1", "must name the columns"),
@@ -225,8 +228,11 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
         ("row,col,class\n" + "9" * 5000 + ",1,1", "line 2: row and col are whole numbers"),
         ("row,col,class\n1e300,1,1", "line 2: label '1' lies outside"),
         ("row,col,class\nnan,inf,1", "line 2: row and col are whole numbers"),
-        ("x,y,class\nnan,inf,1", "line 2: label '1' lies outside"),
-        ("x,y,class\n1e308,-1e308,1", "line 2: label '1' lies outside"),
+        (
+            "x,y,class\nnan,inf,1",
+            "they have no place on its map, the scene from",
+        ),
+        ("x,y,class\n1e308,-1e308,1", "all 1 labels lie outside the scene"),
         ("row,col,class\n0", "line 2: wanted numbers for row and col, got '0' and ''"),
         ("row,col,class\n0,0," + "x" * 200_000, "line 2: not a CSV"),
         ("row,col,class\n0,1,2.5\n0,0,corn", "unknown class '2.5'"),
@@ -296,8 +302,8 @@ def test_a_point_without_a_place_in_the_scenes_projection_is_found_among_many(tm
     lines = [f"{x[0]},{y[0]},1"] * 40
     lines[17] = "1e9,4,1"
     path = text(tmp_path / "a.csv", "\n".join(["lon,lat,class", *lines]))
-    with pytest.raises(SceneMismatch, match="line 19: label '1' lies outside"):
-        open_labels(path, scene())
+    with pytest.warns(UserWarning, match="1 of 40 labels lie outside the scene and are left out"):
+        assert open_labels(path, scene()).values[0, 0] == 1
 
 
 @pytest.mark.parametrize(
@@ -307,14 +313,14 @@ def test_a_point_without_a_place_in_the_scenes_projection_is_found_among_many(tm
         ("[" * 100_000, "not a JSON file"),
         ("[1]", "wanted a GeoJSON FeatureCollection"),
         ('{"type": "FeatureCollection", "features": []}', "no label in the file"),
-        (json.dumps(feature(FAR, label=1)), "feature 1: label '1' lies outside the scene"),
-        (json.dumps(feature(LINE, label=1)), "wanted points or polygons, got LineString; buffer"),
-        (json.dumps(feature(None, label=1)), "wanted points or polygons, got no geometry"),
+        (json.dumps(feature(FAR, label=1)), "all 1 labels lie outside the scene: they reach from"),
+        (json.dumps(feature(CURVE, label=1)), "wanted points, lines or polygons, got CircularStr"),
+        (json.dumps(feature(None, label=1)), "wanted points, lines or polygons, got no geometry"),
         (json.dumps(feature(BROKEN, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(EMPTY, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(KEYED, label=1)), "damaged coordinates of its Point"),
-        (json.dumps(feature(HUGE, label=1)), "feature 1: label '1' lies outside the scene"),
-        (json.dumps(feature(FAR, color=1)), "no class, wanted a value for one of class, label"),
+        (json.dumps(feature(HUGE, label=1)), "all 1 labels lie outside the scene"),
+        (json.dumps(feature(FAR)), "no class, wanted a value for one of class, label"),
         (
             json.dumps(feature(FAR, label=1) | {"crs": {"properties": {"name": "EPSG:0"}}}),
             "reference system 'EPSG:0' is not known",
@@ -355,10 +361,10 @@ def test_a_point_that_has_no_place_in_the_scene_is_found_by_halving(tmp_path, mo
         calls.append(len(xs))
         return transform_points(source, target, xs, ys)
 
-    monkeypatch.setattr(label_vectors, "transform_points", transform)
+    monkeypatch.setattr(label_shapes, "transform_points", transform)
     xs, ys = transform_points(UTM, "EPSG:4326", [500_010.0], [4_999_990.0])
     lines = [f"{xs[0]},{ys[0]},1"] * 1000 + ["9,1e40,1"] + [f"{xs[0]},{ys[0]},1"] * 1000
     path = text(tmp_path / "a.csv", "\n".join(["lon,lat,class", *lines]))
-    with pytest.raises(SceneMismatch, match="line 1002: label '1' lies outside"):
+    with pytest.warns(UserWarning, match="1 of 2,001 labels lie outside the scene"):
         open_labels(path, scene())
     assert len(calls) < 30

@@ -23,6 +23,7 @@ from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_col
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 
 
@@ -373,7 +374,7 @@ def _class_spectra(
         ids = labels.isel(y=rows).values
         if not (ids != UNLABELED).any():
             continue
-        values = scene.isel(y=rows).values
+        values = read_pixels(scene, rows, slice(None))
         good = valid_pixels(values, nodata)
         for k, info in enumerate(classes):
             spectra = values[(ids == info.value) & good].astype(float)  # (pixels, bands)

@@ -17,6 +17,7 @@ _HEAD = 2**16  # bytes
 _TAGS = 1000  # of a TIFF's first picture; ours has 16
 _GDAL_METADATA = 42112
 NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
+QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
 LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 # Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
@@ -36,7 +37,8 @@ def is_ours(path: Path, what: str) -> bool:
     path : Path
         The existing file.
     what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
-        What is to be written; a side is the ``.aux.xml`` of a map.
+        What is to be written; also "file of uncertainty", and "style" for the ``.qml`` of a map. A
+        side is the ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
@@ -148,6 +150,8 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("map", ".npy"): _is_ids,
     ("map", ""): lambda _: False,
     ("file of probabilities", ""): _tiff_with(b"class probability"),
+    ("file of uncertainty", ""): _tiff_with(b"class uncertainty"),
+    ("style", ""): _has(b"<qgis", QML_MARK.encode()),
     ("file of scores", ".json"): _has(b"{", b'"overall_accuracy"'),
     ("file of scores", ""): _has(b"measure,class,value", b""),
     ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),

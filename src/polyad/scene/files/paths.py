@@ -18,8 +18,9 @@ from polyad.scene.files.known import KNOWN_SCENES, nearest_known
 from polyad.scene.files.own_outputs import is_ours
 
 ENDINGS: dict[str, tuple[str, ...]] = {
-    "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".npy"),
+    "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
     "file of probabilities": (".tif", ".tiff"),
+    "file of uncertainty": (".tif", ".tiff"),
     "file of scores": (".json", ".csv"),
 }
 
@@ -119,12 +120,12 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     ----------
     path : path-like
         The file to be written later.
-    what : {"map", "file of probabilities", "file of scores", "model", "report"}
-        Decides which endings are known; a model and a report may have any.
+    what : str
+        "map", "file of probabilities", "file of uncertainty", "file of scores", "model" or
+        "report". Decides which endings are known; a model and a report may have any.
     """
-    if what in ENDINGS:
-        check_ending(path, what)
-    check_room(Path(path), 0)
+    store = what in ENDINGS and check_ending(path, what) == ".zarr"
+    check_room(Path(path), 0, folder=store)
     folder = Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
         raise OutputError(
@@ -133,13 +134,15 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
         )
 
 
-def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
+def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: str = "map") -> None:
     """Raise `OutputError` if writing ``output`` would write over one of ``sources``.
 
     Links are followed. All files of an input count: header and data of an ENVI file, what lies
     beside a raster and belongs to it, and everything in an input that is a folder.
     """
     written = {side.resolve() for file in _pair(Path(output)) for side in _with_sides(file)}
+    if what == "map":
+        written |= {style.resolve() for style in _style(Path(output))}
     for source in sources:
         path = locate(source)[0]
         if not path.exists():
@@ -157,6 +160,17 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str]) -> None:
                 )
 
 
+def check_distinct(*outputs: Path | None) -> None:
+    """Raise `OutputError` if two outputs of one map have the same name."""
+    names = [path.absolute() for path in outputs if path is not None]
+    if len(set(names)) < len(names):
+        raise OutputError(
+            "map, probabilities and uncertainty need a file each, got "
+            f"{', '.join(str(path) for path in outputs if path is not None)}; choose another name "
+            "for one of them"
+        )
+
+
 def check_kind(path: str | os.PathLike[str], what: str) -> None:
     """Raise `OutputError` if anything but an earlier output of polyad would be lost.
 
@@ -167,6 +181,13 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
     path, what
         See `check_output`; ``path`` may also be the folder of a Zarr store.
     """
+    for style in _style(Path(path)) if what == "map" else ():
+        if _holds_something(style) and not is_ours(style, "style"):
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: its style goes to {style.name}, which is there, "
+                "was made or changed by another program and would be lost; choose another name, "
+                "or replace it with --force"
+            )
     for there in sorted(file.resolve() for file in _pair(Path(path))):
         # Data of ENVI have no mark of their own: the header speaks for both
         marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
@@ -194,6 +215,11 @@ def _pair(path: Path) -> set[Path]:
     if path.suffix.lower() not in (".hdr", ".img"):
         return {path}
     return {path, *(path.with_suffix(ending) for ending in (".hdr", ".img"))}
+
+
+def _style(path: Path) -> list[Path]:
+    """Return the style for QGIS that is written with a map; only a GeoTIFF has one."""
+    return [path.with_suffix(".qml")] if path.suffix.lower() in (".tif", ".tiff") else []
 
 
 def _with_sides(path: Path) -> list[Path]:

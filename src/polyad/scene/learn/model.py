@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ from polyad.scene.raster.band_matching import (
 from polyad.scene.raster.bands import IN_FILE, LEFT_OUT, band_numbers, left_out_note
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
+from polyad.scene.read.colors import Colors, with_colors
 
 Array = npt.NDArray[Any]
 
@@ -65,6 +67,8 @@ class SceneModel:
     statistics : SceneStatistics or None
         Of the scene it learned from, so that a map of that scene need not compute them again. They
         are kept in memory, not in the model file.
+    merging : Merging or None
+        How the estimator's classes are merged into ``classes``, see `merged`.
     """
 
     estimator: Any
@@ -78,6 +82,36 @@ class SceneModel:
     fwhm: tuple[float, ...] | None = None
     left_out: Mapping[str, Any] = field(default_factory=dict)
     statistics: SceneStatistics | None = field(default=None, repr=False, compare=False)
+    merging: Merging | None = None
+
+    def merged(self, merge: str | Sequence[str]) -> SceneModel:
+        """Return a model whose maps have some classes merged; their probabilities are summed.
+
+        Parameters
+        ----------
+        merge : str or sequence of str
+            Rules such as ``corn+soy=crops``: classes by name or id, and the name of the new one.
+        """
+        merging = plan_merge(self.classes, merge)
+        whole = merging if self.merging is None else self.merging.followed_by(merging)
+        return replace(self, classes=merging.after, merging=whole)
+
+    def colored(self, colors: Colors) -> SceneModel:
+        """Return a model whose maps have other colors, from a file or a mapping.
+
+        Parameters
+        ----------
+        colors : path-like or mapping
+            See `polyad.scene.read_colors`; or from class, by name or id, to ``#rrggbb``.
+        """
+        return replace(self, classes=with_colors(self.classes, colors))
+
+    @property
+    def unmerged(self) -> SceneModel:
+        """The model with the classes of its estimator."""
+        if self.merging is None:
+            return self
+        return replace(self, classes=self.merging.before, merging=None)
 
     def view(self, scene: xr.DataArray) -> xr.DataArray:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
@@ -134,7 +168,9 @@ class SceneModel:
         if "counts" not in self.training:
             return None
         counts = dict.fromkeys((c.name for c in self.classes), 0)
-        for info, count in zip(self.classes, self.training["counts"], strict=True):
+        trained = range(len(self.classes)) if self.merging is None else self.merging.positions
+        owners = [self.classes[k] for k in trained]
+        for info, count in zip(owners, self.training["counts"], strict=True):
             counts[info.name] += int(count)
         return counts
 
@@ -149,6 +185,11 @@ class SceneModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one ``.polyad`` file."""
+        if self.merging is not None:
+            raise InputError(
+                "a model with merged classes is for mapping and cannot be kept in a file; save it "
+                "before merging, or merge the labels that it is trained on"
+            )
         training = dict(self.training)
         if "pixels" in training:
             training["pixels"] = packed(training["pixels"])

@@ -29,6 +29,7 @@ from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.patches import check_window, extract_patches
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.threads import limit_threads, threads_for
@@ -156,14 +157,14 @@ def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array
                 "used; crop the scene, raise --max-bytes (in Python, max_bytes)"
                 + (", or train with --goal other-scenes" if whole else "")
             )
-        cube = np.asarray(scene.values)
+        cube = read_pixels(scene, slice(None), slice(None))
         valid = valid_pixels(cube, nodata)
         return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
     count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
     starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
     strips, masks = [], []
     for start in np.unique(starts):
-        strip = np.asarray(scene.isel(y=slice(start, start + SAMPLE_ROWS)).values)
+        strip = read_pixels(scene, slice(start, start + SAMPLE_ROWS), slice(None))
         good = valid_pixels(strip, nodata)
         # An empty row keeps pixels of different strips from being neighbors
         strips += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec
@@ -27,8 +27,10 @@ from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
 from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.read.colors import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
 Array = npt.NDArray[Any]
@@ -64,6 +66,8 @@ def train(
     estimator: Any = None,
     preset: str = "fast",
     goal: str = "this-scene",
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on labeled pixels of a scene.
@@ -90,6 +94,10 @@ def train(
         See `polyad.scene.learn.presets`.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
         What the best preset is to be best at: the map of this scene, or of others.
+    merge : str or sequence of str, optional
+        Rules by which classes are merged before they are learned, see `polyad.scene.merge_labels`.
+    colors : path-like or mapping, optional
+        Colors that the classes have in all maps, see `polyad.scene.read_colors`.
     **parameters
         Of `RankRClassifier`: ``rank``, ``hidden``, ``solver``, ``epochs`` and so on.
 
@@ -97,7 +105,7 @@ def train(
     -------
     SceneModel
     """
-    scene, labels = usable_bands(scene), as_labels(labels)
+    scene, labels = usable_bands(scene), with_legend(as_labels(labels), merge, colors)
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
     if labeled.values.any() and not labels.values.any():
@@ -248,7 +256,8 @@ def _without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
     rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
     missing = ~valid_pixels(spectra[..., None], scene.rio.nodata)
-    said = f"no labeled pixel of {len(pixels):,} has data in every band"
+    where = " inside the mask" if INSIDE in scene.coords else ""
+    said = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
     if missing.all():
         return f"{said}: none has data in any band; check where the labels lie and the nodata value"
     share = missing.mean(axis=0)  # (bands,)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -24,7 +23,6 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.atomic import replacing_together
 from polyad.scene.files.paths import check_output
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
@@ -37,9 +35,11 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.write.geotiff import MapWriter
-from polyad.scene.write.writers import add_map, add_probabilities, write_map
+from polyad.scene.read.colors import Colors
+from polyad.scene.write.map_writer import MapWriter
 
 Array = npt.NDArray[Any]
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
@@ -137,52 +137,68 @@ def map_file(
     window: int | None = None,
     probabilities: str | os.PathLike[str] | None = None,
     probability_dtype: str = "float32",
+    uncertainty: str | os.PathLike[str] | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
     tile: int | None = None,
     progress: bool = False,
 ) -> None:
     """Map a scene into a file.
 
-    A GeoTIFF is written tile by tile, so neither scene nor map need fit in memory; the other
-    kinds are made from the whole map.
+    A GeoTIFF or Zarr store is written tile by tile, so neither scene nor map need fit in memory;
+    the other kinds are made from the whole map.
 
     Parameters
     ----------
     model, scene, window, tile, progress
         See `map_scene`.
     path : path-like
-        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc`` or ``.npy``. It appears when whole.
+        The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc``, ``.zarr`` or ``.npy``. It appears when
+        whole.
     probabilities : path-like, optional
         A GeoTIFF with one band for each class.
     probability_dtype : {"float32", "uint8"}, default="float32"
+        Of the probabilities and of the uncertainty.
+    uncertainty : path-like, optional
+        A GeoTIFF with three bands, each from 0 (certain) to 1: one minus the largest probability,
+        one minus the difference of the two largest (the margin), and the entropy.
+    merge : str or sequence of str, optional
+        Rules such as ``corn+soy=crops`` by which classes become one, whose probability is the sum
+        of theirs; classes by name or id.
+    colors : path-like or mapping, optional
+        Other colors for the classes, see `polyad.scene.read_colors`.
     """
-    model = as_scene_model(model, scene, window)
+    model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
     scene = model.view(scene)
     check_output(path, "map")
     if probabilities is not None:
         check_output(probabilities, "file of probabilities")
-    if Path(path).suffix.lower() not in (".tif", ".tiff"):
-        if probabilities is None:
-            write_map(path, map_scene(model, scene, tile=tile, progress=progress))
-            return
-        class_map, proba = map_scene(model, scene, probabilities=True, tile=tile, progress=progress)
-        with replacing_together() as outputs:
-            add_map(outputs, path, class_map)
-            add_probabilities(outputs, probabilities, proba, probability_dtype)
-        return
+    if uncertainty is not None:
+        check_output(uncertainty, "file of uncertainty")
     crs, transform = georeference(scene)
-    shape = scene.sizes["y"], scene.sizes["x"]
     with MapWriter(
         path,
-        shape,
+        (scene.sizes["y"], scene.sizes["x"]),
         model.classes,
         crs=crs,
         transform=transform,
         probabilities=probabilities,
         probability_dtype=probability_dtype,
+        uncertainty=uncertainty,
+        coords=without_mask(scene.coords),
     ) as writer:
-        wanted = probabilities is not None
+        wanted = probabilities is not None or uncertainty is not None
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
+
+
+def with_classes_for_maps(
+    model: SceneModel, merge: str | Sequence[str] = (), colors: Colors | None = None
+) -> SceneModel:
+    """Return the model with classes merged and then colored; see `map_file`."""
+    if merge:
+        model = model.merged(merge)
+    return model if colors is None else model.colored(colors)
 
 
 def iter_map(
@@ -225,6 +241,8 @@ def tile_mapper(
     and what its steps learned of the whole scene: use one in each thread.
     """
     scene = model.view(scene)
+    if model.merging is not None:
+        return _merging_mapper(model, model.merging, scene, probabilities)
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:
@@ -234,16 +252,34 @@ def tile_mapper(
         return np.asarray(classify(read_block(scene, tile, halo))[1])
 
     refined = refiner(model, scene, steps, network)
-    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
 
     def map_tile(tile: Tile) -> tuple[Array, Array | None]:
         proba = refined(tile)
-        blank = np.isnan(proba[..., 0])
-        ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
-        ids[blank] = UNLABELED
-        return ids, proba if probabilities else None
+        return _likeliest(model, proba), proba if probabilities else None
 
     return map_tile
+
+
+def _merging_mapper(
+    model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool
+) -> Callable[[Tile], tuple[Array, Array | None]]:
+    """Return the mapper of a model whose classes are merged: their probabilities are summed."""
+    map_apart = tile_mapper(model.unmerged, scene, True)
+
+    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
+        proba = merging.sums(np.asarray(map_apart(tile)[1]))
+        return _likeliest(model, proba), proba if probabilities else None
+
+    return map_tile
+
+
+def _likeliest(model: SceneModel, proba: Array) -> Array:
+    """Return the ids ``(h, w)`` of the largest probabilities ``(h, w, classes)``; 0 for NaN."""
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+    blank = np.isnan(proba[..., 0])
+    ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
+    ids[blank] = UNLABELED
+    return ids
 
 
 def scene_tiles(
@@ -256,11 +292,10 @@ def scene_tiles(
     scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
     read = scene.sizes["band"] * scene.dtype.itemsize
-    made = 0 if model is None else working_bytes(len(model.classes), model.recipe)
+    made = 0 if model is None else working_bytes(len(model.unmerged.classes), model.recipe)
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 
 def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
     """Return ``values`` with the coordinates and georeference of ``scene``."""
-    coords = {k: v for k, v in scene.coords.items() if set(v.dims) <= {"y", "x"}}
-    return xr.DataArray(values, dims=dims, coords=coords)
+    return xr.DataArray(values, dims=dims, coords=without_mask(scene.coords))

@@ -17,6 +17,7 @@ from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.tiles import Tile, read_window
 
@@ -134,7 +135,7 @@ def _propagated(
     """Return probabilities of the whole scene after label propagation."""
     if model.statistics is not None:
         return propagate(model, step, proba, model.statistics.graphs)
-    cube = np.asarray(scene.values)
+    cube = read_pixels(scene, slice(None), slice(None))
     valid = valid_pixels(cube, scene.rio.nodata)
     cube = cube if valid.all() else np.where(valid[..., None], cube, 0)
     graphs = Propagation.from_dict(step["settings"]).build_graphs(cube, valid)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from polyad.scene.raster.dims import as_labels, as_scene
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
+    from polyad.scene.raster.inside import mask_scene
+    from polyad.scene.raster.legend import merge_labels
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
     from polyad.scene.raster.pixels import valid_mask, valid_pixels
 
@@ -23,6 +25,8 @@ __all__ = [
     "grid_of",
     "interior",
     "iter_patches",
+    "mask_scene",
+    "merge_labels",
     "palette",
     "select_bands",
     "usable_bands",
@@ -39,6 +43,8 @@ if not TYPE_CHECKING:
         dims="as_labels as_scene",
         georeference="grid_of",
         grid="Grid",
+        inside="mask_scene",
+        legend="merge_labels",
         patches="extract_patches interior iter_patches",
         pixels="valid_mask valid_pixels",
     )

@@ -13,6 +13,7 @@ import xarray as xr
 from polyad.errors import InputError, SceneError
 from polyad.scene.raster.bands import keep_bands
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.tiles import Tile, read_window, tile_shape
 
@@ -65,8 +66,12 @@ def _looks(scene: xr.DataArray) -> Iterator[Tile]:
     height, width = tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize)
     across = math.ceil(shape[1] / width)
     count = math.ceil(shape[0] / height) * across
-    chosen = np.unique(np.linspace(0, count - 1, min(count, LOOKS)).astype(int))
-    for number in sorted(chosen, key=lambda n: abs(n - count // 2)):
+    numbers = np.arange(count)
+    if INSIDE in scene.coords:  # only where the scene is looked at
+        down, right = np.nonzero(scene[INSIDE].values)
+        numbers = np.unique(down // height * across + right // width)
+    chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, LOOKS).astype(int))]
+    for number in sorted(chosen, key=lambda n: abs(n - numbers[len(numbers) // 2])):
         y, x = (int(k) for k in divmod(number, across))
         rows = slice(y * height, min((y + 1) * height, shape[0]))
         yield Tile(rows, slice(x * width, min((x + 1) * width, shape[1])))

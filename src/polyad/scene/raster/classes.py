@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 UNLABELED = 0
+EXACT_NAMES = "polyad class names"  # in an ENVI header, whose lists cannot hold a comma
 
 # Color-blind-safe: Paul Tol's "muted" and "vibrant" hues, interleaved so that neighbors differ.
 _PALETTE = (

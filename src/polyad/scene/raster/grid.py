@@ -81,6 +81,46 @@ def check_same_place(ours: Grid, theirs: Grid) -> None:
         )
 
 
+def describe_extents(corners: NDArray[np.float64], grid: Grid, reach: str = "they reach") -> str:
+    """Return where points and a grid lie, in the coordinates of the grid's map, in words.
+
+    Parameters
+    ----------
+    corners : ndarray, shape (n, 2)
+        Points in pixels of the grid, (column, row); those that are not finite are left out.
+    grid : Grid
+    reach : str
+        What the sentence begins with.
+
+    Examples
+    --------
+    >>> describe_extents(np.array([[5.0, 5.0], [9.0, 9.0]]), Grid((2, 3), None, None))
+    'they reach from (5, 5) to (9, 9), the scene from (0, 0) to (3, 2), in columns and rows'
+    """
+    transform = Affine.identity() if grid.transform is None else grid.transform
+    system = "in columns and rows" if grid.transform is None else f"both in {crs_name(grid.crs)}"
+    finite = corners[np.isfinite(corners).all(axis=1)]
+    theirs = "they have no place on its map"
+    if len(finite):
+        theirs = f"{reach} {_reach(*move(transform, finite[:, 0], finite[:, 1]))}"
+    height, width = grid.shape
+    cols, rows = np.array([0.0, width, 0.0, width]), np.array([0.0, 0.0, height, height])
+    return f"{theirs}, the scene {_reach(*move(transform, cols, rows))}, {system}"
+
+
+def crs_name(crs: CRS | None) -> str:
+    """Return a short name of a reference system for messages."""
+    if crs is None:
+        return "map coordinates"
+    text = str(crs)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _reach(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
+    low, high = (f"({f(x):.9g}, {f(y):.9g})" for f in (np.min, np.max))
+    return f"from {low} to {high}"
+
+
 def _corner(grid: Grid) -> str:
     x, y = (0.0, 0.0) if grid.transform is None else move(grid.transform, 0.0, 0.0)
     return f"({x:.10g}, {y:.10g})"

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import pixel_dtype, read_pixels
 
 MAX_WINDOW = 127  # its halo is read with every tile
 Border = Literal["reflect", "drop"]
@@ -121,7 +122,7 @@ def extract_patches(
     Returns
     -------
     ndarray, shape (n, s, s, bands)
-        In the scene's dtype.
+        In the scene's dtype; of a masked one see `polyad.scene.mask_scene`.
 
     Examples
     --------
@@ -139,12 +140,11 @@ def extract_patches(
     col_index = reflect_index(cols[:, None] + offsets, width)  # (n, s)
     if isinstance(cube, np.ndarray):
         return cube[row_index[:, :, None], col_index[:, None, :]]
-    patches = np.empty((len(rows), window, window, bands), dtype=cube.dtype)
+    patches = np.empty((len(rows), window, window, bands), dtype=pixel_dtype(cube))
     for pixels in _tiles(cube, rows, cols):
         r, c = row_index[pixels], col_index[pixels]
         # The box that holds every window of this tile, its halo included, is read in one piece.
-        box = {"y": slice(r.min(), r.max() + 1), "x": slice(c.min(), c.max() + 1)}
-        block = cube.isel(box).to_numpy()
+        block = read_pixels(cube, slice(r.min(), r.max() + 1), slice(c.min(), c.max() + 1))
         patches[pixels] = block[(r - r.min())[:, :, None], (c - c.min())[:, None, :]]
     return patches
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import read_pixels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +84,8 @@ def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
     strip = max(1, _STRIP_BYTES // max(1, cols * bands * scene.dtype.itemsize))
     mask = np.empty((rows, cols), bool)
     for top in range(0, rows, strip):
-        mask[top : top + strip] = valid_pixels(scene[top : top + strip].values, nodata)
+        part = read_pixels(scene, slice(top, top + strip), slice(None))
+        mask[top : top + strip] = valid_pixels(part, nodata)
     return mask
 
 

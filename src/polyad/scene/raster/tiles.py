@@ -11,6 +11,7 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.patches import reflect_index
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
@@ -221,5 +222,5 @@ def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:
 
 
 def read_window(scene: xr.DataArray, tile: Tile) -> npt.NDArray[Any]:
-    """Read the pixels of a tile, ``(h, w, bands)``."""
-    return np.asarray(as_scene(scene).isel(y=tile.rows, x=tile.cols).values)
+    """Read the pixels of a tile, ``(h, w, bands)``, with nodata outside the scene's mask."""
+    return read_pixels(scene, tile.rows, tile.cols)

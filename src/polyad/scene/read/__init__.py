@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.read.colors import read_colors
     from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
     from polyad.scene.read.labels import open_labels
+    from polyad.scene.read.masks import open_mask, restrict_scene
     from polyad.scene.read.scenes import open_scene, scene_from_array
 
 __all__ = [
@@ -14,7 +16,10 @@ __all__ = [
     "open_known",
     "open_known_labels",
     "open_labels",
+    "open_mask",
     "open_scene",
+    "read_colors",
+    "restrict_scene",
     "scene_from_array",
 ]
 
@@ -23,5 +28,7 @@ if not TYPE_CHECKING:
         __name__,
         scenes="open_scene scene_from_array",
         labels="open_labels",
+        colors="read_colors",
+        masks="open_mask restrict_scene",
         known_scenes="fetch open_known open_known_labels",
     )

@@ -6,6 +6,7 @@ an id says nothing beyond its file: names are compared wherever both sides have 
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from polyad.errors import PolyadWarning, SceneMismatch
 from polyad.scene.raster.classes import (
     UNLABELED,
     ClassInfo,
@@ -103,9 +105,65 @@ def in_model_ids(
     values = labels.to_numpy()
     lookup = np.zeros(max(int(values.max(initial=0)), *ids, 0) + 1, np.uint16)
     lookup[list(ids)] = list(ids.values())
-    more = [ClassInfo(value, info.name, class_color(value)) for info, value in new]
+    more = [
+        ClassInfo(value, info.name, _own_color(info) or class_color(value)) for info, value in new
+    ]
     lookup[UNLABELED] = UNLABELED
     return with_classes(labels.copy(data=lookup[values]), [*classes, *more]), match
+
+
+def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.DataArray:
+    """Return labels of several sources as one raster; of two labels of a pixel the later one wins.
+
+    Parameters
+    ----------
+    rasters : sequence of DataArray of int, dims (y, x)
+        On one grid. Classes are the same if their names are, or their ids where there are no names.
+    sources : sequence of str
+        Where each comes from, for messages.
+
+    Examples
+    --------
+    >>> first = with_classes(xr.DataArray([[1, 0]], dims=("y", "x")), [ClassInfo(1, "Oats", "")])
+    >>> other = with_classes(xr.DataArray([[0, 1]], dims=("y", "x")), [ClassInfo(1, "Corn", "")])
+    >>> joined = join_labels([first, other], ["a.tif", "b.tif"])
+    >>> joined.values.tolist(), joined.attrs["class_names"]
+    ([[1, 2]], ['Oats', 'Corn'])
+    """
+    by_name = all(raster.attrs.get(NUMBERED_BY_NAME, False) for raster in rasters)
+    if by_name:  # then the order of the files does not matter
+        named = {c.name: c for raster in reversed(rasters) for c in class_table(raster)}
+        classes: tuple[ClassInfo, ...] = tuple(
+            ClassInfo(k, name, _own_color(named[name]) or class_color(k))
+            for k, name in enumerate(sorted(named), start=1)
+        )
+    else:
+        classes = _whole_table(rasters[0])
+    joined = np.zeros(rasters[0].shape, np.uint16)
+    for raster, source in zip(rasters, sources, strict=True):
+        if raster.shape != joined.shape:
+            raise SceneMismatch(
+                f"{source}: labels of several files must have one size, got {raster.shape} beside "
+                f"{joined.shape} of {sources[0]}; resample them to one grid"
+            )
+        renumbered, _ = in_model_ids(raster, classes)
+        classes = class_table(renumbered)
+        values = renumbered.to_numpy()
+        clashes = np.count_nonzero((values != 0) & (joined != 0) & (values != joined))
+        if clashes:
+            warnings.warn(
+                f"{source}: {clashes:,} pixels have another class in a file before it; the later "
+                "label wins",
+                PolyadWarning,
+                stacklevel=3,
+            )
+        joined = np.where(values != 0, values, joined).astype(np.uint16)
+    return with_classes(rasters[0].copy(data=joined), classes)
+
+
+def _own_color(info: ClassInfo) -> str:
+    """Return the color that a class was given, "" if it has the default one of its id."""
+    return "" if info.color.upper() == class_color(info.value) else info.color
 
 
 def _whole_table(labels: xr.DataArray) -> tuple[ClassInfo, ...]:

@@ -15,7 +15,14 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_color, default_name, is_color
+from polyad.scene.raster.classes import (
+    EXACT_NAMES,
+    UNLABELED,
+    ClassInfo,
+    class_color,
+    default_name,
+    is_color,
+)
 from polyad.scene.read.formats.sidecars import read_pam
 
 Names = dict[int, str]
@@ -84,6 +91,8 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
     ({1: 'Corn'}, {0: '#000000', 1: '#FFDD00'})
     """
     names = [" ".join(_utf8(n).split()) for n in _braced(fields.get("class names"))]
+    exact = [_text(name) for name in _items(fields.get(EXACT_NAMES, ""))]
+    names = exact if len(exact) == len(names) else names
     lookup = [v.strip() for v in _braced(fields.get("class lookup"))]
     triples = [_rgb(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
     colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if rgb})

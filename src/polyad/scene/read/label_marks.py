@@ -1,4 +1,4 @@
-"""Marks, the points and polygons of a label file, and how they become pixels of the scene's grid.
+"""Marks: points, lines and polygons of a label file, and how they become pixels of the grid.
 
 Marks are drawn in the order of the file: a later one overrides an earlier one. Points are kept in
 columns, so a file of millions of lines takes seconds and a few times its own size.
@@ -17,16 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from affine import Affine
 from numpy.typing import NDArray
-from rasterio.features import bounds, rasterize
+from rasterio.features import rasterize
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.read.class_tables import Colors, Names
 
 Array = NDArray[np.float64]
 Point = tuple[float, float]
+Frame = tuple[tuple[float, float], ...]  # (left, right) and (top, bottom)
 
 MAX_WORK = 3_000_000_000  # steps of drawing, about ten seconds
+_NEAR = (-1e100, 1e100)  # differences of such numbers are finite
 _ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
 
 
@@ -50,12 +52,15 @@ class Points:
     annotations : list of Annotation
     xy : ndarray, shape (n, 2)
         In pixels, (column, row) from the outer corner of the first one.
+    exact : bool
+        The file names rows and columns: one that the scene does not have is a mistake.
     """
 
     unit: str
     numbers: Sequence[int] = field(default_factory=list)
     annotations: list[Annotation] = field(default_factory=list)
     xy: Array = field(default_factory=lambda: np.empty((0, 2)))
+    exact: bool = False
 
     def where(self, k: int) -> str:
         """Return the place in the file of one of the points."""
@@ -63,19 +68,36 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Polygon:
-    """A labeled area: a GeoJSON geometry, in pixels as the points are."""
+class Shape:
+    """A labeled line or area, in pixels as the points are.
+
+    Attributes
+    ----------
+    number : int
+        Of its feature in the file.
+    annotation : Annotation
+    rings : tuple of ndarray, shape (n, 2)
+        The outer ring of a polygon and its holes; of a line, its one run of corners.
+    is_line : bool
+    """
 
     number: int
     annotation: Annotation
-    geometry: Mapping[str, Any]
+    rings: tuple[Array, ...]
+    is_line: bool = False
 
     def where(self, _: int = 0) -> str:
         """Return the place in the file."""
         return f"feature {self.number}"
 
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom."""
+        (left, top), (right, bottom) = self.rings[0].min(axis=0), self.rings[0].max(axis=0)
+        return float(left), float(top), float(right), float(bottom)
 
-Mark = Points | Polygon
+
+Mark = Points | Shape
 
 
 def annotations_of(marks: Sequence[Mark]) -> list[Annotation]:
@@ -87,11 +109,15 @@ def annotations_of(marks: Sequence[Mark]) -> list[Annotation]:
     return list(distinct)
 
 
-def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint16], Names, Colors]:
+def draw(
+    path: Path, marks: Sequence[Mark], grid: Grid, *, all_touched: bool = False
+) -> tuple[NDArray[np.uint16], Names, Colors]:
     """Draw marks onto the grid.
 
-    A polygon labels the pixels whose centers it holds; one too small to hold any labels the pixels
-    it touches. A mark outside the scene is an error.
+    A polygon labels the pixels whose centers it holds, one too small to hold any the pixels it
+    touches; a line the pixels that it passes. With ``all_touched`` both label every pixel that they
+    touch. Labels outside the scene are left out and counted in a warning; a row or column that the
+    scene does not have is an error, and so are labels all of which lie outside.
 
     Returns
     -------
@@ -101,7 +127,7 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
     """
     ids, names, colors = _number(path, marks)
     values = np.zeros(grid.shape, dtype=np.uint16)
-    clashes, first, work = 0, "", 0
+    clashes, first, work, outside = 0, "", 0, 0
     for mark in marks:
         work += _work(mark, grid.shape)
         if work > MAX_WORK:
@@ -109,13 +135,15 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
                 f"{path}, {mark.where(0)}: its polygon and those before it take too long to draw; "
                 "wanted them simpler and apart, or labels as a raster"
             )
-        over = (
-            _draw_points(path, mark, ids, values)
-            if isinstance(mark, Points)
-            else _draw_polygon(path, mark, ids, values)
-        )
+        if isinstance(mark, Points):
+            over, lost = _draw_points(path, mark, ids, values)
+        else:
+            over, lost = _draw_shape(mark, ids[mark.annotation.label], values, all_touched)
         first = first or (mark.where(over[0]) if over else "")
         clashes += len(over)
+        outside += lost
+    if outside:
+        _tell_outside(path, marks, grid, outside)
     if clashes:
         warnings.warn(
             f"{path}: {clashes} labels fall on pixels that another class has, the first in "
@@ -126,12 +154,45 @@ def draw(path: Path, marks: Sequence[Mark], grid: Grid) -> tuple[NDArray[np.uint
     return values, names, colors
 
 
+def filled(path: Path, shapes: Sequence[Shape], grid: Grid) -> NDArray[np.bool_]:
+    """Return which pixels of the grid have their centers in one of some polygons."""
+    inside, work = np.zeros(grid.shape, bool), 0
+    for shape in shapes:
+        work += _work(shape, grid.shape)
+        if work > MAX_WORK:
+            raise SceneError(
+                f"{path}, {shape.where()}: its polygon and those before it take too long to draw; "
+                "wanted them simpler and apart, or the mask as a raster"
+            )
+        box = covered(shape, grid.shape, whole_pixels=False)
+        if box is not None:
+            inside[box[0]] |= box[1]
+    return inside
+
+
+def _tell_outside(path: Path, marks: Sequence[Mark], grid: Grid, outside: int) -> None:
+    """Warn of labels outside the scene; raise `SceneMismatch` if all of them are."""
+    count = sum(len(m.annotations) if isinstance(m, Points) else 1 for m in marks)
+    if outside < count:
+        warnings.warn(
+            f"{path}: {outside:,} of {count:,} labels lie outside the scene and are left out",
+            PolyadWarning,
+            stacklevel=5,
+        )
+        return
+    corners = np.concatenate([m.xy if isinstance(m, Points) else m.rings[0] for m in marks])
+    raise SceneMismatch(
+        f"{path}: all {count:,} labels lie outside the scene: {describe_extents(corners, grid)}; "
+        "check the coordinates and their reference system"
+    )
+
+
 def _work(mark: Mark, shape: tuple[int, int]) -> int:
-    """Return the steps that drawing takes: a polygon's pixels, and its corners for each row."""
+    """Return the steps that drawing takes: a shape's pixels, and its corners for each row."""
     if isinstance(mark, Points):
         return len(mark.annotations)
-    box = _box(bounds(mark.geometry), shape)
-    corners = sum(len(ring) for ring in mark.geometry["coordinates"])
+    box = _box(mark.extent, shape)
+    corners = sum(map(len, mark.rings))
     rows, cols = (0, 0) if box is None else (s.stop - s.start for s in box)
     return corners + rows * (cols + corners)
 
@@ -148,73 +209,120 @@ def _box(extent: tuple[float, ...], shape: tuple[int, ...]) -> tuple[slice, slic
 
 def _draw_points(
     path: Path, points: Points, ids: Mapping[str, int], values: NDArray[np.uint16]
-) -> list[int]:
-    """Label the pixels of points; return those whose pixel had another class already."""
+) -> tuple[list[int], int]:
+    """Label the pixels of points.
+
+    Returns those whose pixel had another class already, and how many lie outside.
+    """
     col, row = np.floor(points.xy).T
     inside = (row >= 0) & (row < values.shape[0]) & (col >= 0) & (col < values.shape[1])  # not NaN
-    if not inside.all():
+    if points.exact and not inside.all():
         k = int(np.argmin(inside))
         x, y = points.xy[k].tolist()
         raise _outside(path, points.where(k), points.annotations[k], x, y, values.shape)
-    pixels = np.ravel_multi_index((row.astype(np.intp), col.astype(np.intp)), values.shape)
-    given = np.fromiter((ids[a.label] for a in points.annotations), np.uint16, len(pixels))
+    kept = np.flatnonzero(inside)
+    row, col = row[kept].astype(np.intp), col[kept].astype(np.intp)
+    pixels = np.ravel_multi_index((row, col), values.shape)
+    all_given = np.fromiter((ids[a.label] for a in points.annotations), np.uint16, len(inside))
     # In the order of the pixels, and of the file for each: what was there is what came before
     order = np.argsort(pixels, kind="stable")
-    pixels, given = pixels[order], given[order]
-    again = np.concatenate([[False], pixels[1:] == pixels[:-1]])
+    pixels, given = pixels[order], all_given[kept][order]
+    again = np.concatenate([[False], pixels[1:] == pixels[:-1]])[: len(pixels)]
     before = np.where(again, np.roll(given, 1), values.flat[pixels])
     last = ~np.roll(again, -1)
     values.flat[pixels[last]] = given[last]
-    return np.sort(order[(before != 0) & (before != given)]).tolist()
+    clashes = np.sort(kept[order[(before != 0) & (before != given)]])
+    return clashes.tolist(), len(inside) - len(kept)
 
 
-def _draw_polygon(
-    path: Path, polygon: Polygon, ids: Mapping[str, int], values: NDArray[np.uint16]
-) -> list[int]:
-    """Label the pixels of a polygon; return [0] if one of them had another class already."""
-    left, top, right, bottom = bounds(polygon.geometry)
-    box = _covered(polygon.geometry, (left, top, right, bottom), values.shape)
+def _draw_shape(
+    shape: Shape, value: int, values: NDArray[np.uint16], all_touched: bool
+) -> tuple[list[int], int]:
+    """Label the pixels of a line or polygon.
+
+    Returns [0] if one of them had another class already, and 1 if it lies outside.
+    """
+    box = covered(shape, values.shape, all_touched)
     if box is None:
-        raise _outside(path, polygon.where(), polygon.annotation, left, top, values.shape)
+        return [], 1
     (rows, cols), drawn = box
-    value, window = ids[polygon.annotation.label], values[rows, cols]  # a view
+    window = values[rows, cols]  # a view
     clash = (drawn & (window != 0) & (window != value)).any()
     window[drawn] = value
-    return [0] if clash else []
+    return ([0] if clash else []), 0
 
 
-def _covered(
-    geometry: Mapping[str, Any], extent: tuple[float, ...], shape: tuple[int, ...]
+def covered(
+    shape: Shape, size: tuple[int, ...], all_touched: bool = False, whole_pixels: bool = True
 ) -> tuple[tuple[slice, slice], NDArray[np.bool_]] | None:
-    """Return a polygon's box and which of its pixels it labels; None if it lies outside."""
-    # Only the polygon's own box is rasterized, not the scene for each polygon.
-    box = _box(extent, shape)
+    """Return a shape's box and which of its pixels it covers; None if it lies outside.
+
+    With ``whole_pixels`` a polygon that holds no center of a pixel covers those that it touches.
+    """
+    # Only the shape's own box is rasterized, not the scene for each shape.
+    box = _box(shape.extent, size)
     if box is None:
         return None
     rows, cols = box
-    size = (rows.stop - rows.start, cols.stop - cols.start)
     to_box = Affine.translation(cols.start, rows.start)
     frame = (cols.start - 1, cols.stop + 1), (rows.start - 1, rows.stop + 1)
-    rings = [_clipped(ring, frame) for ring in geometry["coordinates"]]
-    geometry = {"type": "Polygon", "coordinates": [ring for ring in rings if ring]}
-    if not rings[0]:
+    geometry = _line_in(shape.rings[0], frame) if shape.is_line else _area_in(shape.rings, frame)
+    if geometry is None:
         return None
-    for all_touched in (False, True):
+    for touched in dict.fromkeys((all_touched, all_touched or whole_pixels)):
         drawn = rasterize(
-            [(geometry, 1)], size, transform=to_box, all_touched=all_touched, dtype=np.uint8
+            [(geometry, 1)],
+            (rows.stop - rows.start, cols.stop - cols.start),
+            transform=to_box,
+            all_touched=touched,
+            dtype=np.uint8,
         )
         if drawn.any():
             return (rows, cols), drawn.astype(bool)
     return None
 
 
-def _clipped(ring: Sequence[Point], frame: tuple[tuple[float, float], ...]) -> list[Point]:
+def _area_in(rings: Sequence[Array], frame: Frame) -> dict[str, Any] | None:
+    """Return the part of a polygon within a frame as GeoJSON; None if there is none."""
+    clipped = [_clipped(ring, frame) for ring in rings]
+    if not clipped[0]:
+        return None
+    return {"type": "Polygon", "coordinates": [ring for ring in clipped if ring]}
+
+
+def _line_in(line: Array, frame: Frame) -> dict[str, Any] | None:
+    """Return the parts of a line's segments within a frame as GeoJSON; None if there are none.
+
+    After Liang and Barsky: of each segment a + t (b - a), the t between the frame's sides.
+    """
+    line = np.clip(line, *_NEAR)
+    first, step = line[:-1], np.diff(line, axis=0)  # (segments, 2)
+    low, high = np.array(frame).T  # each (2,)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        enter, leave = (low - first) / step, (high - first) / step
+    enter, leave = np.minimum(enter, leave), np.maximum(enter, leave)
+    still = step == 0  # along an axis: within the frame for every t, or for none
+    within = (first >= low) & (first <= high)
+    enter = np.where(still, np.where(within, -np.inf, np.inf), enter).max(axis=1).clip(min=0)
+    leave = np.where(still, np.where(within, np.inf, -np.inf), leave).min(axis=1).clip(max=1)
+    kept = enter <= leave
+    starts = (first + enter[:, None] * step)[kept]
+    ends = (first + leave[:, None] * step)[kept]
+    if not kept.any():
+        return None
+    return {"type": "MultiLineString", "coordinates": np.stack([starts, ends], axis=1).tolist()}
+
+
+def _clipped(ring: Array, frame: Frame) -> list[Point]:
     """Return the part of a closed ring within a frame, (left, right) and (top, bottom).
 
     GDAL follows an edge pixel by pixel, also outside the scene: forever, if a corner lies far away.
     After Sutherland and Hodgman: what lies beyond each side of the frame in turn is cut off.
     """
-    corners = [(_near(x), _near(y)) for x, y in ring]
+    low, high = np.array(frame).T
+    if ((ring >= low) & (ring <= high)).all():
+        return [(x, y) for x, y in ring.tolist()]
+    corners = [(x, y) for x, y in np.clip(ring, *_NEAR).tolist()]
     for axis, sides in enumerate(frame):
         for side, inward in zip(sides, (1.0, -1.0), strict=True):
             kept: list[Point] = []
@@ -228,10 +336,6 @@ def _clipped(ring: Sequence[Point], frame: tuple[tuple[float, float], ...]) -> l
                     kept.append(b)
             corners = kept
     return [*corners, *corners[:1]] if len(corners) > 2 else []
-
-
-def _near(value: float) -> float:
-    return min(max(value, -1e100), 1e100)  # differences of such numbers are finite
 
 
 def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:

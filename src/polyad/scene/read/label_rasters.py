@@ -33,6 +33,7 @@ from polyad.scene.read.formats.hdf_values import attributes, check_decoding
 from polyad.scene.read.formats.mat5 import list_variables, read_variable
 from polyad.scene.read.formats.png import open_png
 from polyad.scene.read.formats.sidecars import georeference
+from polyad.scene.read.formats.store import is_zarr, open_store, read_whole
 from polyad.scene.read.scene_files import open_file
 
 Shape = tuple[int, int]
@@ -76,9 +77,9 @@ def read_label_raster(
     ----------
     path : Path
         ``.tif``, ENVI (either file of the pair), ``.png``, ``.mat``, ``.npy``, NetCDF-4, HDF5, or a
-        Zarr store of one band.
+        Zarr store of ids ``(y, x)`` or of one band.
     key : str, optional
-        Which array of a MAT, NetCDF or HDF5 file; by default the only 2-D one.
+        Which array of a MAT, NetCDF or HDF5 file or Zarr store; by default the only 2-D one.
     shape : (height, width), optional
         Of the scene; chooses among several 2-D arrays, and another size is refused unread.
     budget : int, optional
@@ -93,7 +94,7 @@ def read_label_raster(
     if suffix in with_key:
         return with_key[suffix](path, key, shape, budget)
     if path.is_dir():
-        return _read_one_band(path, key, shape, budget)
+        return _read_zarr(path, key, shape, budget)
     if key is not None:
         raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
     readers: dict[str, Callable[[Path, Shape | None, int], LabelRaster]] = {
@@ -270,6 +271,27 @@ def _flagged(opened: Hdf5File) -> str | None:
         if any(flag in opened.file[name].attrs for flag in ("flag_values", "class_values"))
     ]
     return named[0] if len(named) == 1 else None
+
+
+def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+    """Read a 2-D array of a store, such as a map of ours; else its cube of one band."""
+    if not is_zarr(path):
+        return _read_one_band(path, key, shape, budget)  # says what it is
+    store = open_store(path)
+    flat = {n: a for n, a in store.arrays.items() if len(a.shape) == 2 and a.dtype is not None}
+    if not flat or (key is not None and key.strip("/") not in flat):
+        return _read_one_band(path, key, shape, budget)
+    named = [n for n, a in flat.items() if {"flag_values", "class_values"} & set(a.attrs)]
+    key = named[0] if key is None and len(named) == 1 else key
+    name = _choose(path, key, {n: a.shape for n, a in flat.items()}, shape)
+    node = store.admit(name, budget, inflation=False)
+    way = -1 if _lies_x_first(node.dims) else 1
+    _admit(path, node.shape[::way], node.dtype, shape, budget)
+    place = cf.georeference(node, (0, 1)[::way], store.neighbors(name, budget))
+    values = read_whole(flat[name])
+    classes = class_tables.from_attributes(node.attrs)
+    fill = cf.number(node.attrs, "_FillValue")
+    return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
 
 
 def _lies_x_first(dims: tuple[str, ...]) -> bool:

@@ -7,6 +7,8 @@ of its classes are kept in attributes, see `polyad.scene.raster.classes`.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,39 +25,64 @@ from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.patches import iter_patches
 from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.read.class_matching import NUMBERED_BY_NAME
+from polyad.scene.read.class_matching import NUMBERED_BY_NAME, join_labels
 from polyad.scene.read.class_tables import complete
+from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.known_scenes import open_known_labels
-from polyad.scene.read.label_marks import annotations_of, draw
+from polyad.scene.read.label_layers import read_layer_marks
+from polyad.scene.read.label_marks import Mark, annotations_of, draw
 from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
 
-_VECTORS = {
+_TEXTS = {
     ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
     ".geojson": read_geojson_marks, ".json": read_geojson_marks,
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Ways:
+    """How features become labels; see `open_labels`."""
+
+    layer: str | None = None
+    field: str | None = None
+    all_touched: bool = False
+
+
 def open_labels(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     scene: xr.DataArray | None = None,
     *,
+    layer: str | None = None,
+    field: str | None = None,
+    all_touched: bool = False,
     max_bytes: int | None = None,
 ) -> xr.DataArray:
     """Open labels of any kind as a raster of class ids.
 
-    Classes given by name alone are numbered in the alphabetical order of their names.
+    Classes given by name alone are numbered in the alphabetical order of their names. Of several
+    sources, classes are joined by name, or by id where there are no names; where two of them label
+    one pixel differently, the later one wins, with a warning.
 
     Parameters
     ----------
-    source : str or path
-        A raster of class ids (GeoTIFF, ENVI, PNG, ``.npy``, ``file.mat:key``, ``file.nc:var``), a
-        CSV with columns ``row,col,class``, ``x,y,class`` (or ``easting,northing``) or
-        ``lon,lat,class`` (or ``longitude,latitude``), a GeoJSON of points and polygons, or the
-        name of a known scene.
+    source : str or path, or a sequence of them
+        A raster of class ids (GeoTIFF, ENVI, PNG, ``.npy``, ``file.mat:key``, ``file.nc:var``); a
+        GeoPackage, Shapefile, FlatGeobuf or KML (with ``polyad[vector]``) or a GeoJSON of points,
+        lines and polygons; a CSV with columns ``row,col,class``, ``x,y,class`` (or
+        ``easting,northing``) or ``lon,lat,class`` (or ``longitude,latitude``); or the name of a
+        known scene.
     scene : DataArray with dims y, x, ..., optional
-        The scene the labels belong to; CSV and GeoJSON need it. If given, labels are checked
+        The scene the labels belong to; all but rasters need it. If given, labels are checked
         against it and take over its georeference where they have none.
+    layer : str, optional
+        Which layer of a file that has several.
+    field : str, optional
+        Which field of the features is the class; by default the only one of text or whole numbers
+        whose values repeat. Features without a value are skipped, with a warning.
+    all_touched : bool, default=False
+        Label every pixel that a line or polygon touches, not only those whose centers lie in a
+        polygon or that a line passes.
     max_bytes : int, optional
         Most bytes that may be read at once; half of the machine's memory if not given.
 
@@ -78,6 +105,24 @@ def open_labels(
     """
     budget = memory_budget(max_bytes)
     scene = None if scene is None else as_scene(scene)
+    ways = _Ways(layer, field, all_touched)
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not sources:
+        raise SceneError("wanted at least one file of labels, got none; name one")
+    if ways != _Ways() and not any(map(is_vector, sources)):
+        raise SceneError(
+            f"{os.fspath(sources[0])}: a raster has no layers, fields or shapes; leave out --layer,"
+            " --field and --all-touched"
+        )
+    rasters = [_open(each, scene, ways, budget) for each in sources]
+    names = [os.fspath(each) for each in sources]
+    return rasters[0] if len(rasters) == 1 else join_labels(rasters, names)
+
+
+def _open(
+    source: str | os.PathLike[str], scene: xr.DataArray | None, ways: _Ways, budget: int
+) -> xr.DataArray:
+    """Return the labels of one source."""
     path, key = locate(os.fspath(source))
     grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
@@ -85,13 +130,25 @@ def open_labels(
     else:
         remedy = "the file is truncated or damaged, copy it again"
         with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
-            labels = _read(path, key, grid, budget)
+            labels = _read(path, key, grid, ways, budget)
     if scene is None or grid is None:
         return labels
     check_labels(scene, labels)
     if "spatial_ref" not in labels.coords and grid.transform is not None:
         labels = describe(labels, crs=grid.crs, transform=grid.transform)
     return labels
+
+
+def is_vector(source: str | os.PathLike[str]) -> bool:
+    """Return whether labels are points, lines or polygons, by the ending or content of a file."""
+    path, _ = locate(os.fspath(source))
+    return _kind(path) is not None
+
+
+def _kind(path: Path) -> str | None:
+    """Return the ending of a text file with positions, or the kind of a vector file, or None."""
+    suffix = path.suffix.lower()
+    return suffix if suffix in _TEXTS else vector_kind(path)
 
 
 def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
@@ -152,22 +209,29 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     return labels.copy(data=values)
 
 
-def _read(path: Path, key: str | None, grid: Grid | None, budget: int) -> xr.DataArray:
-    if path.suffix.lower() in _VECTORS:
-        return _drawn(path, grid, budget)
-    return _as_array(read_label_raster(path, key, None if grid is None else grid.shape, budget))
-
-
-def _drawn(path: Path, grid: Grid | None, budget: int) -> xr.DataArray:
+def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: int) -> xr.DataArray:
+    kind = _kind(path)
+    if kind is None:
+        shape = None if grid is None else grid.shape
+        return _as_array(read_label_raster(path, key, shape, budget))
     if grid is None:
         raise SceneError(
             f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
             f"as in open_labels(path, scene)"
         )
-    marks = _VECTORS[path.suffix.lower()](path, grid, budget)
+    if kind not in _TEXTS:
+        marks = read_layer_marks(path, kind, grid, budget, layer=ways.layer, field=ways.field)
+    elif ways.layer is not None:
+        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
+    else:
+        marks = _TEXTS[kind](path, grid, budget, field=ways.field)
+    return _drawn(path, marks, grid, ways.all_touched)
+
+
+def _drawn(path: Path, marks: list[Mark], grid: Grid, all_touched: bool) -> xr.DataArray:
     if not marks:
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
-    values, names, colors = draw(path, marks, grid)
+    values, names, colors = draw(path, marks, grid, all_touched=all_touched)
     labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
     by_name = not all(a.label.isdecimal() for a in annotations_of(marks))
     return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.scene.write.geotiff import MapWriter
+    from polyad.scene.write.map_writer import MapWriter
     from polyad.scene.write.writers import write_map, write_probabilities, write_scores
 
 __all__ = [
@@ -18,6 +18,6 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        geotiff="MapWriter",
+        map_writer="MapWriter",
         writers="write_map write_probabilities write_scores",
     )

@@ -21,6 +21,7 @@ step  data                    header              a reader, or who comes after a
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -35,8 +36,9 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.atomic import Outputs
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
-from polyad.scene.write.geotiff import checked_ids, open_quietly, placed, stale_files
+from polyad.scene.raster.classes import EXACT_NAMES, UNLABELED, ClassInfo, class_dtype, rgb
+from polyad.scene.write.cog import open_quietly, placed, stale_files
+from polyad.scene.write.geotiff import checked_ids
 from polyad.scene.write.pam import category_names
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
@@ -140,6 +142,7 @@ def _header(
         f"class names = {{{', '.join(map(_list_item, names))}}}",
         f"class lookup = {{{', '.join(map(str, lookup))}}}",
         "band names = {class}",
+        *_exact_names(names),
         *georeference,
     ]
     return "\n".join(lines) + "\n"
@@ -150,6 +153,14 @@ def _list_item(name: str) -> str:
     for sign, stand_in in ((",", ";"), ("{", "("), ("}", ")")):
         name = name.replace(sign, stand_in)
     return " ".join(name.split())
+
+
+def _exact_names(names: Sequence[str]) -> list[str]:
+    """Return a line of our own with the names as they are, if the list cannot hold them."""
+    if list(map(_list_item, names)) == list(names):
+        return []
+    text = json.dumps(names).replace("{", r"\u007b").replace("}", r"\u007d")
+    return [f"{EXACT_NAMES} = {text}"]
 
 
 def _georeference_lines(crs: CRS | None, transform: Affine | None) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import h5netcdf
 import numpy as np
+import numpy.typing as npt
 import rioxarray  # noqa: F401  (registers the .rio accessor)
 import xarray as xr
 from affine import Affine
@@ -30,7 +31,7 @@ from polyad.scene.write.geotiff import checked_ids
 from polyad.text import clean_name
 
 CONVENTIONS = "CF-1.8"
-_NAME, _GRID_MAPPING = "class_map", "spatial_ref"
+MAP_NAME, _GRID_MAPPING = "class_map", "spatial_ref"
 _GLOBAL = ("title", "institution", "source", "references", "comment")
 # Names of the coordinates of a swath, which has a position for each pixel and no grid.
 _SWATH = {
@@ -64,8 +65,8 @@ def add_netcdf_map(
     """
     out = cf_dataset(class_map, crs, transform)
     encoding: dict[str, dict[str, Any]] = {str(n): {"_FillValue": None} for n in out.coords}
-    ids = out[_NAME]
-    encoding[_NAME] = {"_FillValue": ids.dtype.type(UNLABELED), "zlib": True}
+    ids = out[MAP_NAME]
+    encoding[MAP_NAME] = {"_FillValue": ids.dtype.type(UNLABELED), "zlib": True}
     # In memory: HDF5 brings the whole process down when the disk fills up under it.
     buffer = io.BytesIO()
     with h5netcdf.File(buffer, "w") as file:
@@ -74,13 +75,25 @@ def add_netcdf_map(
     outputs.temporary(path).write_bytes(buffer.getbuffer())
 
 
+def cf_dtype(classes: Sequence[ClassInfo]) -> np.dtype[Any]:
+    """Return the smaller of int16 and int32 that holds every class id."""
+    return np.dtype(np.int16 if max((c.value for c in classes), default=0) < 2**15 else np.int32)
+
+
 def cf_dataset(
-    class_map: xr.DataArray, crs: CRS | None = None, transform: Affine | None = None
+    class_map: xr.DataArray,
+    crs: CRS | None = None,
+    transform: Affine | None = None,
+    ids: npt.NDArray[Any] | None = None,
 ) -> xr.Dataset:
-    """Return what is written: ids, coordinates, grid mapping, and their attributes."""
+    """Return what is written: ids, coordinates, grid mapping, and their attributes.
+
+    The ids are those of ``class_map`` unless ``ids`` are given in their place.
+    """
     classes = class_table(class_map)
-    dtype = np.dtype(np.int16 if max((c.value for c in classes), default=0) < 2**15 else np.int32)
-    ids = checked_ids(class_map.values, classes).astype(dtype)
+    dtype = cf_dtype(classes)
+    if ids is None:
+        ids = checked_ids(class_map.values, classes).astype(dtype)
     raster = xr.DataArray(ids, dims=("y", "x"), coords=_coordinates(class_map, crs, transform))
     raster = with_classes(raster, classes).assign_attrs(
         long_name="class",
@@ -88,11 +101,11 @@ def cf_dataset(
         flag_meanings=" ".join(flag_meanings(classes)),
         class_values=np.array([c.value for c in classes], dtype),
     )
-    out = raster.to_dataset(name=_NAME)
+    out = raster.to_dataset(name=MAP_NAME)
     # Without a reference system the coordinates say it all, unless the grid is rotated.
     if crs is not None or (transform is not None and "x" not in out.coords):
         out[_GRID_MAPPING] = _grid_mapping(crs, transform)
-        out[_NAME].attrs["grid_mapping"] = _GRID_MAPPING
+        out[MAP_NAME].attrs["grid_mapping"] = _GRID_MAPPING
     program = f"polyad {version('polyad')}"
     told = {k: clean_name(str(class_map.attrs[k]), 2000) for k in _GLOBAL if k in class_map.attrs}
     # No date: the same map gives the same bytes.

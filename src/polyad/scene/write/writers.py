@@ -25,12 +25,13 @@ from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.tiles import BLOCK
 from polyad.scene.write.envi import add_envi_map
 from polyad.scene.write.geotiff import (
-    MapWriter,
     checked_ids,
     encode_probabilities,
+    open_class_map,
     open_probabilities,
 )
 from polyad.scene.write.netcdf import add_netcdf_map
+from polyad.scene.write.zarr_map import open_zarr_map
 
 
 def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
@@ -39,10 +40,12 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
     ======== ==========================================================================
     ending   format
     ======== ==========================================================================
-    .tif     GeoTIFF: palette, nodata 0, georeference; class names in ``.tif.aux.xml``
+    .tif     cloud-optimized GeoTIFF with overviews: palette, nodata 0, georeference; class
+             names in ``.tif.aux.xml``, a style for QGIS in ``.qml``
     .hdr     ENVI classification, ``.hdr`` and ``.img`` (either ending may be given)
     .png     picture with a legend
     .nc      NetCDF after CF 1.8: flags, nodata 0, georeference; names and colors beside
+    .zarr    Zarr store with the same attributes
     .npy     the ids alone
     ======== ==========================================================================
 
@@ -120,11 +123,11 @@ def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> Non
 def _write_geotiff(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     crs, transform = georeference(class_map)
     shape, classes = _shape(class_map), class_table(class_map)
-    options: dict[str, Any] = {"crs": crs, "transform": transform, "outputs": outputs}
-    quantity = class_map.attrs.get("quantity")
-    with MapWriter(path, shape, classes, quantity=quantity, **options) as out:
+    options: dict[str, Any] = {"crs": crs, "transform": transform}
+    options["quantity"] = class_map.attrs.get("quantity")
+    with open_class_map(outputs, path, shape, classes, **options) as out:
         for rows, ids in _strips(class_map):
-            out.write((rows, slice(None)), ids)
+            out.write((rows, slice(None)), checked_ids(ids, classes)[np.newaxis])
 
 
 def _write_envi(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
@@ -144,6 +147,13 @@ def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None
     add_netcdf_map(outputs, path, class_map, *georeference(class_map))
 
 
+def _write_zarr(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
+    classes = class_table(class_map)
+    with open_zarr_map(outputs, path, class_map, *georeference(class_map)) as out:
+        for rows, ids in _strips(class_map):
+            out.write((rows, slice(None)), checked_ids(ids, classes)[np.newaxis])
+
+
 def _write_npy(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
     ids = checked_ids(class_map.values, class_table(class_map))
     about = {"descr": ids.dtype.str, "fortran_order": False, "shape": ids.shape}
@@ -161,6 +171,7 @@ _MAP_FORMATS: dict[str, Callable[[Outputs, Path, xr.DataArray], None]] = {
     ".img": _write_envi,
     ".png": _write_png,
     ".nc": _write_netcdf,
+    ".zarr": _write_zarr,
     ".npy": _write_npy,
 }
 

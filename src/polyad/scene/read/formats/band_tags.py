@@ -57,13 +57,22 @@ def band_facts(
 
 
 def columns(told: Sequence[Facts]) -> dict[str, NDArray[Any]]:
-    """Return ``wavelength``, ``fwhm`` and ``good`` of all bands; each only if every band tells."""
-    names = ("wavelength", "fwhm", "good")
-    return {
-        name: np.array(values)
-        for name, values in zip(names, zip(*told, strict=True), strict=True)
-        if None not in values
-    }
+    """Return ``wavelength``, ``fwhm`` and ``good`` of all bands, as far as they tell.
+
+    Centers and widths are of use only if every band tells its own; a band is good unless it tells
+    that it is not.
+
+    Examples
+    --------
+    >>> columns([(550.0, None, None), (560.0, 9.0, False)])
+    {'wavelength': array([550., 560.]), 'good': array([ True, False])}
+    """
+    wavelength, fwhm, good = zip(*told, strict=True)
+    all_told = {"wavelength": wavelength, "fwhm": fwhm}
+    known = {name: np.array(v) for name, v in all_told.items() if None not in v}
+    if any(flag is not None for flag in good):
+        known["good"] = np.array([flag is not False for flag in good])
+    return known
 
 
 def _first_nm(*stated: tuple[str | None, str | None]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -14,7 +15,9 @@ from polyad.scene.raster.guards import human_bytes
 MAX_ELEMENTS = 1_000_000  # elements and attributes, each of which takes about 100 bytes
 
 
-def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
+def read_xml(
+    path: Path, what: str, max_bytes: int, doctype: re.Pattern[str] | None = None
+) -> ET.Element:
     """Return the root element of a small XML file.
 
     The text is decoded here, as UTF-8 whatever it declares, so that what is searched for a DOCTYPE
@@ -28,7 +31,15 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
         What it should be, for messages.
     max_bytes : int
         Of the file.
+    doctype : pattern, optional
+        Of a DOCTYPE that declares nothing and is cut out, once; any other is refused.
     """
+    text = read_text(path, what, max_bytes)
+    return parse_xml(path, text if doctype is None else doctype.sub("", text, count=1), what)
+
+
+def read_text(path: Path, what: str, max_bytes: int) -> str:
+    """Return the text of a small XML file, not yet looked at."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size  # reading asks for the memory of all it may get
         content = file.read(min(size, max_bytes) + 1)
@@ -37,7 +48,11 @@ def read_xml(path: Path, what: str, max_bytes: int) -> ET.Element:
             f"{path}: wanted {what} of at most {human_bytes(max_bytes)}, got more; this is another "
             "file"
         )
-    text = content.decode("utf-8-sig", errors="replace")
+    return content.decode("utf-8-sig", errors="replace")
+
+
+def parse_xml(path: Path, text: str, what: str) -> ET.Element:
+    """Return the root element of XML that stands in a file; see `read_xml`."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise SceneError(f"{path}: wanted {what} in plain XML, got a DOCTYPE; remove it")
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:

@@ -58,7 +58,7 @@ def check_beside(named: Path, path: Path) -> Path:
 @contextmanager
 def open_raster(path: Path, driver: str) -> Iterator[Any]:
     """Open ``path`` with one GDAL driver and no other, and nothing beside it."""
-    name = _plain_name(path)
+    name = plain_name(path)
     with gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
         yield raster
 
@@ -96,7 +96,7 @@ def _opened(path: Path, driver: str, opener: Callable[[], Any]) -> Iterator[Any]
         yield dataset
 
 
-def _plain_name(path: Path) -> Path:
+def plain_name(path: Path) -> Path:
     """Return an absolute name of a regular file, in which GDAL can see nothing but a file."""
     check_regular(path)
     name = path.absolute()

@@ -20,6 +20,7 @@ from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import (
     CubeSource,
     KeptAxes,
+    Neighbors,
     Node,
     is_cube,
     open_cube,
@@ -28,6 +29,7 @@ from polyad.scene.read.formats.cf import (
 from polyad.scene.read.formats.zarr_chunks import check_readable, read_box
 from polyad.scene.read.formats.zarr_metadata import (
     METADATA_BYTES,
+    STANDARD,
     ZarrArray,
     describe_array,
     load_json,
@@ -67,43 +69,90 @@ class _Contents:
     files: dict[str, int] = field(default_factory=dict)
 
 
-def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
-    """Open the 3-D array ``key`` of a Zarr store, or its only one."""
-    if importlib.util.find_spec("numcodecs") is None:
-        raise SceneError(
-            f"{path}: reading Zarr needs the package numcodecs, it is not installed; run "
-            "pip install 'polyad[zarr]'"
-        )
+@dataclass(frozen=True)
+class ZarrStore:
+    """A store whose metadata were read and checked.
+
+    Attributes
+    ----------
+    path : Path
+    arrays : dict of ZarrArray
+        By name.
+    """
+
+    path: Path
+    arrays: dict[str, ZarrArray]
+    _contents: _Contents
+
+    def admit(self, name: str, budget: int, inflation: bool = True) -> Node:
+        """Return an array before its axes are known; refuse one that cannot be read safely.
+
+        Parameters
+        ----------
+        name : str
+        budget : int
+            Bytes that may be read at once.
+        inflation : bool, default=True
+            Whether far more values than bytes are refused too.
+        """
+        array = self.arrays[name]
+        check_readable(self.path, array, budget)
+        dtype = np.dtype(array.dtype)
+        if inflation:
+            declared = guards.declared_bytes(array.shape, dtype)
+            guards.check_inflation(self.path, declared, self._contents.stored[name])
+        _check_count(self.path, array, self._contents.files[name])
+        attrs = {"_FillValue": array.nodata, **array.attrs}
+        attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
+        return Node(self.path, name, array.shape, dtype, attrs, array.dims)
+
+    def neighbors(self, name: str, budget: int) -> Neighbors:
+        """Return the lookup of small arrays beside ``name``."""
+
+        def look(other: str) -> tuple[Array, dict[str, Any]] | None:
+            full = "/".join([*name.split("/")[:-1], other]) if "/" in name else other
+            beside = self.arrays.get(full)
+            if beside is None or len(beside.shape) > 1:
+                return None
+            if beside.dtype is None:  # a text; its attributes may still say something
+                return np.empty(0), dict(beside.attrs)
+            check_readable(self.path, beside, min(budget, guards.HARMLESS_BYTES))
+            held = guards.declared_bytes(beside.shape, beside.dtype)
+            guards.check_budget(self.path, held, guards.HARMLESS_BYTES, f"'{full}'")
+            _check_count(self.path, beside, self._contents.files[full])
+            return read_whole(beside), dict(beside.attrs)
+
+        return look
+
+
+def read_whole(array: ZarrArray) -> Array:
+    """Return all values of an array that was admitted."""
+    return read_box(array, tuple(slice(0, n) for n in array.shape))
+
+
+def open_store(path: Path) -> ZarrStore:
+    """Read the metadata of a Zarr store."""
     contents = _list_contents(path)
     described = {name: describe_array(path, at) for name, at in contents.arrays.items()}
-    cubes = {n: d.shape for n, d in described.items() if is_cube(d.shape)}
-    name = hdf.choose_key(path, cubes) if key is None else key.strip("/")
-    if name not in described:
-        raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
-    array = described[name]
-    check_readable(path, array, budget)
-    dtype = np.dtype(array.dtype)
-    declared = guards.declared_bytes(array.shape, dtype)
-    guards.check_inflation(path, declared, contents.stored[name])
-    _check_count(path, array, contents.files[name])
-    attrs = {"_FillValue": array.nodata, **array.attrs}
-    attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
-    node, kept = three_axes(Node(path, name, array.shape, dtype, attrs, array.dims))
-    guards.check_shape(path, node.shape)
+    packed = {codec.name for array in described.values() for codec in array.codecs}
+    if packed - STANDARD and importlib.util.find_spec("numcodecs") is None:
+        raise SceneError(
+            f"{path}: reading Zarr packed with {', '.join(sorted(packed - STANDARD))} needs the "
+            "package numcodecs, it is not installed; run pip install 'polyad[zarr]'"
+        )
+    return ZarrStore(path, described, contents)
 
-    def look(other: str) -> tuple[Array, dict[str, Any]] | None:
-        full = "/".join([*name.split("/")[:-1], other]) if "/" in name else other
-        beside = described.get(full)
-        if beside is None or len(beside.shape) > 1:
-            return None
-        if beside.dtype is None:  # a text; its attributes may still say something
-            return np.empty(0), dict(beside.attrs)
-        check_readable(path, beside, min(budget, guards.HARMLESS_BYTES))
-        held = guards.declared_bytes(beside.shape, beside.dtype)
-        guards.check_budget(path, held, guards.HARMLESS_BYTES, f"'{full}'")
-        _check_count(path, beside, contents.files[full])
-        everything = tuple(slice(0, n) for n in beside.shape)
-        return read_box(beside, everything), dict(beside.attrs)
+
+def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
+    """Open the 3-D array ``key`` of a Zarr store, or its only one."""
+    store = open_store(path)
+    cubes = {n: d.shape for n, d in store.arrays.items() if is_cube(d.shape)}
+    name = hdf.choose_key(path, cubes) if key is None else key.strip("/")
+    if name not in store.arrays:
+        raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
+    array = store.arrays[name]
+    node, kept = three_axes(store.admit(name, budget))
+    guards.check_shape(path, node.shape)
 
     def make(
         node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
@@ -111,7 +160,7 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
         reader = KeptAxes(ZarrReader(array), kept, len(array.shape))
         return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
 
-    return open_cube(node, look, make)
+    return open_cube(node, store.neighbors(name, budget), make)
 
 
 def _fill_value(stated: Any, dtype: np.dtype) -> Any:

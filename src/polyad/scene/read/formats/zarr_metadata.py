@@ -24,6 +24,7 @@ _LARGEST = 2**60  # elements along an axis
 
 # From bytes to bytes, and from numbers to numbers.
 PACKERS = ("zlib", "gzip", "bz2", "lzma", "blosc", "zstd", "lz4")
+STANDARD = {"zlib", "gzip", "bz2", "lzma"}  # which Python itself can unpack
 CHECKSUMS = ("crc32", "crc32c", "adler32", "fletcher32")
 FILTERS = ("shuffle", "delta", "bitround", "fixedscaleoffset", "quantize", "packbits")
 _CODECS = {*PACKERS, *CHECKSUMS, *FILTERS, "bytes", "endian", "transpose", "sharding_indexed"}

@@ -1,0 +1,132 @@
+"""Which field of a table of features holds the class: named by the user, or guessed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError
+from polyad.scene.raster.guards import listing
+
+MOST_CLASSES = 1000  # values of a field; one with more numbers its features or measures something
+_EMPTY = -1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One field of a table of features.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"text", "integer", "real"}
+    values : sequence
+        The distinct values, empty ones left out.
+    codes : ndarray of int, shape (features,)
+        Which of ``values`` each feature has, -1 where it has none.
+    """
+
+    name: str
+    kind: str
+    values: Sequence[Any]
+    codes: NDArray[np.int32]
+
+    @property
+    def filled(self) -> int:
+        """How many features have a value."""
+        return int(np.count_nonzero(self.codes != _EMPTY))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a value comes more than once."""
+        return 0 < len(self.values) < self.filled
+
+    @classmethod
+    def of(cls, name: str, items: Iterable[Any]) -> Column:
+        """Return the column of some values, of which None, "" and NaN are empty.
+
+        Examples
+        --------
+        >>> Column.of("class", ["corn", None, "oats", "corn"])
+        Column(name='class', kind='text', values=['corn', 'oats'], codes=array([ 0, -1,  1,  0],
+               dtype=int32))
+        """
+        numbers: dict[Any, int] = {}
+        codes = [
+            _EMPTY if is_empty(item) else numbers.setdefault(item, len(numbers)) for item in items
+        ]
+        kinds = {_kind(value) for value in numbers}
+        kind = (
+            kinds.pop() if len(kinds) == 1 else "real" if kinds == {"integer", "real"} else "text"
+        )
+        return cls(name, kind, list(numbers), np.array(codes, np.int32))
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value of a field says nothing."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _kind(value: Any) -> str:
+    return {int: "integer", bool: "integer", float: "real"}.get(type(value), "text")
+
+
+def choose_field(path: Path, columns: Sequence[Column], field: str | None = None) -> Column:
+    """Return the field of the classes.
+
+    Without a name it is guessed: the only field of text or whole numbers whose values repeat, of
+    fields with two values or more if there is one; or the only field of text or whole numbers.
+
+    Raises
+    ------
+    SceneError
+        There is no such field, it has thousands of values, or several could be meant; the sentence
+        lists them with the number of their values.
+    """
+    if field is not None:
+        return _named(path, columns, field)
+    usable = [c for c in columns if c.kind != "real" and 0 < len(c.values) <= MOST_CLASSES]
+    repeating = [c for c in usable if c.repeats]
+    for choice in ([c for c in repeating if len(c.values) > 1], repeating, usable):
+        if len(choice) == 1:
+            return choice[0]
+        if choice:
+            break
+    raise SceneError(
+        f"{path}: wanted the field that holds the class, as in --field (in Python, field): "
+        f"{_listing(columns) or 'but its features have no fields'}"
+    )
+
+
+def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
+    alike = [c for c in columns if c.name.casefold() == field.casefold()]
+    exact = [c for c in alike if c.name == field]
+    column = next(iter(exact or alike), None)
+    if column is None or len(exact or alike) > 1:
+        raise SceneError(
+            f"{path}: there is no field {field[:80]!r}; it has "
+            f"{_listing(columns) or 'no fields of text or numbers'}"
+        )
+    if len(column.values) > MOST_CLASSES:
+        raise SceneError(
+            f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, wanted at most "
+            f"{MOST_CLASSES:,} classes; choose another --field, or add one that groups them"
+        )
+    return column
+
+
+def _listing(columns: Sequence[Column]) -> str:
+    order = sorted(columns, key=lambda c: (c.kind == "real", not c.repeats))
+    return listing(f"{c.name} ({_values(len(c.values))})" for c in order)
+
+
+def _values(n: int) -> str:
+    return "1 value" if n == 1 else f"{n:,} values"

@@ -1,0 +1,214 @@
+"""Masks from files: rasters on any grid, or polygons, brought to the grid of a scene."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from rasterio.warp import Resampling, reproject
+
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.scene.files.paths import locate
+from polyad.scene.raster import guards
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import Grid, describe_extents, move
+from polyad.scene.raster.inside import bbox_mask, mask_scene
+from polyad.scene.raster.lazy import describe
+from polyad.scene.read.formats.ogr import read_layer, vector_kind
+from polyad.scene.read.formats.opening import gdal_alone
+from polyad.scene.read.label_layers import CORNER_BYTES, check_placed, parts_of
+from polyad.scene.read.label_marks import Annotation, Shape, filled
+from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
+from polyad.scene.read.label_shapes import marks_of
+from polyad.scene.read.label_vectors import read_geojson
+
+_JSON = (".geojson", ".json")
+_IN = Annotation("1", "", "")
+_SAME = 1e-3  # pixels that two grids may lie apart and be one
+
+
+def restrict_scene(
+    scene: xr.DataArray,
+    *,
+    mask: str | os.PathLike[str] | xr.DataArray | None = None,
+    bbox: Sequence[float] | None = None,
+    max_bytes: int | None = None,
+) -> xr.DataArray:
+    """Return a scene that is learned from and mapped only inside a mask and a rectangle.
+
+    Parameters
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    mask : path, or DataArray with dims (y, x), optional
+        See `open_mask` and `polyad.scene.mask_scene`.
+    bbox : (left, bottom, right, top), optional
+        In map coordinates of the scene: pixels with their centers in it are inside.
+    max_bytes : int, optional
+        Most bytes that may be read at once; half of the machine's memory if not given.
+
+    Returns
+    -------
+    DataArray
+        The scene itself if there is neither.
+    """
+    scene = as_scene(scene)
+    if bbox is not None:
+        scene = mask_scene(scene, bbox_mask(scene, bbox))
+    if mask is not None:
+        if not isinstance(mask, xr.DataArray):
+            mask = open_mask(mask, scene, max_bytes=max_bytes)
+        scene = mask_scene(scene, mask)
+    return scene
+
+
+def open_mask(
+    source: str | os.PathLike[str], scene: xr.DataArray, *, max_bytes: int | None = None
+) -> xr.DataArray:
+    """Open a mask as a raster on the grid of a scene.
+
+    Parameters
+    ----------
+    source : str or path
+        A raster of whole numbers: inside where it is not 0 and has data; on another grid or in
+        another reference system, the pixel in which the center of the scene's pixel lies decides.
+        Or the polygons of a GeoPackage, Shapefile, FlatGeobuf, KML or GeoJSON, which hold the
+        centers of the pixels inside; ``file.gpkg:layer`` names one of several layers.
+    scene : DataArray, dims ``(y, x, band)``
+    max_bytes : int, optional
+        Most bytes that may be read at once; half of the machine's memory if not given.
+
+    Returns
+    -------
+    DataArray of bool, dims (y, x)
+
+    Raises
+    ------
+    SceneError, SceneMismatch
+        It cannot be read, or holds no pixel of the scene.
+    """
+    budget, grid = guards.memory_budget(max_bytes), grid_of(as_scene(scene))
+    path, key = locate(os.fspath(source))
+    if not path.is_dir():
+        guards.existing_file(path)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the mask cannot be read", remedy):
+        is_json = path.suffix.lower() in _JSON
+        kind = None if is_json else vector_kind(path)
+        if is_json or kind is not None:
+            inside = _from_polygons(path, kind, key, grid, budget)
+        else:
+            inside = _from_raster(path, read_label_raster(path, key, None, budget), grid)
+    if not inside.any():
+        raise SceneMismatch(f"{path}: no pixel of the scene lies inside it; choose another mask")
+    mask = xr.DataArray(inside, dims=("y", "x"), name="inside")
+    return describe(mask, crs=grid.crs, transform=grid.transform)
+
+
+def _from_polygons(
+    path: Path, kind: str | None, layer: str | None, grid: Grid, budget: int
+) -> NDArray[np.bool_]:
+    if grid.transform is None:
+        raise SceneMismatch(
+            f"{path}: polygons lie on the map, but the scene has no georeference; give a raster of "
+            "the scene's rows and columns"
+        )
+    if kind is None:
+        _, features, crs = read_geojson(path, budget)
+    else:
+        table = read_layer(path, kind, layer, budget, f"as in '{path.name}:LAYER'")
+        guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
+        features, crs = parts_of(path, table), table.crs
+    parts = [
+        (number, _IN, part)
+        for number, own in enumerate(features, start=1)
+        for part in own
+        if part.kind == "Polygon"
+    ]
+    others = sum(part.kind != "Polygon" for own in features for part in own)
+    if not parts:
+        raise SceneError(f"{path}: a mask is made of polygons, got none; buffer points and lines")
+    if others:
+        warnings.warn(
+            f"{path}: {others:,} points and lines are no part of a mask",
+            PolyadWarning,
+            stacklevel=5,
+        )
+    corners = np.concatenate([ring for _, _, part in parts for ring in part.rings])
+    if kind is not None:
+        check_placed(path, table, corners, grid)
+    shapes = [mark for mark in marks_of(path, parts, crs, grid) if isinstance(mark, Shape)]
+    inside = filled(path, shapes, grid)
+    if not inside.any():
+        pixels = np.concatenate([shape.rings[0] for shape in shapes])
+        raise SceneMismatch(
+            f"{path}: its polygons hold no center of a pixel: {describe_extents(pixels, grid)}; "
+            "check the coordinates and their reference system"
+        )
+    return inside
+
+
+def _from_raster(path: Path, raster: LabelRaster, grid: Grid) -> NDArray[np.bool_]:
+    values = raster.values != 0
+    height, width = values.shape
+    theirs = Grid((height, width), raster.crs, raster.transform)
+    same_system = grid.crs is None or theirs.crs is None or grid.crs == theirs.crs
+    if theirs.shape == grid.shape and same_system and grid.shift(theirs) <= _SAME:
+        return values
+    if grid.transform is None or theirs.transform is None:
+        raise SceneMismatch(
+            f"{path}: a mask without georeference must have the scene's {grid.shape[0]} rows and "
+            f"{grid.shape[1]} columns, got {height} and {width}; resample it to the scene's grid"
+        )
+    inside = _moved(values, theirs, grid) if same_system else _warped(values, theirs, grid)
+    if not inside.any() and values.any():
+        raise SceneMismatch(
+            f"{path}: no pixel of the scene lies inside it: {_extents(theirs, grid)}"
+        )
+    return inside
+
+
+def _moved(values: NDArray[np.bool_], theirs: Grid, grid: Grid) -> NDArray[np.bool_]:
+    """Return the mask at the centers of the grid's pixels, both in one reference system."""
+    forth: Any = grid.transform
+    back: Any = ~theirs.transform  # type: ignore[operator]
+    inside = np.zeros(grid.shape, bool)
+    across = np.arange(grid.shape[1], dtype=np.float64) + 0.5
+    for row in range(grid.shape[0]):
+        x, y = move(back, *move(forth, across, np.full_like(across, row + 0.5)))
+        col, line = np.floor(x), np.floor(y)
+        there = (col >= 0) & (col < values.shape[1]) & (line >= 0) & (line < values.shape[0])
+        inside[row, there] = values[line[there].astype(np.intp), col[there].astype(np.intp)]
+    return inside
+
+
+def _warped(values: NDArray[np.bool_], theirs: Grid, grid: Grid) -> NDArray[np.bool_]:
+    """Return the mask on a grid in another reference system, by the nearest pixel."""
+    inside = np.zeros(grid.shape, np.uint8)
+    with gdal_alone():
+        reproject(
+            values.astype(np.uint8),
+            inside,
+            src_transform=theirs.transform,
+            src_crs=theirs.crs,
+            dst_transform=grid.transform,
+            dst_crs=grid.crs,
+            resampling=Resampling.nearest,
+        )
+    return inside != 0
+
+
+def _extents(theirs: Grid, grid: Grid) -> str:
+    """Return where both lie, if that can be said in one system."""
+    if theirs.transform is None or grid.transform is None or theirs.crs != grid.crs:
+        return "check where it lies"
+    height, width = theirs.shape
+    cols, rows = np.array([0.0, width, 0.0, width]), np.array([0.0, 0.0, height, height])
+    pixels = np.stack(move(~grid.transform, *move(theirs.transform, cols, rows)), axis=1)
+    return describe_extents(pixels, grid)

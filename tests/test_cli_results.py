@@ -1,0 +1,255 @@
+"""`polyad map` and `train` with --merge, --colors and --uncertainty, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+
+from polyad import SceneModel, map_file, map_scene, open_labels, open_scene, train
+from polyad.cli import main
+from polyad.distributed import map_files
+from polyad.errors import InputError, SceneError
+from polyad.scene.assess.evaluation import evaluate
+from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
+from polyad.scene.write.writers import write_map
+
+NAMES = ["corn", "soy", "Wald, alt", "water"]
+SHAPE = (40, 36)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scene of four fields in a GeoTIFF, labels with names, and a model."""
+    folder = tmp_path_factory.mktemp("results")
+    rng = np.random.default_rng(0)
+    y, x = np.indices(SHAPE)
+    truth = (1 + (y // 20) * 2 + x // 18).astype(np.uint8)
+    cube = rng.normal(0, 1, (5, 8))[truth] + rng.normal(0, 0.8, (*SHAPE, 8))
+    cube[:3, :3] = np.nan
+    with rasterio.open(
+        folder / "scene.tif", "w", driver="GTiff", height=SHAPE[0], width=SHAPE[1], count=8,
+        dtype="float32", nodata=np.nan, crs="EPSG:32633",
+        transform=rasterio.transform.from_origin(4e5, 5.8e6, 30, 30),
+    ) as out:  # fmt: skip
+        out.write(np.moveaxis(cube, -1, 0).astype(np.float32))
+    labels = np.where(rng.random(SHAPE) < 0.15, truth, 0).astype(np.uint8)
+    table = [ClassInfo(k, name, "") for k, name in enumerate(NAMES, start=1)]
+    write_map(folder / "labels.tif", with_classes(xr.DataArray(labels, dims=("y", "x")), table))
+    run("train", folder / "scene.tif", folder / "labels.tif", "--out", folder / "m.polyad")
+    (folder / "colors.csv").write_text('corn,#ffdd00\n"Wald, alt",0,90,50\n', encoding="utf-8")
+    return folder
+
+
+def run(*words: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert not ended.value.code
+
+
+def refused(*words: object) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([str(word) for word in words])
+
+
+def names_of(path: Path) -> list[str]:
+    return [c.name for c in class_table(open_labels(path))]
+
+
+def test_map_of_merged_classes_has_the_sum_of_their_probabilities(
+    place: Path, tmp_path: Path
+) -> None:
+    rules = ["--merge", "corn+soy=crops", "--merge", "Wald, alt=forest"]
+    out, shares = tmp_path / "map.tif", tmp_path / "p.tif"
+    run(
+        "map",
+        place / "m.polyad",
+        place / "scene.tif",
+        "--out",
+        out,
+        "--probabilities",
+        shares,
+        *rules,
+    )
+    _, proba = map_scene(
+        SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif"), probabilities=True
+    )
+    wanted = np.stack([proba[..., 0] + proba[..., 1], proba[..., 2], proba[..., 3]])
+    with rasterio.open(shares) as found:
+        assert found.descriptions == ("crops", "forest", "water")
+        np.testing.assert_allclose(found.read(), wanted, atol=1e-6)
+    assert names_of(out) == ["crops", "forest", "water"]
+    ids = np.array([1, 3, 4])[np.nan_to_num(wanted).argmax(axis=0)]
+    np.testing.assert_array_equal(open_labels(out).values, np.where(np.isnan(wanted[0]), 0, ids))
+
+
+def test_summed_classes_can_beat_a_single_larger_one(place: Path) -> None:
+    model, scene = SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif")
+    whole, proba = map_scene(model, scene, probabilities=True)
+    merged = map_scene(model.merged("corn+soy+3=land"), scene)
+    sums = proba.values[..., :3].sum(axis=-1)
+    won = (sums > proba.values[..., 3]) & ~np.isnan(sums)
+    assert (merged.values[won] == 1).all()
+    assert (merged.values == 4).sum() <= (whole.values == 4).sum()
+
+
+@pytest.mark.parametrize(
+    "ways", [["--out-dir", "maps"], ["--cluster", "local:1", "--out", "map.tif"]]
+)
+def test_merged_and_colored_maps_are_the_same_by_every_way(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str]
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    for name in ("scene.tif", "two.tif"):
+        Path(name).write_bytes((place / "scene.tif").read_bytes())
+    more = ["--merge", "corn+soy=corn", "--colors", place / "colors.csv"]
+    run("map", place / "m.polyad", "scene.tif", "--out", "one.tif", *more)
+    scenes = ["scene.tif", "two.tif"] if "--out-dir" in ways else ["scene.tif"]
+    run("map", place / "m.polyad", *scenes, *ways, *more)
+    made = list(Path("maps").glob("*.tif")) if "--out-dir" in ways else [Path("map.tif")]
+    assert len(made) == len(scenes)
+    for path in made:
+        assert path.read_bytes() == Path("one.tif").read_bytes()
+        assert path.with_suffix(".qml").read_bytes() == Path("one.qml").read_bytes()
+
+
+def test_colors_reach_palette_names_and_style(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "map.tif"
+    run(
+        "map",
+        place / "m.polyad",
+        place / "scene.tif",
+        "--out",
+        out,
+        "--colors",
+        place / "colors.csv",
+    )
+    with rasterio.open(out) as found:
+        assert found.colormap(1)[1] == (255, 221, 0, 255)
+        assert found.colormap(1)[3] == (0, 90, 50, 255)
+    assert 'label="Wald, alt" color="#005a32"' in (tmp_path / "map.qml").read_text("utf-8")
+    run("map", place / "m.polyad", place / "scene.tif", "--out", tmp_path / "again.tif",
+        "--colors", tmp_path / "map.qml")  # fmt: skip
+    assert (tmp_path / "again.qml").read_bytes() == (tmp_path / "map.qml").read_bytes()
+
+
+def test_training_learns_merged_classes_and_keeps_their_colors(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    model = tmp_path / "m.polyad"
+    run("train", place / "scene.tif", place / "labels.tif", "--out", model,
+        "--merge", "corn+soy=crops", "--merge", "3=forest", "--json")  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["classes"] == ["crops", "forest", "water"]
+    scene = open_scene(place / "scene.tif")
+    labels = open_labels(place / "labels.tif", scene)
+    colored = train(scene, labels, merge="corn+soy=crops", colors={"crops": "#010203"})
+    colored.save(model)
+    assert SceneModel.load(model).classes[0] == ClassInfo(1, "crops", "#010203")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--merge", "corm+soy=x"], "no class is called 'corm'; the classes are 1 corn, 2 soy"),
+        (["--merge", "corn"], "wanted classes and the name of the new one"),
+        (["--colors", "missing.csv"], "missing.csv: no such file"),
+        (["--colors", "other.csv"], "no class is called 'rye'"),
+        (["--colors", "o.qml", "--out", "o.tif"], "it is the input o.qml"),
+        (["--uncertainty", "u.png"], "wanted a name ending in .tif"),
+        (["--uncertainty", "map.tif"], "need a file each"),
+    ],
+)
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+def test_wrong_options_end_in_one_sentence_and_write_nothing(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture,
+    options: list[str], said: str, many: bool,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("other.csv").write_text("rye,#112233\n")
+    entry = '<paletteEntry value="1" label="corn" color="#ffdd00"/>'
+    Path("o.qml").write_text(f"<qgis>{entry}</qgis>")
+    before = sorted(p.name for p in tmp_path.iterdir())
+    cluster = ["--cluster", "local:1"] if many else []
+    monkeypatch.setattr(
+        "polyad.distributed.maps.open_cluster", lambda where: pytest.fail("a cluster started")
+    )
+    refused("map", place / "m.polyad", place / "scene.tif", *options, *cluster)
+    told = capsys.readouterr().err.strip()
+    assert said in told
+    assert "\n" not in told
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_uncertainty_says_in_its_bands_what_they_are(
+    place: Path, tmp_path: Path, dtype: str
+) -> None:
+    out = tmp_path / "u.tif"
+    run("map", place / "m.polyad", place / "scene.tif", "--out", tmp_path / "map.npy",
+        "--uncertainty", out, "--probability-type", dtype)  # fmt: skip
+    with rasterio.open(out) as found:
+        assert found.descriptions[1] == "1 - (largest - second largest probability)"
+        assert found.dtypes == (dtype,) * 3
+        bands = found.read(masked=True) * found.scales[0]
+        assert bands.mask[:, :3, :3].all()
+        assert bands.mask.sum() == 3 * 9
+        assert 0 <= bands.min() <= bands.max() <= 1
+    assert (bands[1] >= bands[0] - 1e-6).all()  # 1 - (p1 - p2) is never below 1 - p1
+
+
+def test_merging_makes_a_map_more_certain(place: Path, tmp_path: Path) -> None:
+    model, scene = SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif")
+    for name, rules in (("a", ()), ("b", "corn+soy=crops")):
+        map_file(
+            model, scene, tmp_path / "m.tif", uncertainty=tmp_path / f"{name}.tif", merge=rules
+        )
+    with rasterio.open(tmp_path / "a.tif") as a, rasterio.open(tmp_path / "b.tif") as b:
+        assert (np.nan_to_num(b.read(1)) <= np.nan_to_num(a.read(1)) + 1e-6).all()
+
+
+def test_merged_model_is_assessed_by_its_merged_classes_and_not_saved(
+    place: Path, tmp_path: Path
+) -> None:
+    scene = open_scene(place / "scene.tif")
+    labels = open_labels(place / "labels.tif", scene)
+    split = np.argwhere(labels.values > 0)[::2]
+    fitted = train(scene, labels.where(np.isin(np.arange(labels.size), np.ravel_multi_index(
+        split.T, labels.shape)).reshape(labels.shape), 0).astype(np.uint16))  # fmt: skip
+    merged = fitted.merged("corn+soy=crops")
+    assert merged.label_counts is not None
+    assert fitted.label_counts is not None
+    counts = fitted.label_counts
+    assert merged.label_counts["crops"] == counts["corn"] + counts["soy"]
+    scores = evaluate(merged, scene, labels)
+    assert [c.name for c in scores.classes] == ["crops", "Wald, alt", "water"]
+    with pytest.raises(InputError, match="merge the labels that it is trained on"):
+        merged.save(tmp_path / "m.polyad")
+
+
+def test_bare_classifier_is_merged_by_ids(place: Path, tmp_path: Path) -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    scene = open_scene(place / "scene.tif")
+    labels = open_labels(place / "labels.tif", scene)
+    rows, cols = np.nonzero((labels.values > 0) & ~np.isnan(scene.values[..., 0]))
+    bare = GaussianNB().fit(scene.values[rows, cols], labels.values[rows, cols])
+    map_file(bare, scene, tmp_path / "map.tif", window=1, merge="1+2=crops")
+    assert names_of(tmp_path / "map.tif") == ["crops", "class 3", "class 4"]
+
+
+def test_scene_that_fails_first_does_not_keep_the_next_from_being_merged(
+    place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tif").write_bytes(b"II*\0")
+    (tmp_path / "b.tif").write_bytes((place / "scene.tif").read_bytes())
+    with pytest.raises(SceneError, match="1 of 2 scenes"):
+        map_files(
+            SceneModel.load(place / "m.polyad"), [tmp_path / "a.tif", tmp_path / "b.tif"],
+            out_dir=tmp_path / "maps", merge="corn+soy=crops",
+        )  # fmt: skip
+    assert names_of(tmp_path / "maps" / "b.tif")[0] == "crops"
