@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         "bytes": int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize,
         "nodata": None if scene.rio.nodata is None else float(scene.rio.nodata),
         "crs": None if crs is None else crs.to_string(),
-        "pixel_size": None if transform is None else [abs(transform.a), abs(transform.e)],
+        "pixel_size": None if transform is None else _pixel_size(transform),
     }
     with suppress(SceneError):  # pixels that cannot be read are told when they are wanted
         scene = usable_bands(scene)
@@ -67,6 +68,11 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         centers = scene["wavelength"].values
         facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]
     return facts
+
+
+def _pixel_size(transform: Any) -> list[float]:
+    """Return the sides of a pixel, also of a grid that is turned."""
+    return [math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)]
 
 
 def _is_model(path: Path) -> bool:

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
+from polyad.scene.info import describe
 from polyad.scene.raster.bands import left_out_note
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.read.scenes import open_scene
@@ -189,6 +190,10 @@ def test_aviris_grid_along_the_flight_line_keeps_its_rotation(tmp_path):
     assert_allclose(transform.a, 1.1 * np.cos(turn))
     assert_allclose(abs(transform.b), 1.1 * np.sin(turn))
     assert_allclose(abs(transform.a * transform.e - transform.b * transform.d), 1.1**2)
+
+
+def test_info_tells_the_side_of_a_pixel_of_a_turned_grid(tmp_path):
+    assert_allclose(describe(str(write_aviris_envi(tmp_path)[0]))["pixel_size"], [1.1, 1.1])
 
 
 # HySpex in ENVI: whole numbers with a factor in the header, as the tools of its users write them.
