@@ -171,7 +171,8 @@ def test_wrong_options_end_in_one_sentence_and_write_nothing(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("other.csv").write_text("rye,#112233\n")
-    Path("o.qml").write_text("<qgis/>")
+    entry = '<paletteEntry value="1" label="corn" color="#ffdd00"/>'
+    Path("o.qml").write_text(f"<qgis>{entry}</qgis>")
     before = sorted(p.name for p in tmp_path.iterdir())
     cluster = ["--cluster", "local:1"] if many else []
     monkeypatch.setattr(

@@ -106,8 +106,8 @@ def test_envi_classification_comes_back_with_names_and_colors(tmp_path):
     for name in ("m.hdr", "m.img"):
         labels = open_labels(tmp_path / name, scene(crs=None))
         np.testing.assert_array_equal(labels.values, IDS)
-        # An ENVI list cannot hold a comma: its writer puts a semicolon.
-        assert names_of(labels) == {1: "Corn", 3: "Öats; wild"}
+        # An ENVI list cannot hold a comma: names as they are stand in a line of our own.
+        assert names_of(labels) == {1: "Corn", 3: "Öats, wild"}
         assert labels.attrs["class_colors"] == ["#FFDD00", "#112233"]
         assert grid_of(labels).transform == NORTH_UP
 
