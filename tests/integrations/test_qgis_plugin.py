@@ -92,8 +92,6 @@ def test_vector_labels_go_with_their_layer_and_field():
     commands.label("s.hdr", ["p.gpkg"], layer="plots", field="class", all_touched=True),
 ], ids=lambda words: words[0])  # fmt: skip
 def test_polyad_understands_layer_and_field(words):
-    if "field" not in {p.name for p in typer.main.get_command(app).commands[words[0]].params}:
-        pytest.skip(f"polyad {words[0]} takes no --field")
     given = understood(words)
     assert (given["layer"], given["field"], given["all_touched"]) == ("plots", "class", True)
 
@@ -105,8 +103,6 @@ def test_map_says_what_was_chosen():
 
 
 def test_polyad_understands_uncertainty():
-    if "uncertainty" not in {p.name for p in typer.main.get_command(app).commands["map"].params}:
-        pytest.skip("polyad map takes no --uncertainty")
     given = understood(commands.map_scene("m", "s.hdr", "o.tif", uncertainty="u.tif"))
     assert given["uncertainty"] == Path("u.tif")
 

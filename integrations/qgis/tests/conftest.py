@@ -125,10 +125,3 @@ def model(qgis, area):
 def root():
     """The folder of the repository."""
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def takes_vectors(qgis):
-    """Whether `polyad train` takes a GeoPackage."""
-    words = [qgis.folder / "bin/polyad", "train", "--help"]
-    return "--field" in subprocess.run(words, capture_output=True, text=True, check=True).stdout

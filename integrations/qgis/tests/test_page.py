@@ -4,8 +4,6 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 
 def blocks(page):
     """Return the blocks that the page leaves to `make test-qgis`."""
@@ -13,9 +11,7 @@ def blocks(page):
     return re.findall(mark, page.read_text(), re.M | re.S)
 
 
-def test_commands_of_the_page_run_in_qgis(qgis, campaign, root, takes_vectors, tmp_path):
-    if not takes_vectors:
-        pytest.skip("polyad train takes no --field")
+def test_commands_of_the_page_run_in_qgis(qgis, campaign, root, tmp_path):
     folder = tmp_path / "campaign"
     shutil.copytree(campaign, folder)
     shown = blocks(root / "docs/qgis.md")
