@@ -30,6 +30,8 @@ from affine import Affine
 from filelock import FileLock
 from rasterio.warp import transform as reproject
 
+from attacks.vectors import point, write
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600  # seconds until a command counts as hanging
 
@@ -303,6 +305,7 @@ def _lay_out(folder):
     _write_tiff(folder / "truth.tif", _truth() * _seen(), nodata=0)
     _write_geojson(folder / "labels.geojson")
     shutil.copy(folder / "labels.geojson", folder / "known.geojson")
+    _write_geopackage(folder / "landcover.gpkg")
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
 
@@ -361,6 +364,16 @@ def _write_geojson(path):
     ring = lonlat((30, 20), (30, 23), (33, 23), (33, 20), (30, 20))
     features = [*points, feature("Woods", "Polygon", [ring])]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+def _write_geopackage(path):
+    """Write the points as QGIS does: a table with two levels of classes."""
+    if importlib.util.find_spec("pyogrio") is None:
+        return
+    shapes = [point(*_metres(row, col)) for row, col, _ in _labeled()]
+    names = [name for _, _, name in _labeled()]
+    groups = ["wet" if name == NAMES[0] else "dry" for name in names]
+    write(path, shapes, {"level_1": groups, "level_2": names}, crs=CRS)
 
 
 def _write_csv(path, header, position):
