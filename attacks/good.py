@@ -9,14 +9,15 @@ import h5py
 import numpy as np
 import rasterio
 
-from attacks.cases import Case
+from attacks.cases import Case, Maker
 from attacks.run import attempt, touched
+from attacks.vectors import ENDINGS, point, write
 
 
 def opened_by_good_files() -> set[str]:
     """Return the files and sockets that ``info`` and ``train`` touch with files of every kind."""
     found: set[str] = set()
-    for make in (_hdf5, _geotiff, _training):
+    for make in (_hdf5, _geotiff, _training, *map(_layer, ENDINGS)):
         case = Case("good", make.__name__, 0, "", make, None)
         with tempfile.TemporaryDirectory() as folder:
             outcome = attempt(case, Path(folder), known=set())
@@ -43,6 +44,25 @@ def _geotiff(folder: Path) -> list[str]:
     with rasterio.open(folder / "scene.tif", "w", transform=place, **options, **shape) as file:
         file.write(np.moveaxis(_cube(), -1, 0))
     return ["info", "scene.tif"]
+
+
+def _layer(driver: str) -> Maker:
+    def make(folder: Path) -> list[str]:
+        _geotiff(folder)
+        shapes = [point(5e5 + 30 * k + 15, 5e6 - 30 * k - 15) for k in range(8)]
+        place = {"crs": "EPSG:32633"}
+        if driver == "LIBKML":
+            shapes, place = (
+                [point(15.0002, 45.1534), point(15.0014, 45.1526)] * 4,
+                {"crs": "EPSG:4326"},
+            )
+        fields = {"land": ["a", "b"] * 4}
+        path = folder / f"labels.{ENDINGS[driver]}"
+        write(path, shapes, fields, driver=driver, geometry_type="Point", **place)
+        return ["train", "scene.tif", path.name, "--field", "land", "--epochs", "2"]
+
+    make.__name__ = f"layer_{ENDINGS[driver]}"
+    return make
 
 
 def _training(folder: Path) -> list[str]:

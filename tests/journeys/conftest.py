@@ -33,6 +33,8 @@ from affine import Affine
 from filelock import FileLock
 from rasterio.warp import transform as reproject
 
+from attacks.vectors import point, write
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600  # seconds until a command counts as hanging
 
@@ -325,6 +327,7 @@ def _lay_out(folder):
     _write_geojson(folder / "labels.geojson")
     shutil.copy(folder / "labels.geojson", folder / "known.geojson")
     _write_geopackage(folder / "points.gpkg")
+    _write_landcover(folder / "landcover.gpkg")
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
 
@@ -431,6 +434,16 @@ def _write_geopackage(path):
 def _point(x, y):
     """Return a point as a GeoPackage holds it: a header, then well-known binary."""
     return struct.pack("<2sBBi", b"GP", 0, 1, EPSG) + struct.pack("<BIdd", 1, 1, x, y)
+
+
+def _write_landcover(path):
+    """Write the points as QGIS does: a table with two levels of classes."""
+    if importlib.util.find_spec("pyogrio") is None:
+        return
+    shapes = [point(*_metres(row, col)) for row, col, _ in _labeled()]
+    names = [name for _, _, name in _labeled()]
+    groups = ["wet" if name == NAMES[0] else "dry" for name in names]
+    write(path, shapes, {"level_1": groups, "level_2": names}, crs=CRS)
 
 
 def _write_csv(path, header, position):

@@ -132,7 +132,8 @@ def read_layer(
     how : str
         How a layer is named, for the message.
     """
-    if importlib.util.find_spec("pyogrio") is None:
+    package = importlib.util.find_spec("pyogrio")
+    if package is None or package.origin is None:
         raise SceneError(
             f"{path}: reading a {kind} needs pyogrio; install it with: pip install 'polyad[vector]'"
         )
@@ -144,6 +145,7 @@ def read_layer(
     check_budget(path, stored, budget, "a vector file")
     driver, _, options = KINDS[kind]
     request = {
+        "packages": [os.fspath(Path(package.origin).parents[1])],
         "path": os.fspath(plain_name(path)),
         "driver": driver,
         "options": options,

@@ -48,6 +48,7 @@ def main() -> None:
 
 def read(request: dict[str, Any], pieces: list[bytes]) -> dict[str, Any]:
     """Return what the file holds; ``pieces`` get the codes of each field, then the geometries."""
+    sys.path += request["packages"]  # where the parent has it from, wherever that is
     pyogrio = only(request["driver"])
     import numpy as np
     from pyogrio.raw import read as read_layer
