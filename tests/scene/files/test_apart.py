@@ -36,6 +36,8 @@ def make(folder: Path, *names: str) -> None:
         ("s.zarr/cube", "s.zarr/cube/zarr.json", "s.zarr"),
         ("s.zarr", "s.zarr/zarr.json", "s.zarr/map.tif"),
         ("enmap", "enmap/image.tif", "enmap/image.tif"),
+        ("l.shp", "l.DBF", "l.DBF"),
+        ("l.gpkg", "l.qml", "l.qml"),
     ],
 )
 def test_files_of_an_input_are_not_written_over(
