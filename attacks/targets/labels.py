@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import rasterio
 
-from attacks import builders
+from attacks import builders, vectors
 from attacks.targets.base import Target, from_file, from_tree, open_as_labels, packed
 from attacks.targets.scenes import mats, tiffs
 from attacks.trees import Tree, pack
@@ -93,7 +93,36 @@ _CRS = [
 ]
 
 
+def _wkb(data: bytes, _: Path) -> None:
+    from polyad.errors import SceneError
+    from polyad.scene.read.formats.geometry import parts_of_wkb
+
+    try:
+        parts_of_wkb(data)
+    except ValueError as error:  # what its caller expects
+        raise SceneError(str(error)) from error
+
+
+def _wkb_seeds() -> list[bytes]:
+    ring = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
+    single = [vectors.point(1.0, 2.0), vectors.line(*ring), vectors.polygon(ring, ring)]
+    return [*single, vectors.multi(7, *single), vectors.multi(6, single[2], single[2])]
+
+
+def _flatgeobufs() -> list[bytes]:
+    places = [vectors.point(10.05 + 0.1 * k, 39.95) for k in range(4)]
+
+    def write(path: Path) -> None:
+        fields = {"land": ["a", "b", "a", "b"]}
+        kind = {"driver": "FlatGeobuf", "geometry_type": "Point"}
+        vectors.write(path, places, fields, crs="EPSG:4326", **kind)
+
+    return [builders.saved(write, "x.fgb")]
+
+
 LABELS = {
+    "labels-wkb": Target(_wkb_seeds, _wkb, words=(b"\x01\x07\0\0\0", b"\xff\xff\xff\x7f")),
+    "labels-fgb": Target(_flatgeobufs, from_file("labels.fgb", open_as_labels)),
     "crs": Target(lambda: _CRS, _crs, words=(b"EPSG:", b"GEOGCS[", b"AUTHORITY[", b"PROJCRS[")),
     "labels-tiff": Target(lambda: tiffs(1), from_file("labels.tif", open_as_labels)),
     "labels-pam": Target(_pam_seeds, _pam, words=(b"<GDALRasterAttributeTable>", b"<F>")),

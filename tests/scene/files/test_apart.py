@@ -39,6 +39,8 @@ def make(folder: Path, *names: str) -> None:
         ("enmap", "enmap/image.tif", "enmap/image.tif"),
         ("bands", "bands/b1.tif", "bands/b1.tif"),
         ("D-METADATA.xml", "D-SPECTRAL_IMAGE.tif", "D-SPECTRAL_IMAGE.tif"),
+        ("l.shp", "l.DBF", "l.DBF"),
+        ("l.gpkg", "l.qml", "l.qml"),
     ],
 )
 def test_files_of_an_input_are_not_written_over(
