@@ -42,6 +42,7 @@ def test_scene_and_label_raster_are_enough_for_a_map(potsdam, capsys, tmp_path, 
     assert np.unique(class_ids).tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.filterwarnings("default:.*45 of 120 labels lie outside the scene")
 def test_points_of_a_geopackage_are_enough_for_a_map(potsdam, capsys, tmp_path):
     pytest.importorskip("pyogrio")
     scene, points = potsdam / "potsdam_train.tif", potsdam / "landcover_potsdam_point.gpkg"

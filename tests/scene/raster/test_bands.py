@@ -78,7 +78,7 @@ def test_no_more_than_a_few_strips_of_a_large_scene_are_read(empty):
     source = Counting((100_000, 1000, 100), empty)
     scene = usable_bands(lazy_scene(source, nodata=np.nan))
     assert scene.sizes["band"] == 100 - len(empty)
-    assert source.pixels <= (1 if not empty else LOOKS) * 28 * 2**20 / 400
+    assert source.pixels <= (1 if not empty else LOOKS) * 7 * 2**20 / 400
     before = source.pixels
     usable_bands(scene)
     assert source.pixels == before  # looked at once

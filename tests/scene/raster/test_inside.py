@@ -167,7 +167,9 @@ def test_labels_outside_the_mask_are_told():
     scene = a_scene()
     mask = np.zeros((SIDE, SIDE), bool)
     mask[0, 0] = True
-    with pytest.raises(SceneError, match=r"no labeled pixel of .* inside the mask; check the"):
+    with pytest.raises(
+        SceneError, match=r"no labeled pixel of .* inside the mask: .* check the mask"
+    ):
         train(mask_scene(scene, mask), labels_of(scene))
 
 

@@ -261,7 +261,8 @@ def _without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
     where = " inside the mask" if INSIDE in scene.coords else ""
     said = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
     if missing.all():
-        return f"{said}: none has data in any band; check where the labels lie and the nodata value"
+        what = "the mask, where the labels lie" if where else "where the labels lie"
+        return f"{said}: none has data in any band; check {what} and the scene's nodata value"
     share = missing.mean(axis=0)  # (bands,)
     worst = scene.isel(band=np.flatnonzero(share >= share.max() / 2))
     return (

@@ -18,7 +18,7 @@ from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.tiles import Tile, read_window, tile_shape
 
 EMPTY, LOOKED_AT = "without data in any pixel", "bands_looked_at"
-LOOKS = 16  # tiles of a large scene that are looked at for bands without data
+LOOKS = 32  # tiles of a large scene that are looked at for bands without data
 
 Ranges = str | Sequence[tuple[float, float]]
 
@@ -63,7 +63,8 @@ def usable_bands(scene: xr.DataArray) -> xr.DataArray:
 def _looks(scene: xr.DataArray) -> Iterator[Tile]:
     """Yield the tiles to look at, the middle of the scene first: its corners often have no data."""
     shape = scene.sizes["y"], scene.sizes["x"]
-    height, width = tile_shape(shape, scene.sizes["band"] * scene.dtype.itemsize)
+    # Four times as many bytes for a pixel as it has make tiles of a quarter of the usual size
+    height, width = tile_shape(shape, 4 * scene.sizes["band"] * scene.dtype.itemsize)
     across = math.ceil(shape[1] / width)
     count = math.ceil(shape[0] / height) * across
     numbers = np.arange(count)

@@ -127,9 +127,9 @@ def read_geojson_marks(
     The class is in ``field``; by default in ``class``, ``label``, ``name`` or ``id`` where a
     feature has one of these, else in the field that `choose_field` guesses.
     """
+    features, shapes, crs = read_geojson(path, budget)
     if grid.transform is None:
         raise no_georeference(path, "GeoJSON labels")
-    features, shapes, crs = read_geojson(path, budget)
     records = [_properties(feature) for feature in features]
     annotations, skipped = _annotations(path, records, field)
     parts: list[Labeled] = []
