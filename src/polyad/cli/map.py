@@ -107,7 +107,7 @@ def map_command(
     cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
-    polyad.map_file(
+    mapped = polyad.map_file(
         fitted,
         cube,
         out,
@@ -122,7 +122,13 @@ def map_command(
     seconds = time.perf_counter() - started
     pixels = cube.sizes["y"] * cube.sizes["x"]
     say(
-        {"map": str(out), "pixels": pixels, "map_seconds": round(seconds, 4)},
+        {
+            "map": str(out),
+            "pixels": pixels,
+            "mapped": mapped,
+            "map_seconds": round(seconds, 4),
+        },
         as_json,
-        f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
+        ("" if mapped == pixels else f"{mapped:,} of ")
+        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
     )

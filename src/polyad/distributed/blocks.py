@@ -68,6 +68,11 @@ def map_lazy(
         )
     fitted = as_scene_model(model, scene, window)
     scene = fitted.view(scene)
+    if scene.chunks is None:
+        raise InputError(
+            "bands of the scene must be interpolated to the model's wavelengths, which a lazy map "
+            "does not do; map it with polyad.map_file, or resample the scene first"
+        )
     if fitted.recipe is not None and fitted.recipe.steps:
         raise InputError(
             "this model's maps take steps that look beyond a block of the scene; map it with "

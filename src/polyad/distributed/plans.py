@@ -28,6 +28,7 @@ from polyad.scene.read.colors import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
+BAND_COORDS = ("wavelength", "number")
 AnySource = str | os.PathLike[str] | xr.DataArray
 
 
@@ -110,7 +111,9 @@ def plan_scene(
     tiles = scene_tiles(scene, tile, fitted)
     about = {
         "model": model_digest(fitted),
-        "scene": _stamp(scene),
+        "scene": _stamp(viewed),
+        "bands": [str(viewed[k].values.tolist()) for k in BAND_COORDS if k in viewed.coords],
+        "nodata": str(viewed.rio.nodata),
         "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
         "tile": tiles[0].shape,
         "probabilities": probabilities is not None or uncertainty is not None,

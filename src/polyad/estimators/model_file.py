@@ -30,9 +30,14 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
             "save the model with polyad.save"
         )
     size = int.from_bytes(start[:8], "little")
+    if size > HEADER_BYTES and start[8:] != b"{":
+        raise ModelFileError(
+            f"{path} is no model file, or damaged: it does not begin as one; name the model first, "
+            "as in polyad map model.polyad scene.tif, or get the file again"
+        )
     if size > HEADER_BYTES or length > size + 2 * MODEL_BYTES:
         raise ModelFileError(
             f"{path} is damaged or no model file: its header should be of at most "
             f"{HEADER_BYTES:,} bytes and its weights of {MODEL_BYTES:,}, got {size:,} and "
-            f"{length - size:,}; get the file again"
+            f"{max(length - size, 0):,}; get the file again"
         )

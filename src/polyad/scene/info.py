@@ -51,7 +51,7 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         "columns": scene.sizes["x"],
         "bands": None,
         "values": str(scene.dtype),
-        "bytes": int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize,
+        "bytes": None,
         "nodata": None if scene.rio.nodata is None else float(scene.rio.nodata),
         "crs": None if crs is None else crs.to_string(),
         "pixel_size": None if transform is None else _pixel_size(transform),
@@ -59,11 +59,13 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
     with suppress(SceneError):  # pixels that cannot be read are told when they are wanted
         scene = usable_bands(scene)
     facts["bands"] = scene.sizes["band"]
+    facts["bytes"] = int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize
     note = left_out_note(scene)
     if note is not None:
         facts["bands_left_out"] = note
     if "scaling" in scene.attrs:
         facts["scaling"] = scene.attrs["scaling"]
+    facts["wavelength_nm"] = None
     if "wavelength" in scene.coords:
         centers = scene["wavelength"].values
         facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]

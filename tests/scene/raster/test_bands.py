@@ -12,8 +12,8 @@ from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.band_choice import LOOKS, parse_ranges
-from polyad.scene.raster.band_matching import band_widths, match_bands, scene_in_bands
-from polyad.scene.raster.bands import band_numbers, keep_bands, left_out_note
+from polyad.scene.raster.band_matching import match_bands, scene_in_bands
+from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
 
 NM = np.array([450.0, 550.0, 650.0, 750.0, 850.0, 950.0])
 
@@ -194,7 +194,7 @@ def test_band_half_a_width_or_more_away_is_refused_with_both_ranges():
 def test_select_bands_keeps_some_wavelengths_and_drops_others():
     scene = select_bands(made()[0], "500-900", drop_nm="640-660")
     assert scene["wavelength"].values.tolist() == [550, 750, 850]
-    assert left_out_note(scene) == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not asked for")
+    assert left_out_note(scene) == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not chosen")
 
 
 @pytest.mark.parametrize("text", ["", "400", "900-400", "400-900;", "400-", "a-b", "4..0-5"])
@@ -217,3 +217,44 @@ def test_a_long_list_of_bands_is_cut_short():
     scene = xr.DataArray(np.zeros((1, 1, 100)), dims=("y", "x", "band"))
     note = left_out_note(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad"))
     assert "40, and 30 more ranges flagged as bad" in note
+
+
+def test_two_bands_of_one_center_are_told_apart_by_their_numbers():
+    nm = NM.copy()
+    nm[3] = nm[2]  # a rounded header
+    scene, labels = made(wavelength=nm)
+    chosen = select_bands(scene, "500-900")
+    model = train(chosen, labels, epochs=20)
+    assert model.learned_from(scene)
+    assert (map_scene(model, scene).values == map_scene(model, chosen).values).all()
+
+
+def test_two_bands_that_would_be_one_of_another_scene_are_refused():
+    with pytest.raises(SceneMismatch, match=r"at 500.0 and 504.0 nm, are nearest to one band"):
+        match_bands(np.array([500.0, 504.0]), np.array([10.0, 10.0]), np.array([502.0, 600.0]))
+
+
+@pytest.mark.parametrize("unknown", [0.0, np.inf])
+def test_wavelengths_of_zero_or_without_end_say_nothing(unknown, tmp_path):
+    scene, labels = made(wavelength=np.full(6, unknown))
+    model = train(scene, labels, epochs=3)
+    model.save(tmp_path / "m.polyad")
+    with pytest.raises(SceneMismatch, match="model wants 6 bands"):
+        model.view(scene.isel(band=slice(0, 4)))
+
+
+def test_single_band_is_not_taken_for_one_far_away():
+    scene, labels = made()
+    model = train(select_bands(scene, "550-550"), labels, epochs=3)
+    with pytest.raises(SceneMismatch, match=r"550.0 nm, 100.0 nm wide"):
+        model.view(scene.assign_coords(wavelength=("band", NM + 1000)))
+
+
+def test_band_without_data_in_another_scene_leaves_a_warning_and_no_class(tmp_path):
+    from polyad import map_file
+
+    scene, labels = made()
+    model = train(scene, labels, epochs=3)
+    with pytest.warns(PolyadWarning, match="no pixel of the map has a class"):
+        assert map_file(model, without(scene, 2), tmp_path / "map.npy") == 0
+    assert map_file(model, scene, tmp_path / "map.npy") == 400

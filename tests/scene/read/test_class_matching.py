@@ -95,3 +95,16 @@ def test_among_classes_of_one_name_the_id_decides():
     classes = [ClassInfo(1, "Corn", ""), ClassInfo(2, "Oats", ""), ClassInfo(3, "Corn", "")]
     raster = xr.DataArray(np.array([[1, 2, 3]]), dims=("y", "x"))
     assert match_classes(with_classes(raster, classes), classes).ids == {1: 1, 2: 2, 3: 3}
+
+
+def test_names_without_ids_are_not_joined_with_ids_without_names():
+    from polyad.errors import SceneMismatch
+    from polyad.scene.read.class_matching import NUMBERED_BY_NAME, join_labels
+
+    table = [ClassInfo(1, "corn", ""), ClassInfo(2, "wheat", "")]
+    named = with_classes(xr.DataArray(np.array([[1, 2, 0]]), dims=("y", "x")), table)
+    named = named.assign_attrs({NUMBERED_BY_NAME: True})
+    bare = xr.DataArray(np.array([[0, 0, 1]]), dims=("y", "x"))
+    for order in ([named, bare], [bare, named]):
+        with pytest.raises(SceneMismatch, match="which class is which cannot be told"):
+            join_labels(order, ["a", "b"])

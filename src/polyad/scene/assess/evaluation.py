@@ -111,6 +111,14 @@ def examine(
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
     known, split, matched = known_pixels(model, labels, split)
+    if matched["matched_by"] == "id" and model.training.get("numbered_by_name"):
+        warnings.warn(
+            "the labels have class ids alone, and the model learned from names alone, numbered "
+            f"{', '.join(class_key(c) for c in model.classes)}: unless the labels mean these ids, "
+            "the scores say nothing; give the labels class names",
+            PolyadWarning,
+            stacklevel=2,
+        )
     true = known.values[tuple(split.test.T)]
     started = time.perf_counter()
     predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)

@@ -21,7 +21,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
 from polyad.scene.raster.classes import ClassInfo, class_table, has_own_name
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.dims import as_labels
 
 SHOWN_PIXELS = 1000  # along the longer side of a picture: a page must stay light enough to mail
 
@@ -55,7 +55,7 @@ def write_report(
     Examination
         The scores and what they were computed from.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = model.view(scene), as_labels(labels)
     check_output(path, "report")
     class_map = blank_map(model, scene)
     examination = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
@@ -80,7 +80,7 @@ def report_page(
     facts: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page as HTML; ``facts`` are shown behind those known of every model."""
-    scene, class_map = as_scene(scene), as_labels(class_map)
+    scene, class_map = model.view(scene), as_labels(class_map)
     # In the model's ids, so that one legend serves truth and map
     small_scene, truth, small_map = (_thinned(r) for r in (scene, examination.labels, class_map))
     spectra = class_spectra(scene, examination.labels)

@@ -19,18 +19,19 @@ from polyad.estimators.schema import Fault
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.raster.band_matching import (
-    SAME,
+from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
+from polyad.scene.raster.bands import (
+    IN_FILE,
+    LEFT_OUT,
+    band_numbers,
     band_widths,
-    match_bands,
-    scene_in_bands,
-    span,
+    left_out_note,
 )
-from polyad.scene.raster.bands import IN_FILE, LEFT_OUT, band_numbers, left_out_note
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
+from polyad.scene.read.class_matching import NUMBERED_BY_NAME
 from polyad.scene.read.colors import Colors, with_colors
 
 Array = npt.NDArray[Any]
@@ -54,14 +55,15 @@ class SceneModel:
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
         class; ``seconds`` that training took in all; ``without_data``, how many labels lie where
-        the scene has no data. Older models lack some of these.
+        the scene has no data; ``numbered_by_name``, whether the labels had names and no ids.
+        Older models lack some of these.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
     recipe : Recipe or None
         The preset it was made by and the steps done to its maps; None for the network alone.
     fwhm : tuple of float or None
-        Widths in nm of these bands.
+        Widths in nm of these bands, or how far apart they were in their file.
     left_out : dict
         Where bands of that scene were left out: ``kept``, the numbers in the file of those that
         were not, ``in_file``, how many there were, and ``note``, which were left out and why.
@@ -135,6 +137,9 @@ class SceneModel:
         widths = band_widths(wanted, fwhm)
         if scene.sizes["band"] == self.bands and (np.abs(wanted - centers) <= SAME * widths).all():
             return scene
+        same = self._numbered(scene)  # bands of one center have different numbers
+        if same is not None and (np.abs(wanted - same["wavelength"]) <= SAME * widths).all():
+            return same
         match = match_bands(wanted, widths, np.asarray(centers, float))
         if match.interpolated:
             warnings.warn(
@@ -147,14 +152,9 @@ class SceneModel:
 
     def _by_number(self, scene: xr.DataArray, centers: Array | None) -> xr.DataArray:
         """Return the bands with the numbers that the model's bands had in their file."""
-        numbers, in_file = self.left_out.get("kept"), self.left_out.get("in_file")
-        total = scene.attrs.get(IN_FILE, scene.sizes["band"])
-        if numbers is not None and total == in_file:
-            place = {int(n): k for k, n in enumerate(band_numbers(scene))}
-            if all(n in place for n in numbers):
-                chosen = [place[n] for n in numbers]
-                same = chosen == list(range(scene.sizes["band"]))
-                return scene if same else scene.isel(band=chosen)
+        same = self._numbered(scene)
+        if same is not None:
+            return same
         if scene.sizes["band"] != self.bands:
             raise SceneMismatch(
                 f"model wants {self.bands} bands{span(self.wavelength)}, scene has "
@@ -162,6 +162,17 @@ class SceneModel:
                 "trained on, as with gdal_translate -b, or train a model on this scene's bands"
             )
         return scene
+
+    def _numbered(self, scene: xr.DataArray) -> xr.DataArray | None:
+        """Return the bands by number if the file has as many as the model's had, else None."""
+        numbers, in_file = self.left_out.get("kept"), self.left_out.get("in_file")
+        if numbers is None or scene.attrs.get(IN_FILE, scene.sizes["band"]) != in_file:
+            return None
+        place = {int(n): k for k, n in enumerate(band_numbers(scene))}
+        if not all(n in place for n in numbers):
+            return None
+        chosen = [place[n] for n in numbers]
+        return scene if chosen == list(range(scene.sizes["band"])) else scene.isel(band=chosen)
 
     @property
     def label_counts(self) -> dict[str, int] | None:
@@ -264,8 +275,9 @@ class SceneModel:
 
 
 def _told(centers: Any) -> bool:
-    """Whether the center of every band is known."""
-    return centers is not None and bool(np.isfinite(centers).all())
+    """Whether the center of every band is known; headers also have zeros for unknown."""
+    known = np.asarray(() if centers is None else centers, float)
+    return len(known) > 0 and bool(np.isfinite(known).all() and (known > 0).all())
 
 
 def trained_model(
@@ -284,9 +296,12 @@ def trained_model(
     known = {c.value: c for c in class_table(labels)}
     y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     counts = [int((y == v).sum()) for v in estimator.classes_]
+    width = "width" if "width" in scene.coords else "fwhm"
     wavelength, fwhm = (
-        tuple(float(v) for v in scene[k].values) if k in scene.coords else None
-        for k in ("wavelength", "fwhm")
+        tuple(float(v) if np.isfinite(v) else np.nan for v in scene[k].values)
+        if k in scene.coords
+        else None
+        for k in ("wavelength", width)
     )
     left_out: dict[str, Any] = {}
     if LEFT_OUT in scene.attrs:
@@ -298,7 +313,12 @@ def trained_model(
         tuple(known[int(v)] for v in estimator.classes_),
         scene.sizes["band"],
         wavelength,
-        {"scene": fingerprint(scene), "pixels": pixels.tolist(), "counts": counts},
+        {
+            "scene": fingerprint(scene),
+            "pixels": pixels.tolist(),
+            "counts": counts,
+            "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
+        },
         fwhm=fwhm,
         left_out=left_out,
         **more,

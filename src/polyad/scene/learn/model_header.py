@@ -113,6 +113,7 @@ _TRAINING = Record(
         "counts": whole_numbers(0, MOST, OUTPUTS),
         "seconds": number(0, 1e12),
         "without_data": whole(0, MOST),
+        "numbered_by_name": Plain("true or false", lambda v: isinstance(v, bool)),
     },
 )
 _LEFT_OUT = Record(

@@ -29,7 +29,7 @@ from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import read_pixels
+from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.patches import check_window, extract_patches
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.threads import limit_threads, threads_for
@@ -69,7 +69,7 @@ def scene_statistics(
         if goal == "other-scenes":
             return SceneStatistics(whitening, [])
         z = whitening.transform(cube) * valid[..., None]
-    return SceneStatistics(whitening, Propagation().graphs_of_whitened(z, valid))
+    return SceneStatistics(whitening, Propagation().graphs_of_whitened(z, valid), packed(scene))
 
 
 def train_best(
@@ -145,6 +145,8 @@ def train_best(
 
 def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
     """Return the pixels that the noise is learned from, and which of them have data."""
+    if goal == "other-scenes":  # strips of a large scene would miss a small mask
+        scene = cropped_to_mask(scene)
     height, width, bands = scene.shape
     nodata = scene.rio.nodata
     needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's edges

@@ -15,6 +15,7 @@ bounded by the tile, not by the scene.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, overload
 
@@ -23,7 +24,8 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.scene.files.paths import check_output
+from polyad.errors import PolyadWarning
+from polyad.scene.files.paths import check_apart, check_output
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
@@ -142,7 +144,7 @@ def map_file(
     colors: Colors | None = None,
     tile: int | None = None,
     progress: bool = False,
-) -> None:
+) -> int:
     """Map a scene into a file.
 
     A GeoTIFF or Zarr store is written tile by tile, so neither scene nor map need fit in memory;
@@ -167,14 +169,19 @@ def map_file(
         of theirs; classes by name or id.
     colors : path-like or mapping, optional
         Other colors for the classes, see `polyad.scene.read_colors`.
+
+    Returns
+    -------
+    int
+        How many pixels have a class: those with data in all bands that the model wants.
     """
     model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
-    scene = model.view(scene)
-    check_output(path, "map")
-    if probabilities is not None:
-        check_output(probabilities, "file of probabilities")
-    if uncertainty is not None:
-        check_output(uncertainty, "file of uncertainty")
+    source, scene = as_scene(scene).encoding.get("source"), model.view(scene)
+    outputs = {"map": path, "file of probabilities": probabilities}
+    for what, target in (outputs | {"file of uncertainty": uncertainty}).items():
+        if target is not None:
+            check_output(target, what)
+            check_apart(target, [source] if source else [], what)
     crs, transform = georeference(scene)
     with MapWriter(
         path,
@@ -187,9 +194,18 @@ def map_file(
         uncertainty=uncertainty,
         coords=without_mask(scene.coords),
     ) as writer:
-        wanted = probabilities is not None or uncertainty is not None
+        wanted, mapped = probabilities is not None or uncertainty is not None, 0
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
+            mapped += int(np.count_nonzero(class_ids))
+    if not mapped:
+        warnings.warn(
+            "no pixel of the map has a class: none has data in all bands that the model wants; see "
+            "polyad info for the scene's bands and nodata value",
+            PolyadWarning,
+            stacklevel=2,
+        )
+    return mapped
 
 
 def with_classes_for_maps(

@@ -17,7 +17,7 @@ from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import read_pixels
+from polyad.scene.raster.inside import packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.tiles import Tile, read_window
 
@@ -133,7 +133,7 @@ def _propagated(
     model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], proba: Array
 ) -> Array:
     """Return probabilities of the whole scene after label propagation."""
-    if model.statistics is not None:
+    if model.statistics is not None and model.statistics.inside == packed(scene):
         return propagate(model, step, proba, model.statistics.graphs)
     cube = read_pixels(scene, slice(None), slice(None))
     valid = valid_pixels(cube, scene.rio.nodata)

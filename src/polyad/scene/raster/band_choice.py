@@ -123,7 +123,7 @@ def select_bands(
             f"no band is left of {len(keep)} from {np.nanmin(centers):.0f} to "
             f"{np.nanmax(centers):.0f} nm; choose other wavelengths"
         )
-    return keep_bands(scene, keep, "not asked for")
+    return keep_bands(scene, keep, "not chosen")
 
 
 def parse_ranges(ranges: Ranges) -> list[tuple[float, float]]:

@@ -93,6 +93,7 @@ def match_bands(wanted: Array, widths: Array, centers: Array) -> BandMatch:
             "the model was trained on, as with gdal_translate -b, or train a model on this scene"
         )
     first, second, share = nearest.copy(), nearest.copy(), np.zeros(len(wanted))
+    _check_apart(wanted, nearest)
     # Beyond the scene's range the nearest band is taken
     between = (shift > SAME * widths) & (above > 0) & (above < len(order))
     first[between], second[between] = low[between], high[between]
@@ -101,26 +102,16 @@ def match_bands(wanted: Array, widths: Array, centers: Array) -> BandMatch:
     return BandMatch(first, second, share, float(shift.max(initial=0.0)))
 
 
-def band_widths(centers: Array, fwhm: Array | None) -> Array:
-    """Return the width of each band in nm: as told, else the distance to its nearest neighbor.
-
-    Examples
-    --------
-    >>> band_widths(np.array([500.0, 510.0, 530.0]), None).tolist()
-    [10.0, 10.0, 20.0]
-    """
-    if len(centers) < 2:
-        spacing = np.full(len(centers), np.inf)
-    else:
-        order = np.argsort(centers)
-        steps = np.diff(centers[order])
-        spacing = np.empty(len(centers))
-        around = np.stack([np.append(steps[0], steps), np.append(steps, steps[-1])])
-        spacing[order] = np.where(around > 0, around, np.inf).min(axis=0)
-    if fwhm is None:
-        return spacing
-    known = np.isfinite(fwhm) & (np.asarray(fwhm) > 0)
-    return np.where(known, fwhm, spacing)
+def _check_apart(wanted: Array, nearest: npt.NDArray[np.intp]) -> None:
+    """Refuse two bands of a model that would be one band of the scene."""
+    order = np.argsort(nearest, kind="stable")
+    twice = np.flatnonzero(np.diff(nearest[order]) == 0)
+    if len(twice):
+        low, high = sorted(float(wanted[order[twice[0] + k]]) for k in (0, 1))
+        raise SceneMismatch(
+            f"two bands of the model, at {low:.1f} and {high:.1f} nm, are nearest to one band of "
+            "the scene; resample the scene to the model's bands, or train a model on this scene"
+        )
 
 
 def scene_in_bands(scene: xr.DataArray, match: BandMatch, wanted: Array) -> xr.DataArray:

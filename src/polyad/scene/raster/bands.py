@@ -1,7 +1,8 @@
 """The bands of a scene: which are left out, and what a user is told of them.
 
-Along its bands a scene may carry ``wavelength`` and ``fwhm`` in nm, and, once some bands were left
-out, ``number``: the place of each band that stayed in its file, counted from 1. The attributes
+Along its bands a scene may carry ``wavelength`` and ``fwhm`` in nm. Once some bands were left out,
+it has ``number`` too, the place of each band in its file, counted from 1, and ``width`` in nm, which
+is ``fwhm`` or, where that is untold, the distance to the next band of the file. The attributes
 ``bands_in_file`` and ``bands_left_out`` say how many there were and why some are gone.
 """
 
@@ -53,6 +54,10 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
     if keep.all():
         return scene
     scene = scene.assign_coords(number=("band", band_numbers(scene)))
+    if "wavelength" in scene.coords and "width" not in scene.coords:
+        told = scene["fwhm"].values if "fwhm" in scene.coords else None
+        centers = np.asarray(scene["wavelength"].values, float)
+        scene = scene.assign_coords(width=("band", band_widths(centers, told)))
     said = f"{named_bands(scene.isel(band=~keep))} {why}"
     if not keep.any():
         raise SceneError(
@@ -63,6 +68,30 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
     return scene.isel(band=np.flatnonzero(keep)).assign_attrs(
         {IN_FILE: int(total), LEFT_OUT: "; ".join(notes)}
     )
+
+
+def band_widths(centers: npt.NDArray[Any], fwhm: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return the width of each band in nm: as told, else the distance to its nearest neighbor.
+
+    A single band of untold width has none: only a band at the same place is the same.
+
+    Examples
+    --------
+    >>> band_widths(np.array([500.0, 510.0, 530.0]), None).tolist()
+    [10.0, 10.0, 20.0]
+    """
+    if len(centers) < 2:
+        spacing = np.zeros(len(centers))
+    else:
+        order = np.argsort(centers)
+        steps = np.diff(centers[order])
+        spacing = np.empty(len(centers))
+        around = np.stack([np.append(steps[0], steps), np.append(steps, steps[-1])])
+        spacing[order] = np.where(around > 0, around, np.inf).min(axis=0)
+    if fwhm is None:
+        return spacing
+    known = np.isfinite(fwhm) & (np.asarray(fwhm) > 0)
+    return np.where(known, fwhm, spacing)
 
 
 def named_bands(scene: xr.DataArray) -> str:

@@ -171,6 +171,15 @@ def masked(scene: xr.DataArray) -> xr.DataArray:
     return pixels.where(scene[INSIDE], np.nan if nodata is None else nodata)
 
 
+def cropped_to_mask(scene: xr.DataArray) -> xr.DataArray:
+    """Return the smallest rectangle of a scene that holds all pixels of its mask."""
+    if INSIDE not in scene.coords:
+        return scene
+    inside = scene[INSIDE].values
+    rows, cols = (_reach(np.asarray(inside.any(axis=1 - axis))) for axis in (0, 1))
+    return scene.isel(y=rows, x=cols)
+
+
 def _reach(line: NDArray[np.bool_]) -> slice:
     """Return the slice from the first to the last that is True."""
     where = np.flatnonzero(line)

@@ -185,7 +185,8 @@ def describe(
     attrs : mapping, optional
         Further attributes.
     """
-    bands = {"wavelength": wavelength, "fwhm": fwhm}
+    told = {"wavelength": wavelength, "fwhm": fwhm}
+    bands = {k: None if v is None else np.where(np.isfinite(v), v, np.nan) for k, v in told.items()}
     scene = scene.assign_coords(
         {k: ("band", v, {"units": "nm"}) for k, v in bands.items() if v is not None}
     ).assign_attrs(attrs or {})

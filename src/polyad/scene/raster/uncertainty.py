@@ -39,7 +39,7 @@ def uncertainty_bands(proba: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """
     count = proba.shape[-1]
     if count == 1:
-        return np.repeat(np.float32(1) - proba.astype(np.float32), 3, axis=-1)
+        return np.repeat(np.clip(1 - proba, 0, 1).astype(np.float32), 3, axis=-1)
     largest = np.partition(proba, count - 2, axis=-1)[..., -2:]  # (..., 2): second, first
     terms = np.where(proba == 0, 0, proba * np.log(np.maximum(proba, np.finfo(np.float32).tiny)))
     bands = np.stack(

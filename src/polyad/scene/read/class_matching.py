@@ -118,7 +118,8 @@ def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.D
     Parameters
     ----------
     rasters : sequence of DataArray of int, dims (y, x)
-        On one grid. Classes are the same if their names are, or their ids where there are no names.
+        On one grid. Classes are the same if their names are, or their ids where there are no names;
+        names that came without ids are not joined with ids that came without names.
     sources : sequence of str
         Where each comes from, for messages.
 
@@ -130,7 +131,14 @@ def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.D
     >>> joined.values.tolist(), joined.attrs["class_names"]
     ([[1, 2]], ['Oats', 'Corn'])
     """
-    by_name = all(raster.attrs.get(NUMBERED_BY_NAME, False) for raster in rasters)
+    numbered = [bool(raster.attrs.get(NUMBERED_BY_NAME, False)) for raster in rasters]
+    for raster, source in zip(rasters, sources, strict=True):
+        if any(numbered) and not any(map(has_own_name, _whole_table(raster))):
+            raise SceneMismatch(
+                f"{source}: has class ids without names, and {sources[numbered.index(True)]} has "
+                "names without ids: which class is which cannot be told; give both names"
+            )
+    by_name = all(numbered)
     if by_name:  # then the order of the files does not matter
         named = {c.name: c for raster in reversed(rasters) for c in class_table(raster)}
         classes: tuple[ClassInfo, ...] = tuple(

@@ -20,6 +20,7 @@ from polyad.scene.read.formats.hdf import open_hdf
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
 from polyad.scene.read.formats.mosaic import TIFF_MAGIC
+from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.formats.prisma import is_prisma, open_prisma
 from polyad.scene.read.formats.stack import open_bands, open_folder, split_files
 from polyad.scene.read.formats.store import is_zarr, open_zarr
@@ -123,6 +124,11 @@ def _opener(path: Path) -> Opener:
     for sniff, opener in _KINDS:
         if sniff(path, head):
             return opener
+    if vector_kind(path) is not None:
+        raise SceneError(
+            f"{path}: holds points, lines or polygons, wanted a scene; give it as labels, as in "
+            f"polyad train scene.tif {path.name}"
+        )
     raise SceneError(
         f"{path}: of no kind that is read, wanted ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
         "MATLAB, NetCDF-4, HDF5, .npy, Zarr, a folder of single-band TIFFs, or an EMIT, PRISMA, "

@@ -120,6 +120,8 @@ def open_zarr_map(
     dataset = cf_dataset(frame, crs, transform, blank)
     if positions := [str(name) for name in dataset.coords if name not in ("y", "x")]:
         dataset[MAP_NAME].attrs["coordinates"] = " ".join(positions)  # of a swath
+    if crs is not None:
+        dataset[MAP_NAME].attrs["_CRS"] = {"wkt": crs.to_wkt()}  # where GDAL before 3.10 looks
     temporary = outputs.temporary(path, folder=True)
     temporary.mkdir()
     told: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": dict(dataset.attrs)}

@@ -18,7 +18,10 @@ class SceneStatistics:
         Of the scene's noise.
     graphs : list of Graph
         Of the scene's pixels; none unless the goal is this-scene.
+    inside : bytes or None
+        The mask of the scene, packed: the graphs of another one do not serve.
     """
 
     whitening: NoiseWhitening
     graphs: list[Graph]
+    inside: bytes | None = None

@@ -8,6 +8,7 @@ with both states one thing twice, as exports of products do, and the gains decid
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError
+from polyad.errors import PolyadWarning, SceneError
 from polyad.regular import open_regular
 from polyad.scene.files.paths import ENVI_DATA
 from polyad.scene.raster import guards
@@ -128,6 +129,7 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
     fields = read_header(header_path)
     source = _source(header_path, data_path, fields)
     wavelength, fwhm = _bands(fields, source.shape[2])
+    _warn_of_lengths(header_path, fields, source.shape[2])
     flags = _numbers(fields.get("bbl"), source.shape[2])
     nodata = _number(fields.get("data ignore value"))
     gain, offset, scaling = _scaling(fields, source.shape[2])
@@ -213,6 +215,19 @@ def _number(text: str | None) -> float | None:
         return float(text) if text else None
     except ValueError:
         return None
+
+
+def _warn_of_lengths(header: Path, fields: Mapping[str, str], bands: int) -> None:
+    """Warn of lists with too many or too few entries: which band is which cannot be told."""
+    for name in ("wavelength", "fwhm", "bbl", "data gain values", "data offset values"):
+        entries = [v for v in fields.get(name, "").strip("{} \n").split(",") if v.strip()]
+        if len(entries) not in (0, bands):
+            warnings.warn(
+                f"{header}: '{name}' has {len(entries):,} entries for {bands:,} bands and is not "
+                "used; correct the header",
+                PolyadWarning,
+                stacklevel=4,
+            )
 
 
 def _numbers(text: str | None, count: int) -> NDArray[np.float64] | None:
