@@ -322,7 +322,7 @@ INNER = {
     "read.class_matching", "raster.classes", "assess.evaluation.Examination",
     "assess.evaluation.known_pixels", "read.formats", "raster.grid", "raster.dims",
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
-    "raster.bands", "raster.band_matching",
+    "raster.bands", "raster.band_matching", "raster.inside.cropped_to_mask",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
     "read.colors.with_legend",

@@ -319,3 +319,29 @@ def test_polygons_of_a_geojson_need_no_extra(tmp_path):
     (tmp_path / "mask.geojson").write_text(json.dumps(document))
     mask = open_mask(tmp_path / "mask.geojson", a_scene())
     assert mask.values.sum() == 16 * 18
+
+
+def test_graphs_of_another_mask_do_not_serve_a_map(tmp_path):
+    from polyad.scene.learn.model import SceneModel
+
+    scene = a_scene()
+    mask = np.zeros((SIDE, SIDE), bool)
+    mask[:, : SIDE // 2 + 4] = True
+    model = train(mask_scene(scene, mask), labels_of(scene), preset="best", epochs=3)
+    model.save(tmp_path / "m.polyad")
+    again = SceneModel.load(tmp_path / "m.polyad")
+    assert (map_scene(model, scene).values == map_scene(again, scene).values).all()
+
+
+def test_noise_is_learned_inside_a_mask_that_strips_of_the_scene_would_miss():
+    from polyad.scene.learn import presets
+    from polyad.scene.learn.presets import scene_statistics
+
+    scene = a_scene()
+    mask = np.zeros((SIDE, SIDE), bool)
+    mask[3:12, 4:15] = True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presets, "SAMPLE_PIXELS", 100)
+        whitening = scene_statistics(mask_scene(scene, mask), "other-scenes").whitening
+    inside = scene.values[mask].mean(axis=0)
+    np.testing.assert_allclose(whitening.mean_, inside, rtol=0.05)

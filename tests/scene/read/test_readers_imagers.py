@@ -7,7 +7,7 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
-from polyad.errors import SceneError
+from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.info import describe
 from polyad.scene.raster.bands import left_out_note
 from polyad.scene.raster.pixels import valid_mask
@@ -237,7 +237,7 @@ def test_envi_gains_and_offsets_decide_over_a_scale_factor(tmp_path):
 @pytest.mark.parametrize("extra", [
     "", "reflectance scale factor = 1\n", "reflectance scale factor = 0\n",
     "reflectance scale factor = none\n", "data gain values = {1.0, 1.0}\n",
-    "data gain values = {0.5}\n", "data gain values = {0, 0}\n", "data gain values = {nan, 1}\n",
+    "data gain values = {0, 0}\n", "data gain values = {nan, 1}\n",
     "reflectance scale factor = 1e-320\n",
 ])  # fmt: skip
 def test_envi_header_without_a_usable_scale_keeps_the_stored_values(tmp_path, extra):
@@ -247,3 +247,10 @@ def test_envi_header_without_a_usable_scale_keeps_the_stored_values(tmp_path, ex
     assert_array_equal(scene.values, stored)
     assert scene.rio.nodata == -1
     assert "scaling" not in scene.attrs
+
+
+def test_envi_list_with_too_few_entries_is_not_used_and_told(tmp_path):
+    header, stored = write_hyspex(tmp_path, "data gain values = {0.5}\n")
+    with pytest.warns(PolyadWarning, match="'data gain values' has 1 entries for 2 bands"):
+        scene = open_scene(header)
+    assert_array_equal(scene.values, stored)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.assess.scores import Scores, score
+from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, score
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
@@ -111,14 +111,6 @@ def examine(
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
     known, split, matched = known_pixels(model, labels, split)
-    if matched["matched_by"] == "id" and model.training.get("numbered_by_name"):
-        warnings.warn(
-            "the labels have class ids alone, and the model learned from names alone, numbered "
-            f"{', '.join(class_key(c) for c in model.classes)}: unless the labels mean these ids, "
-            "the scores say nothing; give the labels class names",
-            PolyadWarning,
-            stacklevel=2,
-        )
     true = known.values[tuple(split.test.T)]
     started = time.perf_counter()
     predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)
@@ -126,7 +118,9 @@ def examine(
     apart = no_overlap(split, labels.shape, model.window)
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
-    if scores.numbered_otherwise:
+    # Names that came without ids were numbered by their alphabet: others hardly number them so
+    invented = bool(model.training.get("numbered_by_name"))
+    if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
         warnings.warn(
             "classes were matched by id, but the labels seem to number them otherwise than the "
             "model does; give the labels class names, or train on labels with the same ids",

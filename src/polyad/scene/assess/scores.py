@@ -24,6 +24,7 @@ from polyad.scene.raster.classes import (
 )
 
 RENUMBERED = 0.2  # share of test pixels by which another numbering must be better to be likely
+INVENTED = 0.05  # the same where the ids of the model were made up from names
 Floats = NDArray[np.float64]
 
 
@@ -135,17 +136,24 @@ class Scores:
         return "\n".join([*lines, *([""] if notes else []), *notes])
 
     @property
+    def renumbering_gain(self) -> float:
+        """How much of the test pixels would be right besides if the true classes were renumbered.
+
+        0 if classes were matched by name.
+        """
+        if self.matched_by != "id":
+            return 0.0
+        pairs = linear_sum_assignment(self.confusion, maximize=True)
+        return int(self.confusion[pairs].sum()) / self.n_test - self.overall_accuracy
+
+    @property
     def numbered_otherwise(self) -> bool:
         """Whether classes were matched by id and the labels most likely number them otherwise.
 
         That is: renumbering the true classes would make at least `RENUMBERED` more of the test
         pixels right.
         """
-        if self.matched_by != "id":
-            return False
-        pairs = linear_sum_assignment(self.confusion, maximize=True)
-        best = int(self.confusion[pairs].sum()) / self.n_test
-        return best - self.overall_accuracy >= RENUMBERED
+        return self.renumbering_gain >= RENUMBERED
 
     def notes(self) -> list[str]:
         """Return what a reader should know about the labels, a sentence each."""

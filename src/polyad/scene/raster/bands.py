@@ -1,8 +1,8 @@
 """The bands of a scene: which are left out, and what a user is told of them.
 
 Along its bands a scene may carry ``wavelength`` and ``fwhm`` in nm. Once some bands were left out,
-it has ``number`` too, the place of each band in its file, counted from 1, and ``width`` in nm, which
-is ``fwhm`` or, where that is untold, the distance to the next band of the file. The attributes
+it has ``number`` too, the place of each band in its file, counted from 1, and ``width`` in nm: the
+``fwhm`` or, where that is untold, the distance to the next band of the file. The attributes
 ``bands_in_file`` and ``bands_left_out`` say how many there were and why some are gone.
 """
 
