@@ -106,8 +106,9 @@ def campaign(tmp_path_factory):
 @pytest.fixture(scope="session")
 def area(campaign):
     """Return (scene, labels): the EnMAP tiles of Potsdam where they are, else the made scene."""
-    if POTSDAM.is_dir():
-        return POTSDAM / "potsdam_train.tif", POTSDAM / "potsdam_train_labels.tif"
+    if POTSDAM.is_dir():  # copied, since QGIS writes statistics beside what it shows
+        names = ("potsdam_train.tif", "potsdam_train_labels.tif")
+        return tuple(Path(shutil.copyfile(POTSDAM / name, campaign / name)) for name in names)
     return campaign / "scene.img", campaign / "truth.tif"
 
 
