@@ -55,7 +55,7 @@ def write_report(
     Examination
         The scores and what they were computed from.
     """
-    scene, labels = model.view(scene), as_labels(labels)
+    scene, labels = as_scene(scene), as_labels(labels)
     check_output(path, "report")
     class_map = blank_map(model, scene)
     examination = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
