@@ -185,7 +185,7 @@ def find_classes(classes: Sequence[ClassInfo], key: str | int) -> list[ClassInfo
     if isinstance(key, int):
         return by_id
     exact = [c for c in classes if c.name == text]
-    return exact or [c for c in classes if _folded(c.name) == _folded(text)] or by_id
+    return exact or [c for c in classes if folded_name(c.name) == folded_name(text)] or by_id
 
 
 def known_classes(classes: Sequence[ClassInfo]) -> str:
@@ -211,5 +211,6 @@ def _named(classes: Sequence[ClassInfo], left: str, rule: str) -> list[ClassInfo
     return list(group.values())
 
 
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
+    """Return a name as it is compared: without case, with single blanks."""
     return " ".join(name.split()).casefold()

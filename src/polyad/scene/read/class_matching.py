@@ -23,6 +23,7 @@ from polyad.scene.raster.classes import (
     has_own_name,
     with_classes,
 )
+from polyad.scene.raster.legend import folded_name
 from polyad.scene.read.class_tables import complete
 
 NUMBERED_BY_NAME = "class_ids_numbered_by_name"
@@ -77,9 +78,9 @@ def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMa
         # Among classes of one name the id decides
         same = {(c.value, c.name): c.value for c in classes}
         exact = _once((c.name, c.value) for c in classes)
-        alike = _once((_folded(c.name), c.value) for c in classes)
+        alike = _once((folded_name(c.name), c.value) for c in classes)
         matched = {
-            c.value: same.get((c.value, c.name), exact.get(c.name, alike.get(_folded(c.name))))
+            c.value: same.get((c.value, c.name), exact.get(c.name, alike.get(folded_name(c.name))))
             for c in table
         }
         ids = {theirs: ours for theirs, ours in matched.items() if ours is not None}
@@ -186,7 +187,3 @@ def _once(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     pairs = list(pairs)
     times = Counter(name for name, _ in pairs)
     return {name: value for name, value in pairs if times[name] == 1}
-
-
-def _folded(name: str) -> str:
-    return " ".join(name.split()).casefold()
