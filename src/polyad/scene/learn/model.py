@@ -17,6 +17,7 @@ from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismat
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
+from polyad.scene.learn.steps.experts import Choice
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
@@ -286,6 +287,7 @@ def trained_model(
     estimator: Any,
     window: int,
     pixels: Array,
+    choice: Choice | None = None,
     **more: Any,
 ) -> SceneModel:
     """Return the model of an estimator that was fitted on ``pixels``, ``(n, 2)``, of a scene.
@@ -318,6 +320,7 @@ def trained_model(
             "pixels": pixels.tolist(),
             "counts": counts,
             "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
+            **({} if choice is None else {"choice": choice.to_dict()}),
         },
         fwhm=fwhm,
         left_out=left_out,

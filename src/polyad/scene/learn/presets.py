@@ -14,17 +14,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel, trained_model
-from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
-from polyad.scene.learn.steps.ensemble import RankREnsemble
-from polyad.scene.learn.steps.folding import fold_whitening
+from polyad.scene.learn.steps.calibration import fit_weights
+from polyad.scene.learn.steps.ensemble import RankREnsemble, merge
+from polyad.scene.learn.steps.experts import (
+    PRIOR,
+    Choice,
+    Expert,
+    choose,
+    experts_for,
+    held_out_logits,
+)
+from polyad.scene.learn.steps.folding import fold_whitening, on_windows
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.steps.spatial import agreement, mean_distance, spatial_folds, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels, as_scene
@@ -40,7 +50,11 @@ COMPONENTS = 20
 STARTS = 3
 FOLDS = 3
 GUIDE = 3  # components that lead the guided filter
-RADIUS, RIDGE = 5, 0.01
+RADII, RIDGE = (5, 2), 0.01
+PAIRS = 20  # of neighboring labels, to tell how wide fields are
+MANY = 2000  # labels; one start is enough for more
+FOLD_LABELS, FOLD_LEAST = 1000, 30  # labels that folds are made of; of each class
+SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 # Before any fold is seen: the log shares of propagation are mild, a network's logits are not.
 PRIOR_WEIGHTS = (1.0, 0.2)
 PULL = 0.06
@@ -69,7 +83,8 @@ def scene_statistics(
         if goal == "other-scenes":
             return SceneStatistics(whitening, [])
         z = whitening.transform(cube) * valid[..., None]
-    return SceneStatistics(whitening, Propagation().graphs_of_whitened(z, valid), packed(scene))
+    graphs = Propagation().graphs_of_whitened(z, valid)
+    return SceneStatistics(whitening, graphs, packed(scene), _some_pixels(valid))
 
 
 def train_best(
@@ -78,10 +93,12 @@ def train_best(
     pixels: Array,
     *,
     goal: str = "this-scene",
-    window: int = 5,
+    window: int | None = None,
+    objective: str = "overall",
     random_state: int = 0,
     max_bytes: int | None = None,
     statistics: SceneStatistics | None = None,
+    choice: Choice | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
     iterations: int = Propagation.iterations,
@@ -90,57 +107,188 @@ def train_best(
 ) -> SceneModel:
     """Fit the best preset on the given pixels, ``(n, 2)``; see `polyad.scene.train`.
 
-    The scene's noise is learned without labels, and spectra are whitened by it; a few starts of a
-    Rank-R network are fitted on windows of them and merged into one network on the scene's bands;
-    for ``goal="this-scene"`` the weights of network and propagation come from folds of the
-    training pixels. To fit often on one scene, pass its ``statistics``; one start, no folds and
-    fewer iterations make a good draft. ``check`` is called between the steps, and may raise to end
-    the fit.
+    The scene's noise is learned without labels. Networks on plain and on whitened spectra, on
+    single pixels and on windows, are weighed by spatial folds of the labels; a few starts of each
+    one kept are fitted and merged into one network on the scene's bands. For
+    ``goal="this-scene"`` the weights of network and propagation come from the same folds.
+
+    To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start, no folds
+    and fewer iterations make a good draft. ``check`` is called between the steps, and may raise to
+    end the fit.
     """
     scene, labels = as_scene(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
-    check_window(window)
     statistics = scene_statistics(scene, goal, max_bytes) if statistics is None else statistics
-    whitening = statistics.whitening
+    views = {"whitened": statistics.whitening, "plain": statistics.plain}
     y = labels.values[tuple(pixels.T)].astype(np.int64)
-    samples, unit = _samples(scene, whitening, pixels, window)
-    options = {"standardize": None} | parameters
-    ensemble = RankREnsemble(starts, random_state, options).fit(samples, y)
-    check()
-    line = f"spectra whitened by the scene's noise ({len(whitening.ratio_)} components)"
-    line += f" > rank-{ensemble.members_[0].rank} network on {window} x {window} windows"
-    line += f", {starts} starts merged" if starts > 1 else ""
+    targets = np.unique(y, return_inverse=True)[1]
+    experts = experts_for(None if window is None else check_window(window))
+    widest = max(expert.window for expert in experts)
+    samples = ViewSamples(scene, views, pixels, widest)
+    some = fold_subset(targets, random_state)
+    distance = _distance(statistics, pixels) if goal == "this-scene" else None
+    dealt = spatial_folds(pixels[some], targets[some], max(folds, 2), random_state, distance)
+    held: Array | None = None
+    if choice is None and folds:
+        tried = []
+        for expert in experts:
+            options = _options(expert, len(some), parameters)
+            windows = samples.take(expert)[some]
+            tried.append(held_out_logits(windows, targets[some], dealt.fold, random_state, options))
+            check()
+        balanced = objective == "average"
+        choice, held = choose(
+            experts, tried, targets[some], dealt, balanced=balanced, random_state=random_state
+        )
+    elif choice is None:
+        choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
+    members, weights = [], []
+    starts = starts if len(y) <= MANY else 1
+    for expert, weight in zip(choice.experts, choice.weights, strict=True):
+        options = _options(expert, len(y), parameters)
+        ensemble = RankREnsemble(starts, random_state, options).fit(samples.take(expert), y)
+        for member in ensemble.members_:
+            folded = fold_whitening(member, views[expert.view], samples.units[expert])
+            members.append(on_windows(folded, choice.window))
+            weights.append(weight / starts)
+        check()
+    estimator = merge(members, weights)
+    if objective == "average":
+        _even_out(estimator, targets)
+    line = f"network on {choice.line}" + (f", {starts} starts merged" if starts > 1 else "")
+    steps: list[dict[str, Any]] = []
     if goal == "other-scenes":
         # No temperature: smoothing takes away as much confidence as the network has too much
-        step = _guide(whitening)
-        line += f" > probabilities smoothed by a guided filter of radius {RADIUS}"
+        radius = smoothing_radius(pixels, targets, choice.overall)
+        if radius:
+            steps.append(_guide(statistics.plain, radius))
+            line += f" > probabilities smoothed by a guided filter of radius {radius}"
     else:
         settings = Propagation(iterations=iterations)
-        targets = np.unique(y, return_inverse=True)[1]
         weights = list(PRIOR_WEIGHTS)
-        if folds:
-            fold = deal_folds(targets, folds, random_state)
-            held = held_out_logits(samples, targets, fold, random_state, options)
-            check()
+        if held is not None:
             shape = scene.sizes["y"], scene.sizes["x"]
             propagated = settings.propagate_folds(
-                statistics.graphs, pixels, targets, fold, shape, int(targets.max()) + 1
+                statistics.graphs, pixels[some], targets[some], dealt.fold, shape, held.shape[1]
             )
-            weights = fit_weights([propagated, held], targets, PRIOR_WEIGHTS, PULL)
-        step = _propagate(settings, targets, weights)
+            tested = testable(dealt.fold, targets[some])
+            if tested.any():
+                weights = fit_weights(
+                    [propagated[tested], held[tested]], targets[some][tested], PRIOR_WEIGHTS, PULL
+                )
+        steps.append(_propagate(settings, targets, weights))
         line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
-    estimator = fold_whitening(ensemble.merged(), whitening, unit)
     return trained_model(
         scene,
         labels,
         estimator,
-        window,
+        choice.window,
         pixels,
-        fill=tuple(whitening.mean_.tolist()),
-        recipe=Recipe("best", goal, line, (step,)),
+        fill=tuple(statistics.whitening.mean_.tolist()),
+        recipe=Recipe("best", goal, line, tuple(steps)),
         statistics=statistics,
+        choice=choice,
     )
+
+
+def fold_subset(targets: Array, random_state: int) -> Array:
+    """Return which labels the folds are made of, ``(m,)``: all, or a random part of very many.
+
+    Every class keeps at least `FOLD_LEAST` labels, if it has them.
+
+    Examples
+    --------
+    >>> len(fold_subset(np.zeros(50, int), 0)), len(fold_subset(np.zeros(50_000, int), 0))
+    (50, 1000)
+    """
+    if len(targets) <= FOLD_LABELS:
+        return np.arange(len(targets))
+    rng = np.random.default_rng(random_state)
+    kept = []
+    for target in np.unique(targets):
+        where = rng.permutation(np.flatnonzero(targets == target))
+        kept.append(where[: max(FOLD_LEAST, FOLD_LABELS * len(where) // len(targets))])
+    return np.sort(np.concatenate(kept))
+
+
+def smoothing_radius(pixels: Array, targets: Array, accuracy: float | None) -> int:
+    """Return how far probabilities are smoothed, in pixels; 0 is not at all.
+
+    A neighbor helps if it is of the same class more often than the network alone is right. What
+    labels say of that is asked of pairs at most so far apart; where there are hardly any, fields are
+    taken to be wide.
+
+    Examples
+    --------
+    >>> row = np.stack([np.zeros(60, int), np.arange(60)], axis=1)
+    >>> smoothing_radius(row, np.arange(60) // 30, 0.8), smoothing_radius(row, np.arange(60) % 2, 0.8)
+    (5, 0)
+    """
+    if accuracy is None:
+        return RADII[0]
+    for radius in RADII:
+        same, pairs = agreement(pixels, targets, radius)
+        if pairs < PAIRS or same > accuracy:
+            return radius
+    return 0
+
+
+class ViewSamples:
+    """Windows of a scene around the training pixels, in each view, as an expert wants them.
+
+    Attributes
+    ----------
+    units : dict
+        What the samples of each expert were divided by.
+    """
+
+    def __init__(
+        self, scene: xr.DataArray, views: dict[str, NoiseWhitening], pixels: Array, window: int
+    ) -> None:
+        windows = extract_patches(scene, *pixels.T, window)
+        valid = valid_pixels(windows, scene.rio.nodata)
+        self._components = {}
+        for name, view in views.items():
+            filled = np.where(valid[..., None], windows, view.mean_.astype(windows.dtype))
+            self._components[name] = view.transform(filled)
+        self._window = window
+        self.units: dict[Expert, float] = {}
+
+    def take(self, expert: Expert) -> Array:
+        """Return samples ``(n, window, window, components)``; of single pixels ``(n, components)``.
+
+        They have unit variance over all samples, pixels and components.
+        """
+        margin = (self._window - expert.window) // 2
+        inner = slice(margin, self._window - margin)
+        z = self._components[expert.view][:, inner, inner]
+        self.units[expert] = float(z.std()) or 1.0
+        z = z / np.float32(self.units[expert])
+        return z[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(z)
+
+
+def _options(expert: Expert, n: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"standardize": None, "weight_decay": expert.decay(n)} | parameters
+
+
+def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:
+    """Return how far the pixels of the map lie from the labels on average."""
+    return None if statistics.pixels is None else mean_distance(statistics.pixels, pixels)
+
+
+def _some_pixels(valid: Array) -> Array:
+    """Return pixels with data all over the scene, ``(m, 2)``."""
+    pixels = np.argwhere(valid)
+    return pixels[:: max(len(pixels) // SOME_PIXELS, 1)]
+
+
+def _even_out(estimator: RankRClassifier, targets: Array) -> None:
+    """Take the classes' shares of the labels out of the logits (logit adjustment, Menon 2021)."""
+    shares = np.bincount(targets) / len(targets)
+    bias = estimator.network_.output.bias
+    with torch.no_grad():
+        bias -= torch.from_numpy(np.log(shares)).to(bias)
 
 
 def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
@@ -174,35 +322,7 @@ def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array
     return np.concatenate(strips), np.concatenate(masks)
 
 
-def _samples(
-    scene: xr.DataArray, whitening: NoiseWhitening, pixels: Array, window: int
-) -> tuple[Array, float]:
-    """Return whitened windows ``(n, window, window, components)`` and the unit they are in."""
-    rows, cols = pixels.T
-    windows = extract_patches(scene, rows, cols, window)
-    valid = valid_pixels(windows, scene.rio.nodata)
-    z = whitening.transform(np.where(valid[..., None], windows, whitening.mean_))
-    unit = float(z[valid].std()) or 1.0
-    return z / np.float32(unit), unit
-
-
-def held_out_logits(
-    samples: Array, targets: Array, fold: Array, random_state: int, options: dict[str, Any]
-) -> Array:
-    """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold."""
-    n_classes = int(targets.max()) + 1
-    logits = np.full((len(targets), n_classes), np.log(1e-6))
-    for k in np.unique(fold):
-        rest, out = fold != k, fold == k
-        if len(np.unique(targets[rest])) < 2:
-            continue
-        member = RankRClassifier(random_state=random_state, **options)
-        member.fit(samples[rest], targets[rest])
-        logits[np.ix_(out, member.classes_)] = member.predict_log_proba(samples[out])
-    return logits
-
-
-def _guide(whitening: NoiseWhitening) -> dict[str, Any]:
+def _guide(whitening: NoiseWhitening, radius: int) -> dict[str, Any]:
     """Return the guided filter's step; its guide has unit variance over the training scene."""
     # A component that does not vary leads nothing; the clearest varies, or there was no fit
     kept = max(int((whitening.ratio_[:GUIDE] > 1e-6).sum()), 1)
@@ -210,7 +330,7 @@ def _guide(whitening: NoiseWhitening) -> dict[str, Any]:
     projection = projection / whitening.scale_[:, None]
     return {
         "step": "guided",
-        "radius": RADIUS,
+        "radius": radius,
         "ridge": RIDGE,
         "mean": whitening.mean_.tolist(),
         "projection": projection.tolist(),

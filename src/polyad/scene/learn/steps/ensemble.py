@@ -78,21 +78,30 @@ class RankREnsemble(ClassifierMixin, BaseEstimator):
         return merge(self.members_)
 
 
-def merge(members: Sequence[RankRClassifier], weight: float = 1.0) -> RankRClassifier:
-    """Return one classifier whose logits are ``weight`` times the mean of the members' logits.
+def merge(
+    members: Sequence[RankRClassifier], weights: Sequence[float] | None = None
+) -> RankRClassifier:
+    """Return one classifier whose logits are the members' logits, averaged or weighted.
 
-    All members must have been fitted on the same samples with the same parameters.
+    All members must take the same samples, standardized alike, and know the same classes.
+
+    Parameters
+    ----------
+    members : sequence of RankRClassifier
+    weights : sequence of float, optional
+        Of the members' logits; by default one over their number.
     """
     first = members[0]
     networks = [m.network_ for m in members]
     states = [network.state_dict() for network in networks]
-    share = weight / len(networks)
+    shares = [1 / len(networks)] * len(networks) if weights is None else list(weights)
     # Units side by side: along the first axis of the hidden layer, the second of the output's
     hidden = [name for name in states[0] if name.startswith("hidden.")]
-    weights = {name: torch.cat([s[name] for s in states]) for name in hidden}
-    weights["output.weight"] = torch.cat([s["output.weight"] for s in states], dim=1) * share
-    weights["output.bias"] = torch.stack([s["output.bias"] for s in states]).sum(0) * share
-    joined = networks[0].like(weights)
+    both = list(zip(states, shares, strict=True))
+    merged = {name: torch.cat([s[name] for s in states]) for name in hidden}
+    merged["output.weight"] = torch.cat([w * s["output.weight"] for s, w in both], dim=1)
+    merged["output.bias"] = torch.stack([w * s["output.bias"] for s, w in both]).sum(0)
+    joined = networks[0].like(merged)
     parameters = first.get_params() | {"hidden": joined.hidden.out_features}
     twin = RankRClassifier(**parameters)
     twin.network_, twin.classes_ = joined, first.classes_

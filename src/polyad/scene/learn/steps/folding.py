@@ -8,8 +8,11 @@ on the scene's bands: mapping needs no extra step.
 
 from __future__ import annotations
 
+import copy
+
 import torch
 
+from polyad.core.network import RankRNet
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.scaler import ModeStandardScaler
@@ -45,3 +48,47 @@ def fold_whitening(
     folded.sample_shape_, folded.n_features_in_ = shape, shape[0]
     folded.history_, folded.n_iter_ = estimator.history_, estimator.n_iter_
     return folded
+
+
+def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
+    """Return a classifier of ``window x window`` windows that predicts as ``estimator`` does.
+
+    Parameters
+    ----------
+    estimator : RankRClassifier
+        Of spectra ``(bands,)`` or of smaller windows ``(s, s, bands)``, standardized by band. What
+        lies around them gets zero weights.
+    window : int
+    """
+    network = estimator.network_
+    *sides, spectral = (f.detach() for f in network.hidden.factors)
+    center = spectral.new_ones(*spectral.shape[:2], 1)
+    factors = [_padded(side, window) for side in sides or [center, center]] + [spectral]
+    wide = RankRNet(
+        [f.shape[-1] for f in factors],
+        len(spectral),
+        len(network.output.weight),
+        spectral.shape[1],
+        network.activation,
+        hidden_bias=network.hidden.bias is not None,
+        output_bias=network.output.bias is not None,
+        start=network.hidden.start,
+        device="meta",
+        dtype=spectral.dtype,
+    )
+    state = {n: v for n, v in network.state_dict().items() if "factors" not in n}
+    state |= {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    wide.load_state_dict(state, assign=True)
+    scaler = copy.copy(estimator.scaler_)
+    twin = copy.copy(estimator)
+    twin.network_, twin.scaler_, twin.sample_shape_ = wide, scaler, wide.hidden.in_shape
+    twin.n_features_in_ = window
+    if scaler is not None:
+        scaler.sample_shape_, scaler.n_features_in_ = twin.sample_shape_, window
+    return twin
+
+
+def _padded(factor: torch.Tensor, window: int) -> torch.Tensor:
+    """Return a spatial factor ``(Q, R, s)`` with zeros on both sides, ``(Q, R, window)``."""
+    margin = (window - factor.shape[-1]) // 2
+    return torch.nn.functional.pad(factor, (margin, margin))

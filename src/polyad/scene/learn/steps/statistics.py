@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
 
 from polyad.scene.learn.steps.graph import Graph
 from polyad.scene.learn.steps.whitening import NoiseWhitening
+
+Array = npt.NDArray[Any]
+PLAIN_COMPONENTS = 40
 
 
 @dataclass(frozen=True)
@@ -20,8 +27,16 @@ class SceneStatistics:
         Of the scene's pixels; none unless the goal is this-scene.
     inside : bytes or None
         The mask of the scene, packed: the graphs of another one do not serve.
+    pixels : ndarray of int, ``(m, 2)``, or None
+        Some pixels with data, all over the scene.
     """
 
     whitening: NoiseWhitening
     graphs: list[Graph]
     inside: bytes | None = None
+    pixels: Array | None = None
+
+    @cached_property
+    def plain(self) -> NoiseWhitening:
+        """The principal components of the scene's bands."""
+        return self.whitening.principal(PLAIN_COMPONENTS)

@@ -37,6 +37,8 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     ----------
     mean_, scale_ : ndarray, ``(bands,)``
         Of the scene, removed before the projection.
+    covariance_ : ndarray, ``(bands, bands)``
+        Of the pixels after that.
     projection_ : ndarray, ``(bands, components)``
     ratio_ : ndarray, ``(components,)``
         Variance of each component where its noise has one, descending.
@@ -69,8 +71,24 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
             )
         self._center(cube, valid)
         z = (cube - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
-        self._solve(_covariance(z[valid]), neighbor_covariance(z, valid))
+        self.covariance_ = _covariance(z[valid])
+        self._solve(self.covariance_, neighbor_covariance(z, valid))
         return self
+
+    def principal(self, components: int) -> NoiseWhitening:
+        """Return the plain view of the same scene: its principal components, on their own scale.
+
+        Examples
+        --------
+        >>> cube = np.random.default_rng(0).normal(size=(20, 20, 3))
+        >>> plain = NoiseWhitening(2).fit(cube).principal(3)
+        >>> np.allclose(plain.projection_.T @ plain.projection_, np.eye(3), atol=1e-5)
+        True
+        """
+        plain = NoiseWhitening(components)
+        plain.mean_, plain.scale_, plain.covariance_ = self.mean_, self.scale_, self.covariance_
+        plain._solve(self.covariance_, np.eye(len(self.covariance_)))
+        return plain
 
     def transform(self, cube: Array) -> Array:
         """Return components ``(..., components)`` of spectra ``(..., bands)``, as float32."""

@@ -1,0 +1,256 @@
+r"""Experts: Rank-R networks on different views of a scene, weighed by spatial folds.
+
+No view of the spectra and no window serves all scenes. Whitening by the scene's noise helps where
+fields are large and costs where pixels are mixed; a wide window helps in fields and costs in a city.
+Each `Expert` is one such choice. Its held-out loss on spatial folds says what it is worth here: an
+expert whose loss is :math:`\Delta` above the best one's has the weight
+:math:`\exp(-\Delta / s)`, with :math:`s` the standard error of that difference over groups of
+labels. So folds of a few labels decide only what they can see.
+
+All views are linear in the bands and all networks separable: experts merge into one Rank-R network
+on the scene's bands, hidden units side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_softmax
+
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.learn.steps.calibration import fit_weights
+from polyad.scene.learn.steps.spatial import SpatialFolds, testable
+
+Array = npt.NDArray[Any]
+LEAST_SHARE = 0.1  # of the largest weight; lighter experts are left out
+DECAYS = (0.1, 10.0)
+UNLIKELY = np.log(1e-4)  # log-probability of a class that a fold did not have
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Expert:
+    """One view of the spectra, one window and how strongly weights are held down.
+
+    Attributes
+    ----------
+    view : {"plain", "whitened"}
+        Principal components of standardized bands, or components in units of the noise.
+    window : int
+    strength : float
+        Of the prior on the weights; the decay is ``strength / n`` within bounds.
+    """
+
+    view: str
+    window: int
+    strength: float
+
+    def decay(self, n: int) -> float:
+        """Return the weight decay for ``n`` labels."""
+        return float(np.clip(self.strength / n, *DECAYS))
+
+    def __str__(self) -> str:
+        where = "single pixels" if self.window == 1 else f"{self.window} x {self.window} windows"
+        return f"{self.view} spectra, {where}"
+
+
+PRIOR = Expert("whitened", 5, 15)  # where there is nothing to choose by
+EXPERTS = (
+    Expert("plain", 1, 600),
+    Expert("plain", 3, 300),
+    Expert("plain", 5, 100),
+    Expert("whitened", 1, 600),
+    PRIOR,
+)
+
+
+def experts_for(window: int | None, views: Sequence[str] = ("plain", "whitened")) -> list[Expert]:
+    """Return the experts to choose from; a window that was asked for is kept to.
+
+    Examples
+    --------
+    >>> [str(expert) for expert in experts_for(7, ["plain"])]
+    ['plain spectra, 7 x 7 windows']
+    """
+    known = [expert for expert in EXPERTS if expert.view in views]
+    if window is None:
+        return known
+    nearest = {e.view: e for e in sorted(known, key=lambda e: -abs(e.window - window))}
+    return [Expert(view, window, e.strength) for view, e in nearest.items()]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen by spatial folds, and how well it did on them.
+
+    Attributes
+    ----------
+    experts : tuple of Expert
+    weights : tuple of float
+        Of the experts' logits; they add up to one.
+    overall, average : float or None
+        Accuracy on the labels that were held out; None where nothing could be held out.
+    interval : tuple of float or None
+        Between which ``overall`` lies in 95 of 100 resamples of the groups.
+    side, groups, labels : int
+        Of the folds: side of a block in pixels, how many blocks hold labels, labels tested.
+    """
+
+    experts: tuple[Expert, ...]
+    weights: tuple[float, ...]
+    overall: float | None = None
+    average: float | None = None
+    interval: tuple[float, float] | None = None
+    side: int = 0
+    groups: int = 0
+    labels: int = 0
+
+    @property
+    def window(self) -> int:
+        """The largest window."""
+        return max(expert.window for expert in self.experts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        experts = [[e.view, e.window, e.strength] for e in self.experts]
+        interval = None if self.interval is None else list(self.interval)
+        return asdict(self) | {
+            "experts": experts,
+            "weights": list(self.weights),
+            "interval": interval,
+        }
+
+    @property
+    def line(self) -> str:
+        """The choice in words."""
+        if len(self.experts) == 1:
+            return str(self.experts[0])
+        said = (f"{e} ({w:.2f})" for e, w in zip(self.experts, self.weights, strict=True))
+        return " + ".join(said)
+
+
+def held_out_logits(
+    samples: Array,
+    targets: Array,
+    fold: Array,
+    random_state: int,
+    options: Mapping[str, Any],
+) -> Array:
+    """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold."""
+    logits = np.full((len(targets), int(targets.max()) + 1), UNLIKELY)
+    for k in np.unique(fold):
+        rest, out = fold != k, fold == k
+        if len(np.unique(targets[rest])) < 2:
+            continue
+        member = RankRClassifier(random_state=random_state, **options)
+        member.fit(samples[rest], targets[rest])
+        logits[np.ix_(out, member.classes_)] = member.predict_log_proba(samples[out])
+    return logits
+
+
+def choose(
+    experts: Sequence[Expert],
+    held: Sequence[Array],
+    targets: Array,
+    folds: SpatialFolds,
+    *,
+    single: bool = False,
+    balanced: bool = False,
+    random_state: int = 0,
+) -> tuple[Choice, Array]:
+    """Weigh experts by their held-out log-probabilities.
+
+    Parameters
+    ----------
+    experts : sequence of Expert
+    held : sequence of ndarray, each ``(n, C)``
+        See `held_out_logits`.
+    targets : ndarray of int, ``(n,)``
+    folds : SpatialFolds
+    single : bool, default=False
+        Take the best expert alone.
+    balanced : bool, default=False
+        Every class counts the same, whatever its number of labels.
+
+    Returns
+    -------
+    Choice
+    held : ndarray, ``(n, C)``
+        Held-out log-probabilities of the choice.
+    """
+    tested = testable(folds.fold, targets)
+    if not tested.any():
+        best = PRIOR if PRIOR in experts else experts[-1]
+        return Choice((best,), (1.0,)), held[list(experts).index(best)]
+    y, group = targets[tested], folds.group[tested]
+    share = 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
+    heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
+    losses = np.stack([_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
+    weights = expert_weights(losses, group, share)
+    if single:
+        weights = (weights == weights.max()) * 1.0
+    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
+    scaled = weights[kept] * np.array(heat)[kept]
+    scaled /= scaled.sum()
+    mixed = log_softmax(sum(w * held[k] for w, k in zip(scaled, kept, strict=True)), axis=1)
+    right = mixed[tested].argmax(axis=1) == y
+    choice = Choice(
+        tuple(experts[k] for k in kept),
+        tuple(map(float, scaled)),
+        float(right.mean()),
+        float(np.mean([right[y == c].mean() for c in np.unique(y)])),
+        bootstrap(right, group, random_state),
+        folds.side,
+        len(np.unique(group)),
+        len(y),
+    )
+    return choice, mixed
+
+
+def expert_weights(losses: Array, group: Array, share: Array) -> Array:
+    """Return a weight for each expert from its losses ``(E, n)`` on held-out samples.
+
+    The best one has weight one; another falls by e for each standard error that its mean loss is
+    above. Samples of a ``group`` are not independent: the error is that of group sums.
+
+    Examples
+    --------
+    >>> losses = np.array([[0.1, 0.3, 0.2, 0.4], [0.2, 0.3, 0.2, 0.4], [2.0, 1.9, 2.1, 2.2]])
+    >>> expert_weights(losses, np.arange(4), np.ones(4)).round(2).tolist()
+    [1.0, 0.37, 0.0]
+    """
+    share = share / share.sum()
+    best = losses[np.argmin(losses @ share)]
+    weights = []
+    for loss in losses:
+        parts = np.bincount(group, weights=share * (loss - best))
+        parts = parts[np.bincount(group) > 0]
+        mean = parts.sum()
+        error = np.sqrt(len(parts) * max(parts.var(), 1e-12))
+        weights.append(np.exp(-mean / error))
+    return np.array(weights)
+
+
+def bootstrap(right: Array, group: Array, random_state: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of ``right.mean()`` over resamples of the groups.
+
+    Examples
+    --------
+    >>> bootstrap(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
+    (0.0, 1.0)
+    """
+    rng = np.random.default_rng(random_state)
+    number = np.unique(group, return_inverse=True)[1].reshape(-1)
+    hits, sizes = np.bincount(number, weights=right), np.bincount(number)
+    drawn = rng.integers(0, len(sizes), (RESAMPLES, len(sizes)))
+    shares = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _losses(logits: Array, targets: Array) -> Array:
+    return -log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
