@@ -111,7 +111,7 @@ def test_pixels_without_data_stay_without_class_and_spoil_no_other(goal):
 def test_the_line_names_what_is_done(models):
     assert "graph" in models["this-scene"].recipe.line
     assert "guided filter" in models["other-scenes"].recipe.line
-    assert models["fast"].recipe is None
+    assert models["fast"].recipe.line == "network on plain spectra, 3 x 3 windows"
 
 
 def test_same_seed_same_map():

@@ -33,6 +33,7 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
+from polyad.scene.learn.steps.experts import VIEWS
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
 from polyad.scene.raster.patches import MAX_WINDOW
 
@@ -105,6 +106,29 @@ _RECIPE = Record(
         "steps": ListOf(_STEP, len(_STEPS)),
     }
 )
+_EXPERT = Plain(
+    "[view, window, strength]",
+    lambda v: (
+        isinstance(v, list)
+        and len(v) == 3
+        and v[0] in VIEWS
+        and whole(1, MAX_WINDOW).holds(v[1])
+        and number(0, 1e9).holds(v[2])
+    ),
+)
+_share = either(NOTHING, number(0, 1))
+_CHOICE = Record(
+    {
+        "experts": ListOf(_EXPERT, 64, 1),
+        "weights": numbers(0, 1, 64),
+        "overall": _share,
+        "average": _share,
+        "interval": either(NOTHING, numbers(0, 1, 2)),
+        "side": whole(0, MOST),
+        "groups": whole(0, MOST),
+        "labels": whole(0, MOST),
+    }
+)
 _TRAINING = Record(
     {},
     {
@@ -113,6 +137,7 @@ _TRAINING = Record(
         "counts": whole_numbers(0, MOST, OUTPUTS),
         "seconds": number(0, 1e12),
         "without_data": whole(0, MOST),
+        "choice": _CHOICE,
         "numbered_by_name": Plain("true or false", lambda v: isinstance(v, bool)),
     },
 )

@@ -14,33 +14,32 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.learn.model import SceneModel, trained_model
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.ensemble import RankREnsemble, merge
-from polyad.scene.learn.steps.experts import (
-    PRIOR,
-    Choice,
-    Expert,
-    choose,
-    experts_for,
-    held_out_logits,
+from polyad.scene.learn.choosing import (
+    FOLDS,
+    MANY,
+    HeldOut,
+    choose_experts,
+    fit_experts,
+    smoothing_radius,
 )
-from polyad.scene.learn.steps.folding import fold_whitening, on_windows
+from polyad.scene.learn.model import SceneModel, trained_model
+from polyad.scene.learn.samples import Samples, ViewSamples
+from polyad.scene.learn.steps.calibration import fit_weights
+from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.spatial import agreement, mean_distance, spatial_folds, testable
+from polyad.scene.learn.steps.spatial import mean_distance, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
-from polyad.scene.raster.patches import check_window, extract_patches
+from polyad.scene.raster.patches import check_window
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.threads import limit_threads, threads_for
 
@@ -48,12 +47,8 @@ Array = npt.NDArray[Any]
 
 COMPONENTS = 20
 STARTS = 3
-FOLDS = 3
 GUIDE = 3  # components that lead the guided filter
-RADII, RIDGE = (5, 2), 0.01
-PAIRS = 20  # of neighboring labels, to tell how wide fields are
-MANY = 2000  # labels; one start is enough for more
-FOLD_LABELS, FOLD_LEAST = 1000, 30  # labels that folds are made of; of each class
+RIDGE = 0.01
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 # Before any fold is seen: the log shares of propagation are mild, a network's logits are not.
 PRIOR_WEIGHTS = (1.0, 0.2)
@@ -112,9 +107,9 @@ def train_best(
     one kept are fitted and merged into one network on the scene's bands. For
     ``goal="this-scene"`` the weights of network and propagation come from the same folds.
 
-    To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start, no folds
-    and fewer iterations make a good draft. ``check`` is called between the steps, and may raise to
-    end the fit.
+    To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start, no
+    folds and fewer iterations make a good draft. ``check`` is called between the steps, and may
+    raise to end the fit.
     """
     scene, labels = as_scene(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
@@ -123,38 +118,24 @@ def train_best(
     y = labels.values[tuple(pixels.T)].astype(np.int64)
     targets = np.unique(y, return_inverse=True)[1]
     experts = experts_for(None if window is None else check_window(window))
-    widest = max(expert.window for expert in experts)
-    samples = ViewSamples(scene, views, pixels, widest)
-    some = fold_subset(targets, random_state)
-    distance = _distance(statistics, pixels) if goal == "this-scene" else None
-    dealt = spatial_folds(pixels[some], targets[some], max(folds, 2), random_state, distance)
-    held: Array | None = None
+    samples = ViewSamples(scene, views, pixels, max(expert.window for expert in experts))
+    options: dict[str, Any] = {
+        "objective": objective,
+        "random_state": random_state,
+        "parameters": parameters,
+        "check": check,
+    }
+    held: HeldOut | None = None
     if choice is None and folds:
-        tried = []
-        for expert in experts:
-            options = _options(expert, len(some), parameters)
-            windows = samples.take(expert)[some]
-            tried.append(held_out_logits(windows, targets[some], dealt.fold, random_state, options))
-            check()
-        balanced = objective == "average"
-        choice, held = choose(
-            experts, tried, targets[some], dealt, balanced=balanced, random_state=random_state
+        distance = _distance(statistics, pixels)
+        held = choose_experts(
+            experts, samples, pixels, targets, folds=folds, distance=distance, **options
         )
+        choice = held.choice
     elif choice is None:
         choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
-    members, weights = [], []
     starts = starts if len(y) <= MANY else 1
-    for expert, weight in zip(choice.experts, choice.weights, strict=True):
-        options = _options(expert, len(y), parameters)
-        ensemble = RankREnsemble(starts, random_state, options).fit(samples.take(expert), y)
-        for member in ensemble.members_:
-            folded = fold_whitening(member, views[expert.view], samples.units[expert])
-            members.append(on_windows(folded, choice.window))
-            weights.append(weight / starts)
-        check()
-    estimator = merge(members, weights)
-    if objective == "average":
-        _even_out(estimator, targets)
+    estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts merged" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
     if goal == "other-scenes":
@@ -167,15 +148,7 @@ def train_best(
         settings = Propagation(iterations=iterations)
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
-            shape = scene.sizes["y"], scene.sizes["x"]
-            propagated = settings.propagate_folds(
-                statistics.graphs, pixels[some], targets[some], dealt.fold, shape, held.shape[1]
-            )
-            tested = testable(dealt.fold, targets[some])
-            if tested.any():
-                weights = fit_weights(
-                    [propagated[tested], held[tested]], targets[some][tested], PRIOR_WEIGHTS, PULL
-                )
+            weights = _propagation_weights(settings, statistics, pixels, targets, held, scene)
         steps.append(_propagate(settings, targets, weights))
         line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
@@ -192,84 +165,62 @@ def train_best(
     )
 
 
-def fold_subset(targets: Array, random_state: int) -> Array:
-    """Return which labels the folds are made of, ``(m,)``: all, or a random part of very many.
+def train_fast(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    pixels: Array,
+    *,
+    window: int | None = None,
+    objective: str = "overall",
+    random_state: int = 0,
+    **parameters: Any,
+) -> SceneModel:
+    """Fit the fast preset on the given pixels, ``(n, 2)``; see `polyad.scene.train`.
 
-    Every class keeps at least `FOLD_LEAST` labels, if it has them.
-
-    Examples
-    --------
-    >>> len(fold_subset(np.zeros(50, int), 0)), len(fold_subset(np.zeros(50_000, int), 0))
-    (50, 1000)
+    As `train_best` without what is learned from the rest of the scene: networks on plain spectra
+    alone, one start each, and no step after them.
     """
-    if len(targets) <= FOLD_LABELS:
-        return np.arange(len(targets))
-    rng = np.random.default_rng(random_state)
-    kept = []
-    for target in np.unique(targets):
-        where = rng.permutation(np.flatnonzero(targets == target))
-        kept.append(where[: max(FOLD_LEAST, FOLD_LABELS * len(where) // len(targets))])
-    return np.sort(np.concatenate(kept))
+    scene, labels = as_scene(scene), as_labels(labels)
+    y = labels.values[tuple(pixels.T)].astype(np.int64)
+    targets = np.unique(y, return_inverse=True)[1]
+    experts = experts_for(None if window is None else check_window(window), ["plain"])
+    rows, cols = pixels.T
+    windows = Samples(scene, rows, cols, max(expert.window for expert in experts))
+    view = NoiseWhitening.of_spectra(windows.spectra())
+    views = {"plain": view}
+    samples = ViewSamples(scene, views, pixels, windows.window)
+    options: dict[str, Any] = {
+        "objective": objective,
+        "random_state": random_state,
+        "parameters": parameters,
+    }
+    choice = choose_experts(experts, samples, pixels, targets, **options).choice
+    estimator = fit_experts(choice, samples, views, y, **options)
+    recipe = Recipe("fast", "other-scenes", f"network on {choice.line}")
+    made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
+    made["choice"] = choice
+    return trained_model(scene, labels, estimator, choice.window, pixels, **made)
 
 
-def smoothing_radius(pixels: Array, targets: Array, accuracy: float | None) -> int:
-    """Return how far probabilities are smoothed, in pixels; 0 is not at all.
-
-    A neighbor helps if it is of the same class more often than the network alone is right. What
-    labels say of that is asked of pairs at most so far apart; where there are hardly any, fields are
-    taken to be wide.
-
-    Examples
-    --------
-    >>> row = np.stack([np.zeros(60, int), np.arange(60)], axis=1)
-    >>> smoothing_radius(row, np.arange(60) // 30, 0.8), smoothing_radius(row, np.arange(60) % 2, 0.8)
-    (5, 0)
-    """
-    if accuracy is None:
-        return RADII[0]
-    for radius in RADII:
-        same, pairs = agreement(pixels, targets, radius)
-        if pairs < PAIRS or same > accuracy:
-            return radius
-    return 0
-
-
-class ViewSamples:
-    """Windows of a scene around the training pixels, in each view, as an expert wants them.
-
-    Attributes
-    ----------
-    units : dict
-        What the samples of each expert were divided by.
-    """
-
-    def __init__(
-        self, scene: xr.DataArray, views: dict[str, NoiseWhitening], pixels: Array, window: int
-    ) -> None:
-        windows = extract_patches(scene, *pixels.T, window)
-        valid = valid_pixels(windows, scene.rio.nodata)
-        self._components = {}
-        for name, view in views.items():
-            filled = np.where(valid[..., None], windows, view.mean_.astype(windows.dtype))
-            self._components[name] = view.transform(filled)
-        self._window = window
-        self.units: dict[Expert, float] = {}
-
-    def take(self, expert: Expert) -> Array:
-        """Return samples ``(n, window, window, components)``; of single pixels ``(n, components)``.
-
-        They have unit variance over all samples, pixels and components.
-        """
-        margin = (self._window - expert.window) // 2
-        inner = slice(margin, self._window - margin)
-        z = self._components[expert.view][:, inner, inner]
-        self.units[expert] = float(z.std()) or 1.0
-        z = z / np.float32(self.units[expert])
-        return z[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(z)
-
-
-def _options(expert: Expert, n: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {"standardize": None, "weight_decay": expert.decay(n)} | parameters
+def _propagation_weights(
+    settings: Propagation,
+    statistics: SceneStatistics,
+    pixels: Array,
+    targets: Array,
+    held: HeldOut,
+    scene: xr.DataArray,
+) -> list[float]:
+    """Return the weights of propagation and network from the folds of the experts."""
+    some, fold = held.which, held.folds.fold
+    tested = testable(fold, targets[some])
+    if not tested.any():
+        return list(PRIOR_WEIGHTS)
+    shape = scene.sizes["y"], scene.sizes["x"]
+    propagated = settings.propagate_folds(
+        statistics.graphs, pixels[some], targets[some], fold, shape, held.logits.shape[1]
+    )
+    both = [propagated[tested], held.logits[tested]]
+    return fit_weights(both, targets[some][tested], PRIOR_WEIGHTS, PULL)
 
 
 def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:
@@ -281,14 +232,6 @@ def _some_pixels(valid: Array) -> Array:
     """Return pixels with data all over the scene, ``(m, 2)``."""
     pixels = np.argwhere(valid)
     return pixels[:: max(len(pixels) // SOME_PIXELS, 1)]
-
-
-def _even_out(estimator: RankRClassifier, targets: Array) -> None:
-    """Take the classes' shares of the labels out of the logits (logit adjustment, Menon 2021)."""
-    shares = np.bincount(targets) / len(targets)
-    bias = estimator.network_.output.bias
-    with torch.no_grad():
-        bias -= torch.from_numpy(np.log(shares)).to(bias)
 
 
 def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:

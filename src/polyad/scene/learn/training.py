@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -16,16 +16,22 @@ from tqdm import tqdm
 from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.schema import Fault
+from polyad.scene.learn.choosing import even_out
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_header import check_classes
-from polyad.scene.learn.presets import paper_recipe, preset_parameters, train_best
+from polyad.scene.learn.presets import (
+    paper_recipe,
+    preset_parameters,
+    train_best,
+    train_fast,
+)
+from polyad.scene.learn.samples import Samples
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.steps.recipe import check_preset
-from polyad.scene.learn.steps.whitening import check_magnitude
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
@@ -38,6 +44,7 @@ P = ParamSpec("P")
 
 # Passes over a training set that does not fit in memory; each sees every pixel once.
 STREAMED_EPOCHS = 10
+WINDOW = 5  # of the paper, where none is asked for or chosen
 
 
 def _timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
@@ -66,6 +73,7 @@ def train(
     estimator: Any = None,
     preset: str = "fast",
     goal: str = "this-scene",
+    objective: str = "overall",
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
     **parameters: Any,
@@ -77,8 +85,9 @@ def train(
     scene : DataArray, dims ``(y, x, band)``
     labels : DataArray, dims ``(y, x)``
         Class ids, 0 where unlabeled; see `polyad.scene.open_labels`.
-    window : int, default=5
-        Side of the square of pixels the model looks at; odd.
+    window : int, optional
+        Side of the square of pixels the model looks at; odd. By default the presets fast and best
+        choose it by spatial folds of the labels, and others have 5.
     samples_per_class : int, optional
         Draw this many pixels of each class; all labeled pixels when not given.
     border : {"reflect", "drop"}, default="reflect"
@@ -94,6 +103,9 @@ def train(
         See `polyad.scene.learn.presets`.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
         What the best preset is to be best at: the map of this scene, or of others.
+    objective : {"overall", "average"}, default="overall"
+        Which accuracy counts: of all pixels, or the mean of the classes', where rare classes count
+        as much as common ones.
     merge : str or sequence of str, optional
         Rules by which classes are merged before they are learned, see `polyad.scene.merge_labels`.
     colors : path-like or mapping, optional
@@ -111,13 +123,13 @@ def train(
     if labeled.values.any() and not labels.values.any():
         raise SceneError(_without_data(scene, labeled))
     if samples_per_class is not None:
-        options: dict[str, Any] = {"border": border, "window": window}
+        options: dict[str, Any] = {"border": border, "window": window or WINDOW}
         pixels = per_class(labels, samples_per_class, random_state, **options).train
     else:
         pixels = np.argwhere(labels.values > 0)
         if border == "drop":
             rows, cols = pixels.T
-            pixels = pixels[interior(rows, cols, labels.shape, window)]
+            pixels = pixels[interior(rows, cols, labels.shape, window or WINDOW)]
     model = train_on(
         scene,
         labels,
@@ -128,6 +140,7 @@ def train(
         estimator=estimator,
         preset=preset,
         goal=goal,
+        objective=objective,
         **parameters,
     )
     lost = int(np.count_nonzero(labeled.values) - np.count_nonzero(labels.values))
@@ -146,23 +159,29 @@ def train_on(
     estimator: Any = None,
     preset: str = "fast",
     goal: str = "this-scene",
+    objective: str = "overall",
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
     scene, labels = usable_bands(scene), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
-    check_preset(preset, goal)
+    check_preset(preset, goal, objective)
     try:
         check_classes(class_table(labels))
     except Fault as fault:
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
     if preset != "fast" and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
+    pixels = np.stack([rows, cols], axis=1)
+    options: dict[str, Any] = {"random_state": random_state, "objective": objective}
     if preset == "best":
-        options: dict[str, Any] = {"random_state": random_state, "max_bytes": max_bytes}
-        pixels = np.stack([rows, cols], axis=1)
-        return train_best(scene, labels, pixels, goal=goal, window=window, **options, **parameters)
+        options |= {"goal": goal, "max_bytes": max_bytes}
+        return train_best(scene, labels, pixels, window=window, **options, **parameters)
+    budget = memory_budget(max_bytes, share=0.25)
+    samples = Samples(scene, rows, cols, check_window(WINDOW if window is None else window))
+    if preset == "fast" and estimator is None and samples.nbytes <= budget:
+        return train_fast(scene, labels, pixels, window=window, **options, **parameters)
     if estimator is None:
         parameters = preset_parameters(preset) | parameters
         estimator = RankRClassifier(random_state=random_state, **parameters)
@@ -171,61 +190,15 @@ def train_on(
             f"parameters {', '.join(parameters)} belong to the default model; set them on the "
             "estimator that was passed"
         )
-    samples = Samples(scene, rows, cols, check_window(window), estimator)
-    budget = memory_budget(max_bytes, share=0.25)
     if samples.nbytes <= budget:
         estimator.fit(samples.take(slice(None)), y)
     else:
         _fit_streamed(estimator, samples, y, budget, random_state)
-    recipe = paper_recipe(estimator, window) if preset == "paper" else None
-    pixels = np.stack([rows, cols], axis=1)
-    return trained_model(scene, labels, estimator, window, pixels, fill=samples.fill, recipe=recipe)
-
-
-@dataclass
-class Samples:
-    """Training samples of a scene, gathered on demand.
-
-    Attributes
-    ----------
-    scene : DataArray, dims ``(y, x, band)``
-    rows, cols : ndarray of int, ``(n,)``
-    window : int
-    estimator : classifier
-        Decides whether samples of a single pixel are patches or spectra.
-    fill : tuple of float or None
-        Put in place of pixels without data: the mean of the first samples that were taken.
-    """
-
-    scene: xr.DataArray
-    rows: Array
-    cols: Array
-    window: int
-    estimator: Any
-    fill: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self.scene = as_scene(self.scene)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all samples as float32."""
-        return len(self.rows) * self.window**2 * self.scene.sizes["band"] * 4
-
-    def take(self, which: slice | Array) -> Array:
-        """Return the given samples as float32, ``(n, window, window, bands)``."""
-        stored = extract_patches(self.scene, self.rows[which], self.cols[which], self.window)
-        valid = valid_pixels(stored, self.scene.rio.nodata)
-        with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
-            patches = stored.astype(np.float32, copy=False)
-        check_magnitude(patches[valid])
-        if self.fill is None:
-            self.fill = tuple(patches[valid].mean(axis=0, dtype=np.float64).tolist())
-        if not valid.all():
-            patches = np.where(valid[..., None], patches, np.asarray(self.fill, np.float32))
-        if self.window == 1 and not isinstance(self.estimator, RankRClassifier):
-            return patches[:, 0, 0]
-        return patches
+    if objective == "average" and isinstance(estimator, RankRClassifier):
+        even_out(estimator, y)
+    recipe = paper_recipe(estimator, samples.window) if preset == "paper" else None
+    made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
+    return trained_model(scene, labels, estimator, samples.window, pixels, **made)
 
 
 def _fit_streamed(

@@ -290,7 +290,7 @@ def test_merged_starts_are_one_network_with_the_same_answers(bias):
     one = ensemble.merged()
     assert one.network_.hidden.out_features == 18
     assert_allclose(one.predict_proba(X), ensemble.predict_proba(X), atol=1e-5)
-    halved = merge(ensemble.members_, 0.5)
+    halved = merge(ensemble.members_, [0.5 / len(ensemble.members_)] * len(ensemble.members_))
     wanted = log_softmax(0.5 * np.log(ensemble.predict_proba(X)), axis=1)
     assert_allclose(halved.predict_log_proba(X), wanted, atol=1e-4)
 

@@ -1,7 +1,7 @@
 r"""Experts: Rank-R networks on different views of a scene, weighed by spatial folds.
 
 No view of the spectra and no window serves all scenes. Whitening by the scene's noise helps where
-fields are large and costs where pixels are mixed; a wide window helps in fields and costs in a city.
+fields are large and costs where pixels are mixed; so does a wide window.
 Each `Expert` is one such choice. Its held-out loss on spatial folds says what it is worth here: an
 expert whose loss is :math:`\Delta` above the best one's has the weight
 :math:`\exp(-\Delta / s)`, with :math:`s` the standard error of that difference over groups of
@@ -26,6 +26,7 @@ from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.spatial import SpatialFolds, testable
 
 Array = npt.NDArray[Any]
+VIEWS = ("plain", "whitened")
 LEAST_SHARE = 0.1  # of the largest weight; lighter experts are left out
 DECAYS = (0.1, 10.0)
 UNLIKELY = np.log(1e-4)  # log-probability of a class that a fold did not have
@@ -68,7 +69,7 @@ EXPERTS = (
 )
 
 
-def experts_for(window: int | None, views: Sequence[str] = ("plain", "whitened")) -> list[Expert]:
+def experts_for(window: int | None, views: Sequence[str] = VIEWS) -> list[Expert]:
     """Return the experts to choose from; a window that was asked for is kept to.
 
     Examples
@@ -193,10 +194,11 @@ def choose(
     weights = expert_weights(losses, group, share)
     if single:
         weights = (weights == weights.max()) * 1.0
-    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
+    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max()).tolist()
     scaled = weights[kept] * np.array(heat)[kept]
     scaled /= scaled.sum()
-    mixed = log_softmax(sum(w * held[k] for w, k in zip(scaled, kept, strict=True)), axis=1)
+    stack = np.stack([held[k] for k in kept])  # (kept, n, C)
+    mixed: Array = log_softmax(np.tensordot(scaled, stack, axes=1), axis=1)
     right = mixed[tested].argmax(axis=1) == y
     choice = Choice(
         tuple(experts[k] for k in kept),

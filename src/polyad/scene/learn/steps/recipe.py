@@ -10,6 +10,7 @@ from polyad.errors import InputError
 
 PRESETS = ("paper", "fast", "best")
 GOALS = ("this-scene", "other-scenes")
+OBJECTIVES = ("overall", "average")
 STEPS = ("guided", "propagate")
 
 
@@ -48,8 +49,9 @@ class Recipe:
         return cls(str(stored["preset"]), str(stored["goal"]), str(stored["line"]), steps)
 
 
-def check_preset(preset: str, goal: str) -> None:
-    """Raise `InputError` unless both are known."""
-    for what, value, known in (("preset", preset, PRESETS), ("goal", goal, GOALS)):
+def check_preset(preset: str, goal: str, objective: str = "overall") -> None:
+    """Raise `InputError` unless all are known."""
+    asked = (("preset", preset, PRESETS), ("goal", goal, GOALS))
+    for what, value, known in (*asked, ("objective", objective, OBJECTIVES)):
         if value not in known:
             raise InputError(f"{what} must be one of {', '.join(known)}, got {value!r}")

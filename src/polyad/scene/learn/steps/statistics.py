@@ -12,7 +12,6 @@ from polyad.scene.learn.steps.graph import Graph
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
-PLAIN_COMPONENTS = 40
 
 
 @dataclass(frozen=True)
@@ -39,4 +38,4 @@ class SceneStatistics:
     @cached_property
     def plain(self) -> NoiseWhitening:
         """The principal components of the scene's bands."""
-        return self.whitening.principal(PLAIN_COMPONENTS)
+        return self.whitening.principal()

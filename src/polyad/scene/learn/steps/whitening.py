@@ -20,6 +20,7 @@ from polyad.scene.learn.steps.segments import segment_mean
 
 Array = npt.NDArray[Any]
 HUGE = 1e30
+KEEP = 1e-5  # principal components with less than this share of the largest variance are dropped
 FLOOR = 1e-6  # of a band's noise variance, added so that copied or dead bands can be inverted
 
 
@@ -75,20 +76,32 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         self._solve(self.covariance_, neighbor_covariance(z, valid))
         return self
 
-    def principal(self, components: int) -> NoiseWhitening:
+    def principal(self) -> NoiseWhitening:
         """Return the plain view of the same scene: its principal components, on their own scale.
+
+        Those with next to no variance are left out.
 
         Examples
         --------
         >>> cube = np.random.default_rng(0).normal(size=(20, 20, 3))
-        >>> plain = NoiseWhitening(2).fit(cube).principal(3)
+        >>> plain = NoiseWhitening(2).fit(cube).principal()
         >>> np.allclose(plain.projection_.T @ plain.projection_, np.eye(3), atol=1e-5)
         True
         """
-        plain = NoiseWhitening(components)
+        plain = NoiseWhitening(len(self.covariance_))
         plain.mean_, plain.scale_, plain.covariance_ = self.mean_, self.scale_, self.covariance_
         plain._solve(self.covariance_, np.eye(len(self.covariance_)))
+        kept = plain.ratio_ > KEEP * plain.ratio_[0]
+        plain.ratio_, plain.projection_ = plain.ratio_[kept], plain.projection_[:, kept]
         return plain
+
+    @classmethod
+    def of_spectra(cls, spectra: Array) -> NoiseWhitening:
+        """Return the plain view of some spectra ``(n, bands)``; see `principal`."""
+        view = cls()
+        view._center(spectra, np.ones(len(spectra), bool))
+        view.covariance_ = _covariance((spectra - view.mean_) / view.scale_)
+        return view.principal()
 
     def transform(self, cube: Array) -> Array:
         """Return components ``(..., components)`` of spectra ``(..., bands)``, as float32."""

@@ -1,0 +1,177 @@
+"""Which experts a scene's labels ask for, and the one network that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.learn.samples import ViewSamples
+from polyad.scene.learn.steps.ensemble import RankREnsemble, merge
+from polyad.scene.learn.steps.experts import (
+    Choice,
+    Expert,
+    choose,
+    held_out_logits,
+)
+from polyad.scene.learn.steps.folding import fold_whitening, on_windows
+from polyad.scene.learn.steps.spatial import SpatialFolds, agreement, spatial_folds
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+
+Array = npt.NDArray[Any]
+FOLDS = 3
+FOLD_LABELS, FOLD_LEAST = 1000, 30  # labels that folds are made of; of each class
+MANY = 2000  # labels; one start is enough for more
+RADII = (5, 2)
+PAIRS = 20  # of neighboring labels, to tell how wide fields are
+
+
+class HeldOut(NamedTuple):
+    """What the folds said.
+
+    Attributes
+    ----------
+    choice : Choice
+    which : ndarray of int, ``(m,)``
+        The labels that the folds were made of.
+    folds : SpatialFolds
+    logits : ndarray, ``(m, C)``
+        Held-out log-probabilities of the choice.
+    """
+
+    choice: Choice
+    which: Array
+    folds: SpatialFolds
+    logits: Array
+
+
+def choose_experts(
+    experts: Sequence[Expert],
+    samples: ViewSamples,
+    pixels: Array,
+    targets: Array,
+    *,
+    folds: int = FOLDS,
+    distance: float | None = None,
+    objective: str = "overall",
+    random_state: int = 0,
+    parameters: Mapping[str, Any],
+    check: Callable[[], None] = lambda: None,
+) -> HeldOut:
+    """Weigh experts by spatial folds of the labels.
+
+    Parameters
+    ----------
+    experts : sequence of Expert
+    samples : ViewSamples
+        Of all training pixels.
+    pixels : ndarray of int, ``(n, 2)``
+    targets : ndarray of int, ``(n,)``
+        Position of each label's class, from 0.
+    folds, distance, random_state
+        See `spatial_folds`.
+    objective : {"overall", "average"}, default="overall"
+    parameters : mapping
+        Of `RankRClassifier`.
+    check : callable, optional
+        Called after each expert.
+    """
+    some = fold_subset(targets, random_state)
+    dealt = spatial_folds(pixels[some], targets[some], folds, random_state, distance)
+    held = []
+    for expert in experts:
+        options = expert_options(expert, len(some), parameters)
+        windows = samples.take(expert)[some]
+        held.append(held_out_logits(windows, targets[some], dealt.fold, random_state, options))
+        check()
+    settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
+    choice, logits = choose(experts, held, targets[some], dealt, **settings)
+    return HeldOut(choice, some, dealt, logits)
+
+
+def fit_experts(
+    choice: Choice,
+    samples: ViewSamples,
+    views: Mapping[str, NoiseWhitening],
+    y: Array,
+    *,
+    starts: int = 1,
+    objective: str = "overall",
+    random_state: int = 0,
+    parameters: Mapping[str, Any],
+    check: Callable[[], None] = lambda: None,
+) -> RankRClassifier:
+    """Fit the experts of a choice and return the one network on the scene's bands they become."""
+    members, weights = [], []
+    for expert, weight in zip(choice.experts, choice.weights, strict=True):
+        options = expert_options(expert, len(y), parameters)
+        ensemble = RankREnsemble(starts, random_state, options).fit(samples.take(expert), y)
+        for member in ensemble.members_:
+            folded = fold_whitening(member, views[expert.view], samples.units[expert])
+            members.append(on_windows(folded, choice.window))
+            weights.append(weight / starts)
+        check()
+    estimator = merge(members, weights)
+    if objective == "average":
+        even_out(estimator, y)
+    return estimator
+
+
+def expert_options(expert: Expert, n: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an expert's `RankRClassifier` for ``n`` labels."""
+    return {"standardize": None, "weight_decay": expert.decay(n)} | dict(parameters)
+
+
+def even_out(estimator: RankRClassifier, y: Array) -> None:
+    """Take the classes' shares of the labels out of the logits (logit adjustment, Menon 2021)."""
+    shares = np.unique(y, return_counts=True)[1] / len(y)
+    bias = estimator.network_.output.bias
+    with torch.no_grad():
+        bias.sub_(torch.from_numpy(np.log(shares)).to(bias))
+
+
+def fold_subset(targets: Array, random_state: int) -> Array:
+    """Return which labels the folds are made of, ``(m,)``: all, or a random part of very many.
+
+    Every class keeps at least `FOLD_LEAST` labels, if it has them.
+
+    Examples
+    --------
+    >>> len(fold_subset(np.zeros(50, int), 0)), len(fold_subset(np.zeros(50_000, int), 0))
+    (50, 1000)
+    """
+    if len(targets) <= FOLD_LABELS:
+        return np.arange(len(targets))
+    rng = np.random.default_rng(random_state)
+    kept = []
+    for target in np.unique(targets):
+        where = rng.permutation(np.flatnonzero(targets == target))
+        kept.append(where[: max(FOLD_LEAST, FOLD_LABELS * len(where) // len(targets))])
+    return np.sort(np.concatenate(kept))
+
+
+def smoothing_radius(pixels: Array, targets: Array, accuracy: float | None) -> int:
+    """Return how far probabilities are smoothed, in pixels; 0 is not at all.
+
+    A neighbor helps if it is of the same class more often than the network alone is right. Pairs of
+    labels say how often that is; where there are hardly any, fields are taken to be wide.
+
+    Examples
+    --------
+    >>> row = np.stack([np.zeros(60, int), np.arange(60)], axis=1)
+    >>> smoothing_radius(row, np.arange(60) // 30, 0.8)
+    5
+    >>> smoothing_radius(row, np.arange(60) % 2, 0.8)
+    0
+    """
+    if accuracy is None:
+        return RADII[0]
+    for radius in RADII:
+        same, pairs = agreement(pixels, targets, radius)
+        if pairs < PAIRS or same > accuracy:
+            return radius
+    return 0
