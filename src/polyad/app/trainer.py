@@ -37,10 +37,15 @@ from polyad.app.session import Session, Snapshot
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import preset_parameters, scene_statistics, train_best
+from polyad.scene.learn.presets import (
+    preset_parameters,
+    scene_statistics,
+    train_best,
+    train_fast,
+)
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.training import train
+from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads
@@ -64,7 +69,7 @@ _log = logging.getLogger("polyad.app")
 class Settings:
     """How models are fitted: the options of ``polyad train``."""
 
-    window: int = 5
+    window: int | None = None
     random_state: int = 0
     preset: str = "best"
     goal: str = "this-scene"
@@ -286,7 +291,9 @@ class Trainer(threading.Thread):
     def _fit(self, snapshot: Snapshot, stage: str, check: Callable[[], None]) -> SceneModel:
         if self._statistics is not None:
             return self._fit_best(snapshot, stage, self._statistics, check)
-        settings, warm_epochs = self.settings, 0
+        settings, warm_epochs, window = self.settings, 0, self.settings.window
+        if stage == "final" and settings.preset == "fast":
+            return self._fit_fast(snapshot, check)
         parameters = preset_parameters(settings.preset) | settings.parameters
         classifier = RankRClassifier(random_state=settings.random_state, **parameters)
         if stage == "draft":
@@ -294,17 +301,25 @@ class Trainer(threading.Thread):
             class_ids = set(snapshot.labels.values())
             if last is not None and {c.value for c in last.classes} == class_ids:
                 classifier, warm_epochs = copy.deepcopy(last.estimator), WARM_EPOCHS
+                window = last.window
                 classifier.set_params(learning_rate=WARM_RATE)
             else:
                 classifier.set_params(**COLD_START)
         model = train(
             self.scene,
             snapshot.raster(self.scene),
-            window=settings.window,
+            window=window,
             random_state=settings.random_state,
             estimator=InterruptibleClassifier(classifier, check, warm_epochs),
         )
         return replace(model, estimator=classifier)
+
+    def _fit_fast(self, snapshot: Snapshot, check: Callable[[], None]) -> SceneModel:
+        settings = self.settings
+        raster = drop_nodata(self.scene, snapshot.raster(self.scene))
+        options: dict[str, Any] = {"window": settings.window, "check": check}
+        options |= {"random_state": settings.random_state, **settings.parameters}
+        return train_fast(self.scene, raster, np.argwhere(raster.values > 0), **options)
 
     def _fit_best(
         self, snapshot: Snapshot, stage: str, statistics: SceneStatistics, check: Callable[[], None]
@@ -313,7 +328,10 @@ class Trainer(threading.Thread):
         raster = drop_nodata(self.scene, snapshot.raster(self.scene))
         quick: dict[str, Any] = {}
         if stage == "draft":
+            last = self.newest_map.model  # by what folds chose last; the final fit chooses anew
+            choice = None if last is None else last.choice
             quick = {"starts": 1, "folds": 0, "iterations": DRAFT_PROPAGATION_STEPS}
+            quick["choice"] = choice
         return train_best(
             self.scene,
             raster,
@@ -361,7 +379,7 @@ class Trainer(threading.Thread):
         if not snapshot.labels:
             return {}, np.empty((0, self.scene.sizes["band"]))
         pixels = np.array(sorted(snapshot.labels))
-        window = self.settings.window
+        window = self.settings.window or WINDOW
         patches = extract_patches(self.scene, pixels[:, 0], pixels[:, 1], window).astype(np.float32)
         center = patches[:, window // 2, window // 2]  # (labels, bands)
         values = np.array([snapshot.labels[tuple(p)] for p in pixels.tolist()])

@@ -60,6 +60,10 @@ Colors = Annotated[
     Path | None,
     typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
 ]
+Objective = Annotated[
+    str,
+    typer.Option(help="Accuracy that counts: overall, or average over the classes, rare ones too."),
+]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Remote = Annotated[
     bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")

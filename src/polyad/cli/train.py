@@ -23,6 +23,7 @@ from polyad.cli.options import (
     Mask,
     MaxBytes,
     Merge,
+    Objective,
     Preset,
     Remote,
     Scene,
@@ -49,7 +50,11 @@ def train(
     hidden: Annotated[
         int | None, typer.Option(max=10_000, help="Hidden units; 75 when not given.")
     ] = None,
-    window: Annotated[int, typer.Option(help="Side of the window around a pixel; odd.")] = 5,
+    window: Annotated[
+        int | None,
+        typer.Option(help="Side of the window around a pixel; odd; else chosen, paper 5."),
+    ] = None,
+    objective: Objective = "overall",
     solver: Annotated[
         str | None, typer.Option(help="joint, or alternating as in the paper; else the preset's.")
     ] = None,
@@ -75,7 +80,7 @@ def train(
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors}
-    check_arguments(preset=(preset, goal), force=force, remote=remote, **files)
+    check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = polyad.select_bands(cube, bands, drop_nm)
@@ -93,6 +98,7 @@ def train(
         max_bytes=max_bytes,
         preset=preset,
         goal=goal,
+        objective=objective,
         merge=merge or (),
         colors=palette,
         verbose=int(on_terminal()),
@@ -111,6 +117,7 @@ def train(
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
+        "spatial_accuracy": None if model.choice is None else _scores(model.choice),
     }
     lost = result["labels_without_data"]
     lost = f"; {lost:,} more lie where the scene has no data" if lost else ""
@@ -118,8 +125,14 @@ def train(
         result,
         as_json,
         steps(result["steps"])
+        + ("" if model.choice is None else f"by its own labels: {model.choice.score_line}\n")
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",
     )
+
+
+def _scores(choice: Any) -> dict[str, Any]:
+    names = ("overall", "average", "interval", "labels", "groups", "side")
+    return {name: getattr(choice, name) for name in names}

@@ -23,7 +23,7 @@ _NONE: Mapping[str, None] = MappingProxyType({})
 
 def check_arguments(
     *,
-    preset: tuple[str, str] | None = None,
+    preset: tuple[str, ...] | None = None,
     outputs: Mapping[str, str | os.PathLike[str] | None] = _NONE,
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
@@ -40,7 +40,7 @@ def check_arguments(
 
     Parameters
     ----------
-    preset : (preset, goal), optional
+    preset : (preset, goal) or (preset, goal, objective), optional
     outputs : mapping
         From what is written, see `polyad.scene.files.paths.check_output`, to its path.
     model : path-like, optional

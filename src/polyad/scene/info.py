@@ -111,6 +111,8 @@ def _describe_model(source: str) -> dict[str, Any]:
         if model.recipe is not None:
             facts["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
             facts["steps"] = model.recipe.line
+        if model.choice is not None:
+            facts["spatial_accuracy"] = model.choice.score_line
         facts["training_pixels"] = len(model.training.get("pixels", []))
         if model.label_counts is not None:
             facts["labels"] = model.label_counts

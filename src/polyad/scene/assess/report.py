@@ -150,8 +150,8 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
             f"{network.n_weights:,} weights"
         )
     if result["fit_seconds"] is not None:
-        # The network of preset best is merged from several starts: its epochs say nothing
-        merged = model.recipe is not None and model.recipe.preset == "best"
+        # The network of a preset is merged from several: its epochs say nothing
+        merged = model.recipe is not None and model.recipe.preset != "paper"
         epochs = None if merged else getattr(model.estimator, "n_iter_", None)
         passes = "" if epochs is None else f", {epochs} epochs"
         facts["Training"] = f"{result['fit_seconds']:.2f} s{passes}"
@@ -160,6 +160,8 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
         facts["Steps"] = model.recipe.line
         if model.recipe.goal == "this-scene" and not model.learned_from(scene):
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
+    if model.choice is not None:
+        facts["By its own labels"] = model.choice.score_line
     return facts
 
 

@@ -105,15 +105,18 @@ def fit_experts(
     parameters: Mapping[str, Any],
     check: Callable[[], None] = lambda: None,
 ) -> RankRClassifier:
-    """Fit the experts of a choice and return the one network on the scene's bands they become."""
+    """Fit the experts of a choice and return the one network on the scene's bands they become.
+
+    The ``starts`` are shared out by the experts' weights; each has one at least.
+    """
     members, weights = [], []
     for expert, weight in zip(choice.experts, choice.weights, strict=True):
-        options = expert_options(expert, len(y), parameters)
-        ensemble = RankREnsemble(starts, random_state, options).fit(samples.take(expert), y)
+        options, share = expert_options(expert, len(y), parameters), max(round(starts * weight), 1)
+        ensemble = RankREnsemble(share, random_state, options).fit(samples.take(expert), y)
         for member in ensemble.members_:
             folded = fold_whitening(member, views[expert.view], samples.units[expert])
             members.append(on_windows(folded, choice.window))
-            weights.append(weight / starts)
+            weights.append(weight / share)
         check()
     estimator = merge(members, weights)
     if objective == "average":

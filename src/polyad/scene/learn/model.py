@@ -56,8 +56,8 @@ class SceneModel:
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
         class; ``seconds`` that training took in all; ``without_data``, how many labels lie where
-        the scene has no data; ``numbered_by_name``, whether the labels had names and no ids.
-        Older models lack some of these.
+        the scene has no data; ``numbered_by_name``, whether the labels had names and no ids;
+        ``choice``, see there. Older models lack some of these.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
@@ -191,6 +191,12 @@ class SceneModel:
     def fit_seconds(self) -> float | None:
         """Seconds that training took in all; None if the model does not say."""
         return self.training.get("seconds")
+
+    @property
+    def choice(self) -> Choice | None:
+        """What spatial folds of the labels chose; None if the model does not say."""
+        stored = self.training.get("choice")
+        return None if stored is None else Choice.from_dict(stored)
 
     def learned_from(self, scene: xr.DataArray) -> bool:
         """Whether ``scene`` is the one that the training pixels came from."""

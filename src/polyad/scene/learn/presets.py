@@ -30,7 +30,7 @@ from polyad.scene.learn.choosing import (
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for
+from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, scored
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.spatial import mean_distance, testable
@@ -136,7 +136,7 @@ def train_best(
         choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
     starts = starts if len(y) <= MANY else 1
     estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
-    line = f"network on {choice.line}" + (f", {starts} starts merged" if starts > 1 else "")
+    line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
     if goal == "other-scenes":
         # No temperature: smoothing takes away as much confidence as the network has too much
@@ -148,7 +148,14 @@ def train_best(
         settings = Propagation(iterations=iterations)
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
-            weights = _propagation_weights(settings, statistics, pixels, targets, held, scene)
+            shares = _held_out_shares(settings, statistics, pixels, targets, held, scene)
+            some, dealt = targets[held.which], held.folds
+            tested = testable(dealt.fold, some)
+            both = [shares[tested], held.logits[tested]]
+            if tested.any():
+                weights = fit_weights(both, some[tested], PRIOR_WEIGHTS, PULL)
+            together = weights[0] * shares + weights[1] * held.logits
+            choice = scored(choice, together, some, dealt, random_state)
         steps.append(_propagate(settings, targets, weights))
         line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
         line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
@@ -173,6 +180,7 @@ def train_fast(
     window: int | None = None,
     objective: str = "overall",
     random_state: int = 0,
+    check: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit the fast preset on the given pixels, ``(n, 2)``; see `polyad.scene.train`.
@@ -193,6 +201,7 @@ def train_fast(
         "objective": objective,
         "random_state": random_state,
         "parameters": parameters,
+        "check": check,
     }
     choice = choose_experts(experts, samples, pixels, targets, **options).choice
     estimator = fit_experts(choice, samples, views, y, **options)
@@ -202,25 +211,20 @@ def train_fast(
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)
 
 
-def _propagation_weights(
+def _held_out_shares(
     settings: Propagation,
     statistics: SceneStatistics,
     pixels: Array,
     targets: Array,
     held: HeldOut,
     scene: xr.DataArray,
-) -> list[float]:
-    """Return the weights of propagation and network from the folds of the experts."""
-    some, fold = held.which, held.folds.fold
-    tested = testable(fold, targets[some])
-    if not tested.any():
-        return list(PRIOR_WEIGHTS)
+) -> Array:
+    """Return the log shares that propagation gives each label without the labels of its fold."""
+    some, classes = held.which, held.logits.shape[1]
     shape = scene.sizes["y"], scene.sizes["x"]
-    propagated = settings.propagate_folds(
-        statistics.graphs, pixels[some], targets[some], fold, shape, held.logits.shape[1]
+    return settings.propagate_folds(
+        statistics.graphs, pixels[some], targets[some], held.folds.fold, shape, classes
     )
-    both = [propagated[tested], held.logits[tested]]
-    return fit_weights(both, targets[some][tested], PRIOR_WEIGHTS, PULL)
 
 
 def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:

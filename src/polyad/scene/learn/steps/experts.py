@@ -4,8 +4,8 @@ No view of the spectra and no window serves all scenes. Whitening by the scene's
 fields are large and costs where pixels are mixed; so does a wide window.
 Each `Expert` is one such choice. Its held-out loss on spatial folds says what it is worth here: an
 expert whose loss is :math:`\Delta` above the best one's has the weight
-:math:`\exp(-\Delta / s)`, with :math:`s` the standard error of that difference over groups of
-labels. So folds of a few labels decide only what they can see.
+:math:`\exp(-\tfrac12 (\Delta / s)^2)`, with :math:`s` the standard error of that difference over
+groups of labels. So folds of a few labels decide only what they can see.
 
 All views are linear in the bands and all networks separable: experts merge into one Rank-R network
 on the scene's bands, hidden units side by side.
@@ -14,7 +14,7 @@ on the scene's bands, hidden units side by side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,31 @@ class Choice:
             "interval": interval,
         }
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Choice:
+        """Return the choice that `to_dict` wrote."""
+        interval = stored["interval"]
+        return cls(
+            tuple(Expert(*row) for row in stored["experts"]),
+            tuple(stored["weights"]),
+            stored["overall"],
+            stored["average"],
+            None if interval is None else (interval[0], interval[1]),
+            *(stored[key] for key in ("side", "groups", "labels")),
+        )
+
+    @property
+    def score_line(self) -> str:
+        """How well it did on the folds, in words."""
+        if self.overall is None or self.average is None or self.interval is None:
+            return "not known: no class has labels in two places; label some more of each"
+        low, high = (100 * share for share in self.interval)
+        where = f"blocks of {self.side} pixels" if self.side > 1 else "single labels"
+        return (
+            f"{100 * self.overall:.1f} % overall (95 % interval {low:.0f} to {high:.0f}), "
+            f"{100 * self.average:.1f} % average, on {self.labels:,} labels held out by {where}"
+        )
+
     @property
     def line(self) -> str:
         """The choice in words."""
@@ -159,7 +184,6 @@ def choose(
     targets: Array,
     folds: SpatialFolds,
     *,
-    single: bool = False,
     balanced: bool = False,
     random_state: int = 0,
 ) -> tuple[Choice, Array]:
@@ -172,8 +196,6 @@ def choose(
         See `held_out_logits`.
     targets : ndarray of int, ``(n,)``
     folds : SpatialFolds
-    single : bool, default=False
-        Take the best expert alone.
     balanced : bool, default=False
         Every class counts the same, whatever its number of labels.
 
@@ -192,38 +214,49 @@ def choose(
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
     losses = np.stack([_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
     weights = expert_weights(losses, group, share)
-    if single:
-        weights = (weights == weights.max()) * 1.0
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max()).tolist()
     scaled = weights[kept] * np.array(heat)[kept]
     scaled /= scaled.sum()
     stack = np.stack([held[k] for k in kept])  # (kept, n, C)
     mixed: Array = log_softmax(np.tensordot(scaled, stack, axes=1), axis=1)
-    right = mixed[tested].argmax(axis=1) == y
-    choice = Choice(
-        tuple(experts[k] for k in kept),
-        tuple(map(float, scaled)),
-        float(right.mean()),
-        float(np.mean([right[y == c].mean() for c in np.unique(y)])),
-        bootstrap(right, group, random_state),
-        folds.side,
-        len(np.unique(group)),
-        len(y),
+    choice = Choice(tuple(experts[k] for k in kept), tuple(map(float, scaled)))
+    return scored(choice, mixed, targets, folds, random_state), mixed
+
+
+def scored(
+    choice: Choice, held: Array, targets: Array, folds: SpatialFolds, random_state: int = 0
+) -> Choice:
+    """Return the choice with the accuracy of held-out log-probabilities ``(n, C)``.
+
+    Labels of a class that no other fold has are left out.
+    """
+    tested = testable(folds.fold, targets)
+    if not tested.any():
+        return choice
+    y, group = targets[tested], folds.group[tested]
+    right = held[tested].argmax(axis=1) == y
+    return replace(
+        choice,
+        overall=float(right.mean()),
+        average=float(np.mean([right[y == c].mean() for c in np.unique(y)])),
+        interval=bootstrap(right, group, random_state),
+        side=folds.side,
+        groups=len(np.unique(group)),
+        labels=len(y),
     )
-    return choice, mixed
 
 
 def expert_weights(losses: Array, group: Array, share: Array) -> Array:
     """Return a weight for each expert from its losses ``(E, n)`` on held-out samples.
 
-    The best one has weight one; another falls by e for each standard error that its mean loss is
-    above. Samples of a ``group`` are not independent: the error is that of group sums.
+    The best one has weight one; two standard errors above its mean loss an expert has 0.14. Samples
+    of a ``group`` are not independent: the error is that of group sums.
 
     Examples
     --------
     >>> losses = np.array([[0.1, 0.3, 0.2, 0.4], [0.2, 0.3, 0.2, 0.4], [2.0, 1.9, 2.1, 2.2]])
     >>> expert_weights(losses, np.arange(4), np.ones(4)).round(2).tolist()
-    [1.0, 0.37, 0.0]
+    [1.0, 0.51, 0.0]
     """
     share = share / share.sum()
     best = losses[np.argmin(losses @ share)]
@@ -233,7 +266,7 @@ def expert_weights(losses: Array, group: Array, share: Array) -> Array:
         parts = parts[np.bincount(group) > 0]
         mean = parts.sum()
         error = np.sqrt(len(parts) * max(parts.var(), 1e-12))
-        weights.append(np.exp(-mean / error))
+        weights.append(np.exp(-0.5 * (mean / error) ** 2))
     return np.array(weights)
 
 

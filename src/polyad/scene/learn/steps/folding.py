@@ -59,7 +59,10 @@ def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
         Of spectra ``(bands,)`` or of smaller windows ``(s, s, bands)``, standardized by band. What
         lies around them gets zero weights.
     window : int
+        With 1, a network on spectra stays one.
     """
+    if len(estimator.network_.hidden.in_shape) == 1 == window:
+        return estimator
     network = estimator.network_
     *sides, spectral = (f.detach() for f in network.hidden.factors)
     center = spectral.new_ones(*spectral.shape[:2], 1)
