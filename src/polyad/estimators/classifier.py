@@ -11,6 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.choosing import Choice
+from polyad.estimators.defaults import CLASS_PULL
 from polyad.estimators.softmax import SoftmaxClassifierMixin
 
 
@@ -99,7 +101,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         batch_size: int | str | None = "auto",
         inner_steps: int = 10,
         weight_decay: float | str = "auto",
-        standardize: int | None = -1,
+        standardize: int | str | None = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -121,7 +123,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             batch_size=batch_size,  # type: ignore[arg-type]
             inner_steps=inner_steps,
             weight_decay=weight_decay,  # type: ignore[arg-type]
-            standardize=standardize,
+            standardize=standardize,  # type: ignore[arg-type]
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             patience=patience,
@@ -208,3 +210,6 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         counts = np.unique(y, return_counts=True)[1]
         held = self.validation_fraction * len(y)
         return y if counts.min() >= 2 and held >= len(counts) else None
+
+    def _pull(self, choice: Choice, order: int) -> float:  # noqa: ARG002
+        return CLASS_PULL

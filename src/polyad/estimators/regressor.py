@@ -9,6 +9,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.choosing import Choice
+from polyad.estimators.defaults import CLASS_PULL, NONLINEAR, ridge_pull
 
 
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
@@ -75,3 +77,8 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
 
     def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
         return None
+
+    def _pull(self, choice: Choice, order: int) -> float:
+        if choice.radial_error < NONLINEAR * choice.ridge.error:
+            return CLASS_PULL  # what a line misses here is not noise
+        return ridge_pull(choice.ridge.strength, choice.ridge.norm, order)
