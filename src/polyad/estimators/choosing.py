@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from polyad.estimators.defaults import Coordinates, candidates
+from polyad.estimators.defaults import NONLINEAR, Coordinates, candidates, ridge_pull
 from polyad.estimators.scaler import ModeStandardScaler, common_scaler
 from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.problem import Problem
@@ -17,7 +17,7 @@ from polyad.fitting.ridge import RidgeFit, fit_ridge, radial_gram
 
 Array = npt.NDArray[Any]
 
-MOST_SAMPLES = 512  # that are asked: a ridge regression costs their number cubed
+MOST_SAMPLES = 384  # that are asked: a ridge regression costs their number cubed
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Choice:
     ridge: RidgeFit
     radial_error: float
     n: int
+
+    def linear_pull(self, order: int) -> float:
+        """Return the pull that the ridge regression asks for; zero where a kernel sees more."""
+        if self.radial_error < NONLINEAR * self.ridge.error:
+            return 0.0
+        return ridge_pull(self.ridge.strength, self.ridge.norm, order)
 
 
 def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -> Choice:

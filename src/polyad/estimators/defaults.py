@@ -3,16 +3,15 @@ r"""What "auto" stands for: rules from the number of samples, their layout and a
 *Coordinates.* Which mode holds features with scales of their own, and whether its principal axes
 should count alike, is asked of a ridge regression on each candidate (`candidates`); the one with
 the least error on samples left out is taken, if chance does not explain what it gains over the
-plainest. A window around a pixel has its features in the last
-mode, and no other is tried.
+plainest. A window around a pixel has its features in the last mode, and no other is tried.
 
-*Penalty.* The sum of squared weights, times ``pull / n``, is added to the loss. For classes
-``pull`` is one, which is what logistic regression has by default. A regression's noise is unknown,
-so its ridge regression is asked again: it holds a coefficient of length b back by a force of
-:math:`s b`. The D + 1 factors of a network share that length,
-:math:`\frac p 2 \sum_d |w_d|^2 = \frac p 2 (D + 1)\, b^{2 / (D + 1)}`, and hold back by
-:math:`p\, b^{2 / (D + 1) - 1}`; both are alike for :math:`p = s\, b^{2 - 2 / (D + 1)}`. It is
-divided by D: from order two on, zero is a minimum of its own, which the start must not fall into.
+*Penalty.* Half the sum of squared weights, times ``pull / n``, is added to the loss. For classes
+``pull`` is one, which is what logistic regression has by default. Of a regression the noise is not
+known, so its ridge regression is asked again: for a coefficient of length b it takes a price of
+:math:`\frac s 2 b^2`. The D + 1 factors of a network share that length, and at equal lengths cost
+:math:`\frac p 2 \sum_d |w_d|^2 = \frac p 2 (D + 1)\, b^{2 / (D + 1)}`. Both prices are the same for
+:math:`p = s\, b^{2 - 2 / (D + 1)} / (D + 1)`. Many samples
+of classes take it too, unless a Gaussian kernel tells classes apart where lines do not.
 
 *Schedule.* The learning rate falls to zero along a cosine, so that the last steps average over
 batches. Many samples make many batches, and take fewer passes.
@@ -34,8 +33,7 @@ MINIBATCH = 256
 MOST_STEPS = 600
 FEWEST_EPOCHS = 10
 WHITENINGS = (0.0, 0.5, 1.0)
-CLASS_PULL = 1.0
-NONLINEAR = 0.8  # a kernel with less than this share of the linear error sees what lines do not
+NONLINEAR = 0.9  # a kernel with less than this share of the linear error sees what lines do not
 
 Standardized = int | Literal["common"]
 
@@ -81,14 +79,12 @@ def candidates(shape: Sequence[int]) -> list[Coordinates]:
     last = [Coordinates(-1, w) for w in WHITENINGS]
     if order == 1 or is_window(shape):
         return last
-    others = [
-        Coordinates(d, w) for d in range(order - 1) if shape[d] > 1 for w in WHITENINGS
-    ]
+    others = [Coordinates(d, w) for d in range(order - 1) if shape[d] > 1 for w in WHITENINGS]
     return [*last, *others, Coordinates("common")]
 
 
 def ridge_pull(strength: float, norm: float, order: int) -> float:
-    """Return the pull on a network's weights that holds it back as a ridge does.
+    """Return the pull on a network's weights that costs as much as a ridge does.
 
     Parameters
     ----------
@@ -100,9 +96,27 @@ def ridge_pull(strength: float, norm: float, order: int) -> float:
     Examples
     --------
     >>> ridge_pull(100.0, 0.25, order=1)
-    25.0
+    12.5
     """
-    return strength * norm ** (2 - 2 / (order + 1)) / order
+    return strength * norm ** (2 - 2 / (order + 1)) / (order + 1)
+
+
+def class_pull(n: int, ridge: float) -> float:
+    """Return the pull for classes: one, and up to the ridge's where samples are many.
+
+    Parameters
+    ----------
+    n : int
+        Samples.
+    ridge : float
+        The pull of `ridge_pull`; zero where lines do not tell the classes apart.
+
+    Examples
+    --------
+    >>> class_pull(30, 20.0), class_pull(600, 20.0), class_pull(60_000, 20.0)
+    (1.0, 4.0, 20.0)
+    """
+    return max(1.0, min(ridge, n / 150))
 
 
 def batch_size_for(n: int) -> int | None:

@@ -10,7 +10,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
 from polyad.estimators.choosing import Choice
-from polyad.estimators.defaults import CLASS_PULL, NONLINEAR, ridge_pull
 
 
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
@@ -18,6 +17,10 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
 
     The parameters are those of `RankRClassifier`, without ``class_weight``. Targets are
     standardized for the fit, and predictions are given on the targets' own scale.
+
+    With ``weight_decay="auto"`` and ``standardize="auto"`` the penalty on squared weights is that of
+    the ridge regression with the least error on samples left out, taken over to the network. Where
+    samples are few, or the target is noisy, the network is then close to that ridge regression.
 
     Examples
     --------
@@ -79,6 +82,4 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         return None
 
     def _pull(self, choice: Choice, order: int) -> float:
-        if choice.radial_error < NONLINEAR * choice.ridge.error:
-            return CLASS_PULL  # what a line misses here is not noise
-        return ridge_pull(choice.ridge.strength, choice.ridge.norm, order)
+        return choice.linear_pull(order) or 1.0  # what lines miss may be no noise

@@ -47,8 +47,8 @@ class RidgeFit:
 def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
     """Find the strength with the least error on samples left out.
 
-    The error is that of the best strength, and strength and norm are those of the strongest ridge
-    whose error is within one standard error of it.
+    The error is that of the best strength; strength and norm are those of the strongest ridge that
+    is not worse by more than one standard error of the difference.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
         norm = (values[:, None] * (turned / (values + strength)[:, None]).square()).sum().sqrt()
         fits.append(RidgeFit(float(losses.sum()), strength, float(norm), losses))
     best = min(fits, key=lambda fit: fit.error)
-    allowed = best.error + float(best.losses.std()) * len(values) ** 0.5
-    strongest = max((fit for fit in fits if fit.error <= allowed), key=lambda fit: fit.strength)
+    alike = [fit for fit in fits if fit is best or not best.beats(fit, deviations=1.0)]
+    strongest = max(alike, key=lambda fit: fit.strength)
     return replace(best, strength=strongest.strength, norm=strongest.norm)
 
 
