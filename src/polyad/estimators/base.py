@@ -25,7 +25,7 @@ from torch import Tensor
 from polyad.core.network import RankRNet
 from polyad.errors import InputError
 from polyad.estimators.choosing import Choice, choose, scaler_for
-from polyad.estimators.defaults import LEARNING_RATE, batch_size_for, epochs_for
+from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for
 from polyad.estimators.scaler import (
     NUMERIC,
     ModeStandardScaler,
@@ -170,7 +170,7 @@ class RankREstimator(BaseEstimator):
         generator: torch.Generator,
         on_epoch: Any,
     ) -> Self:
-        self._resolve(X, target, weight, generator)
+        self.settings_ = self._resolve(X, target, weight, generator)
         self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
         axes = self._axes(problem)
@@ -181,14 +181,7 @@ class RankREstimator(BaseEstimator):
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
         fitted, history, state = self._solve(
-            network,
-            problem,
-            validation,
-            self.settings_["epochs"],
-            generator,
-            None,
-            on_epoch,
-            fresh=True,
+            network, problem, validation, self.settings_, generator, None, on_epoch
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
@@ -206,15 +199,16 @@ class RankREstimator(BaseEstimator):
         if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
             self._resume, self._state = self._generator(), None
         with limit_threads(self._threads(X)):
-            target, encoded = self._encode(y, weight)
+            # single epochs have no schedule, and a first batch may not be like all
+            settings = self._given(len(X)) | {"schedule": "constant", "epochs": 1}
             if first:
-                self._resolve(X, target, weight, self._resume, rates=False)
+                self.settings_ = settings
                 self._fit_scaler(X, weight)
-            problem = self._problem(X, target, encoded)
+            problem = self._problem(X, *self._encode(y, weight))
             if first:
                 self.network_ = self._network(problem, self._resume)
             self.network_, history, self._state = self._solve(
-                self.network_, problem, None, 1, self._resume, self._state, None
+                self.network_, problem, None, settings, self._resume, self._state, None
             )
         for name, values in vars(self.history_).items():
             values.extend(getattr(history, name))
@@ -226,14 +220,13 @@ class RankREstimator(BaseEstimator):
         network: RankRNet,
         problem: Problem,
         validation: Problem | None,
-        epochs: int,
+        settings: dict[str, Any],
         generator: torch.Generator,
         state: AdamState | None,
         on_epoch: Any,
-        fresh: bool = False,
     ) -> tuple[RankRNet, History, AdamState | None]:
-        """Call the solver that was asked for, with "auto" settings filled in."""
-        settings, scheduled = self.settings_, fresh and self.settings_["schedule"] == "cosine"
+        """Call the solver that was asked for."""
+        epochs, scheduled = settings["epochs"], settings["schedule"] == "cosine"
         # a rate that falls to zero has its length; only samples held out may end it before
         patience = None if scheduled and validation is None else self.patience
         stopping = Stopping(epochs, self.tol, patience)
@@ -247,7 +240,6 @@ class RankREstimator(BaseEstimator):
         if self.solver == "alternating":
             steps = Steps(rate, self.inner_steps, batch, decay)
             return *fit_alternating(network, problem, stopping, steps, **watch), None
-        head_start = fresh and settings["schedule"] == "head start"
         batches = len(batch_slices(len(problem), batch))
         fit = fit_joint(
             network,
@@ -256,7 +248,7 @@ class RankREstimator(BaseEstimator):
             learning_rate=rate,
             weight_decay=decay,
             penalty=settings["penalty"],
-            head_start=HEAD_START if head_start else 0.0,
+            head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
             cosine_steps=epochs * batches if scheduled else None,
             batch_size=batch,
             state=state,
@@ -265,39 +257,38 @@ class RankREstimator(BaseEstimator):
         return fit.network, fit.history, fit.state
 
     def _resolve(
-        self, X: Array, target: Array, weight: Array, generator: torch.Generator, rates: bool = True
-    ) -> None:
-        """Find what "auto" stands for, and keep it as ``settings_``.
+        self, X: Array, target: Array, weight: Array, generator: torch.Generator
+    ) -> dict[str, Any]:
+        """Return what every "auto" stands for in a fit to these samples."""
+        settings = self._given(len(X))
+        if self.standardize != "auto" or self.solver != "joint" or self.start != "data":
+            return settings
+        choice = choose(X, target, weight, generator)
+        settings["standardize"] = choice.coordinates.standardize
+        settings["whiten"] = choice.coordinates.whiten
+        if self.learning_rate == "auto":
+            batch = settings["batch_size"]
+            epochs = epochs_for(len(X), batch, int(self.epochs))
+            rate = learning_rate_for(epochs * len(batch_slices(len(X), batch)))
+            settings |= {"learning_rate": rate, "schedule": "cosine", "epochs": epochs}
+        if self.weight_decay == "auto":
+            pull = self._pull(choice, X.ndim - 1)
+            settings |= {"weight_decay": 0.0, "penalty": pull / choice.n}
+        return settings
 
-        Without ``rates`` only the coordinates are chosen: single epochs have no schedule.
-        """
-        n, joint = len(X), self.solver == "joint"
-        choice = None
-        if self.standardize == "auto" and joint and self.start == "data":
-            choice = choose(X, target, weight, generator)
-        batch = self._batch(batch_size_for(n) if joint else PAPER_BATCH)
-        settings: dict[str, Any] = {
+    def _given(self, n: int) -> dict[str, Any]:
+        """Return the settings of a fit to ``n`` samples that are not asked what suits them."""
+        joint = self.solver == "joint"
+        return {
             "standardize": -1 if self.standardize == "auto" else self.standardize,
             "whiten": 0.0,
             "learning_rate": self._number("learning_rate"),
-            "schedule": "constant",
+            "schedule": "head start" if joint and self.learning_rate == "auto" else "constant",
             "weight_decay": self._number("weight_decay"),
             "penalty": 0.0,
-            "batch_size": batch,
+            "batch_size": self._batch(batch_size_for(n) if joint else PAPER_BATCH),
             "epochs": self.epochs,
         }
-        if joint and self.learning_rate == "auto":
-            settings["schedule"] = "head start"
-        if choice is not None:
-            settings["standardize"] = choice.coordinates.standardize
-            settings["whiten"] = choice.coordinates.whiten
-        if choice is not None and rates and self.learning_rate == "auto":
-            epochs = epochs_for(n, batch, int(self.epochs))
-            settings |= {"learning_rate": LEARNING_RATE, "schedule": "cosine", "epochs": epochs}
-        if choice is not None and rates and self.weight_decay == "auto":
-            pull = self._pull(choice, X.ndim - 1)
-            settings |= {"weight_decay": 0.0, "penalty": pull / choice.n}
-        self.settings_ = settings
 
     def _threads(self, X: Array) -> int:
         """Return how many threads share an operation of a fit: the product with a batch."""

@@ -31,7 +31,7 @@ class Choice:
     radial_error : float
         Of samples left out, with a Gaussian kernel in place of the inner product.
     n : int
-        Distinct samples with a weight.
+        Samples with a weight; whole weights count as copies.
     """
 
     coordinates: Coordinates
@@ -58,12 +58,15 @@ def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -
     generator : torch.Generator
         Draws samples where there are more than are asked.
     """
-    asked, n = np.flatnonzero(weight > 0), int((weight > 0).sum())
-    if n > MOST_SAMPLES:
-        drawn = torch.randperm(n, generator=generator)[:MOST_SAMPLES].numpy()
+    asked = np.flatnonzero(weight > 0)
+    whole = bool(np.all(weight == np.round(weight)))
+    n = len(asked)
+    if whole and weight.max() < 2**53:  # the same model for weights of 1 and 2, and of 10 and 20
+        n = int(weight.sum() / np.gcd.reduce(weight.astype(np.int64)))
+    if len(asked) > MOST_SAMPLES:
+        drawn = torch.randperm(len(asked), generator=generator)[:MOST_SAMPLES].numpy()
         asked = asked[np.sort(drawn)]
     X, target, weight = _merged(X[asked], target[asked], weight[asked])
-    n = min(n, len(X)) if n <= MOST_SAMPLES else n
     tried: list[tuple[RidgeFit, Coordinates, torch.Tensor]] = []
     goal, share = torch.from_numpy(target), torch.from_numpy(weight)
     for coordinates in candidates(X.shape[1:]):

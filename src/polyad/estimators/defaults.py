@@ -140,3 +140,14 @@ def epochs_for(n: int, batch_size: int | None, most: int) -> int:
     """
     batches = 1 if batch_size is None else -(-n // batch_size)
     return min(most, max(FEWEST_EPOCHS, MOST_STEPS // batches))
+
+
+def learning_rate_for(steps: int) -> float:
+    """Return the rate that a cosine of that many steps begins with: higher where it is short.
+
+    Examples
+    --------
+    >>> learning_rate_for(600), learning_rate_for(50), learning_rate_for(2)
+    (0.02, 0.04, 0.1)
+    """
+    return min(0.1, LEARNING_RATE * max(1.0, 200 / steps) ** 0.5)

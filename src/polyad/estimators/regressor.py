@@ -18,9 +18,9 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     The parameters are those of `RankRClassifier`, without ``class_weight``. Targets are
     standardized for the fit, and predictions are given on the targets' own scale.
 
-    With ``weight_decay="auto"`` and ``standardize="auto"`` the penalty on squared weights is that of
-    the ridge regression with the least error on samples left out, taken over to the network. Where
-    samples are few, or the target is noisy, the network is then close to that ridge regression.
+    By default the penalty on squared weights is that of the ridge regression with the least error
+    on samples left out, taken over to the network. Where samples are few, or the target is noisy,
+    the network is then close to that ridge regression.
 
     Examples
     --------

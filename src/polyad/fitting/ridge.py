@@ -74,12 +74,13 @@ def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
     middle = gram @ share  # <z_i, mean>
     gram = gram - middle[:, None] - middle + share @ middle
     root = weight.sqrt()
+    rounding = 1e-24 * float((target.square() * weight[:, None]).sum())
     target = (target - share @ target) * root[:, None]
     variance = float(target.square().sum())
     values, vectors = torch.linalg.eigh(gram * torch.outer(root, root))
     values = values.clamp_min(0.0)
     size = float(values.sum() / len(values))
-    if len(values) < 2 or variance <= 0 or size <= 0:
+    if len(values) < 2 or variance <= rounding or size <= 0:
         return RidgeFit(1.0, 1.0, 0.0, target.square().sum(dim=1))
     turned, squares = vectors.T @ target, vectors.square()  # (n, C), (n, n)
     fits = []
