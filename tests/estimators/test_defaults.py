@@ -94,9 +94,9 @@ def test_a_mode_whose_entries_have_scales_of_their_own_is_found():
 
 def test_collinear_features_that_differ_in_weak_directions_are_whitened():
     rng = np.random.default_rng(0)
-    y = np.arange(120) % 3
-    axes = np.linalg.qr(rng.normal(size=(30, 30)))[0] * 0.8 ** np.arange(30)[:, None]
-    samples = (rng.normal(size=(120, 30)) + rng.normal(size=(3, 30))[y]) @ axes
+    y = np.arange(100) % 10
+    axes = np.linalg.qr(rng.normal(size=(200, 200)))[0] * 0.95 ** np.arange(200)[:, None]
+    samples = (rng.normal(size=(100, 200)) + rng.normal(size=(10, 200))[y]) @ axes
     model = RankRClassifier(hidden=10, random_state=0).fit(samples, y)
     assert model.settings_["whiten"] > 0
 
