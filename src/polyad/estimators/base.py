@@ -24,6 +24,8 @@ from torch import Tensor
 
 from polyad.core.network import RankRNet
 from polyad.errors import InputError
+from polyad.estimators.choosing import Choice, choose, scaler_for
+from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for
 from polyad.estimators.scaler import (
     NUMERIC,
     ModeStandardScaler,
@@ -35,7 +37,7 @@ from polyad.estimators.scaler import (
 from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.axes import PrincipalAxes
-from polyad.fitting.epochs import History, OnEpoch, Stopping
+from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices
 from polyad.fitting.joint import fit_joint
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
@@ -44,14 +46,13 @@ from polyad.threads import limit_threads, threads_for
 Array = npt.NDArray[Any]
 Auto = Literal["auto"]
 
-# What "auto" stands for. The joint settings are ours; the alternating ones are those of the
-# paper's published code.
+# What "auto" stands for where ``standardize`` is not "auto" too; then `polyad.estimators.defaults`
+# has the rules. The joint settings are ours; the alternating ones are those of the paper's
+# published code.
 JOINT_DEFAULTS: dict[str, float] = {"learning_rate": 0.02, "weight_decay": 0.1}
 ALTERNATING_DEFAULTS: dict[str, float] = {"learning_rate": 5e-4, "weight_decay": 0.0}
 SOLVERS = {"joint": JOINT_DEFAULTS, "alternating": ALTERNATING_DEFAULTS}
 PAPER_BATCH = 65
-FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
-MINIBATCH = 256
 HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times as large
 CHUNK_BYTES = 64 * 2**20  # of input standardized at a time in prediction
 
@@ -76,6 +77,7 @@ class RankREstimator(BaseEstimator):
 
     _loss: str
     sample_shape_: tuple[int, ...]
+    settings_: dict[str, Any]
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class RankREstimator(BaseEstimator):
         batch_size: int | Auto | None = "auto",
         inner_steps: int = 10,
         weight_decay: float | Auto = "auto",
-        standardize: int | None = -1,
+        standardize: int | Auto | None = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int | None = 10,
@@ -145,6 +147,10 @@ class RankREstimator(BaseEstimator):
         """Return what the validation split is stratified by."""
         raise NotImplementedError  # pragma: no cover
 
+    def _pull(self, choice: Choice, order: int) -> float:
+        """Return what the penalty on squared weights is, times the number of samples."""
+        raise NotImplementedError  # pragma: no cover
+
     # -- fitting ------------------------------------------------------------------------------
 
     def _fit(self, X: Array, y: Array, sample_weight: Array | None, on_epoch: Any = None) -> Self:
@@ -164,6 +170,7 @@ class RankREstimator(BaseEstimator):
         generator: torch.Generator,
         on_epoch: Any,
     ) -> Self:
+        self.settings_ = self._resolve(X, target, weight, generator)
         self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
         axes = self._axes(problem)
@@ -174,7 +181,7 @@ class RankREstimator(BaseEstimator):
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
         fitted, history, state = self._solve(
-            network, problem, validation, self.epochs, generator, None, on_epoch, fresh=True
+            network, problem, validation, self.settings_, generator, None, on_epoch
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
@@ -188,16 +195,20 @@ class RankREstimator(BaseEstimator):
         self._check_parameters()
         X, y, weight = self._check_data(X, y, sample_weight, reset=first)
         if first:
-            self._fit_scaler(X, weight)
             self.history_ = History()
         if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
             self._resume, self._state = self._generator(), None
         with limit_threads(self._threads(X)):
+            # single epochs have no schedule, and a first batch may not be like all
+            settings = self._given(len(X)) | {"schedule": "constant", "epochs": 1}
+            if first:
+                self.settings_ = settings
+                self._fit_scaler(X, weight)
             problem = self._problem(X, *self._encode(y, weight))
             if first:
                 self.network_ = self._network(problem, self._resume)
             self.network_, history, self._state = self._solve(
-                self.network_, problem, None, 1, self._resume, self._state, None
+                self.network_, problem, None, settings, self._resume, self._state, None
             )
         for name, values in vars(self.history_).items():
             values.extend(getattr(history, name))
@@ -209,48 +220,90 @@ class RankREstimator(BaseEstimator):
         network: RankRNet,
         problem: Problem,
         validation: Problem | None,
-        epochs: int,
+        settings: dict[str, Any],
         generator: torch.Generator,
         state: AdamState | None,
         on_epoch: Any,
-        fresh: bool = False,
     ) -> tuple[RankRNet, History, AdamState | None]:
-        """Call the solver that was asked for, with "auto" settings filled in."""
-        stopping = Stopping(epochs, self.tol, self.patience)
+        """Call the solver that was asked for."""
+        epochs, scheduled = settings["epochs"], settings["schedule"] == "cosine"
+        # a rate that falls to zero has its length; only samples held out may end it before
+        patience = None if scheduled and validation is None else self.patience
+        stopping = Stopping(epochs, self.tol, patience)
         watch: dict[str, Any] = {
             "generator": generator,
             "validation": validation,
             "on_epoch": on_epoch,
             "verbose": bool(self.verbose),
         }
-        rate, decay = self._number("learning_rate"), self._number("weight_decay")
+        rate, decay, batch = (settings[k] for k in ("learning_rate", "weight_decay", "batch_size"))
         if self.solver == "alternating":
-            steps = Steps(rate, self.inner_steps, self._batch(PAPER_BATCH), decay)
+            steps = Steps(rate, self.inner_steps, batch, decay)
             return *fit_alternating(network, problem, stopping, steps, **watch), None
+        batches = len(batch_slices(len(problem), batch))
         fit = fit_joint(
             network,
             problem,
             stopping,
             learning_rate=rate,
             weight_decay=decay,
-            head_start=HEAD_START if fresh and self.learning_rate == "auto" else 0.0,
-            batch_size=self._batch(None if len(problem) <= FULL_BATCH_UP_TO else MINIBATCH),
+            penalty=settings["penalty"],
+            head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
+            cosine_steps=epochs * batches if scheduled else None,
+            batch_size=batch,
             state=state,
             **watch,
         )
         return fit.network, fit.history, fit.state
 
+    def _resolve(
+        self, X: Array, target: Array, weight: Array, generator: torch.Generator
+    ) -> dict[str, Any]:
+        """Return what every "auto" stands for in a fit to these samples."""
+        settings = self._given(len(X))
+        if self.standardize != "auto" or self.solver != "joint" or self.start != "data":
+            return settings
+        choice = choose(X, target, weight, generator)
+        settings["standardize"] = choice.coordinates.standardize
+        settings["whiten"] = choice.coordinates.whiten
+        if self.learning_rate == "auto":
+            batch = settings["batch_size"]
+            epochs = epochs_for(len(X), batch, int(self.epochs))
+            rate = learning_rate_for(epochs * len(batch_slices(len(X), batch)))
+            settings |= {"learning_rate": rate, "schedule": "cosine", "epochs": epochs}
+        if self.weight_decay == "auto":
+            pull = self._pull(choice, X.ndim - 1)
+            settings |= {"weight_decay": 0.0, "penalty": pull / choice.n}
+        return settings
+
+    def _given(self, n: int) -> dict[str, Any]:
+        """Return the settings of a fit to ``n`` samples that are not asked what suits them."""
+        joint = self.solver == "joint"
+        return {
+            "standardize": -1 if self.standardize == "auto" else self.standardize,
+            "whiten": 0.0,
+            "learning_rate": self._number("learning_rate"),
+            "schedule": "head start" if joint and self.learning_rate == "auto" else "constant",
+            "weight_decay": self._number("weight_decay"),
+            "penalty": 0.0,
+            "batch_size": self._batch(batch_size_for(n) if joint else PAPER_BATCH),
+            "epochs": self.epochs,
+        }
+
     def _threads(self, X: Array) -> int:
         """Return how many threads share an operation of a fit: the product with a batch."""
-        auto = len(X) if len(X) <= FULL_BATCH_UP_TO else MINIBATCH
-        batch = self._batch(PAPER_BATCH if self.solver == "alternating" else auto) or len(X)
+        auto = PAPER_BATCH if self.solver == "alternating" else batch_size_for(len(X))
+        batch = self._batch(auto) or len(X)
         return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden * self.rank)
 
     def _axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
         if self.solver != "joint" or self.start != "data":
             return None
-        return PrincipalAxes.of(problem, -1 if self.standardize is None else self.standardize)
+        mode = self.settings_["standardize"]
+        if mode == "common":
+            return None
+        return PrincipalAxes.of(problem, -1 if mode is None else mode, self.settings_["whiten"])
 
     def _number(self, name: str) -> float:
         """Return a setting of the solver; NaN if it is no number."""
@@ -297,9 +350,10 @@ class RankREstimator(BaseEstimator):
         return problem.take(torch.from_numpy(train)), problem.take(torch.from_numpy(held))
 
     def _fit_scaler(self, X: Array, weight: Array) -> None:
+        mode = self.settings_["standardize"]
         self.scaler_: ModeStandardScaler | None = None
-        if self.standardize is not None:
-            self.scaler_ = ModeStandardScaler(self.standardize).fit(X, sample_weight=weight)
+        if mode is not None:
+            self.scaler_ = scaler_for(mode, X, weight)
 
     def _problem(self, X: Array, target: Array, weight: Array) -> Problem:
         device = _resolve_device(self.device)

@@ -68,7 +68,7 @@ _PARAMETERS = {
     "batch_size": either(one_of("auto"), NOTHING, whole(1, MOST)),
     "inner_steps": whole(1, EPOCHS),
     "weight_decay": _rate,
-    "standardize": either(NOTHING, whole(-MAX_ORDER, MAX_ORDER - 1)),
+    "standardize": either(one_of("auto"), NOTHING, whole(-MAX_ORDER, MAX_ORDER - 1)),
     "early_stopping": FLAG,
     "validation_fraction": number(0, 1),
     "patience": either(NOTHING, whole(1, MOST)),

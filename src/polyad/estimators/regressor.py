@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from polyad.errors import InputError
 from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.choosing import Choice
 
 
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
@@ -16,6 +17,10 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
 
     The parameters are those of `RankRClassifier`, without ``class_weight``. Targets are
     standardized for the fit, and predictions are given on the targets' own scale.
+
+    By default the penalty on squared weights is that of the ridge regression with the least error
+    on samples left out, taken over to the network. Where samples are few, or the target is noisy,
+    the network is then close to that ridge regression.
 
     Examples
     --------
@@ -75,3 +80,6 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
 
     def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
         return None
+
+    def _pull(self, choice: Choice, order: int) -> float:
+        return choice.linear_pull(order) or 1.0  # what lines miss may be no noise

@@ -29,16 +29,20 @@ KEEP = 1e-5  # axes with less than this share of the largest variance are droppe
 
 @dataclass(frozen=True)
 class PrincipalAxes:
-    """Orthonormal axes ``(I_d, K)`` of one mode."""
+    """Axes ``(I_d, K)`` of one mode: orthonormal, or stretched so that they count alike."""
 
     mode: int
     axes: Tensor
 
     @classmethod
-    def of(cls, problem: Problem, mode: int) -> PrincipalAxes | None:
-        """Find the axes of a mode of the samples, by weight; None where it is left as it is."""
+    def of(cls, problem: Problem, mode: int, whiten: float = 0.0) -> PrincipalAxes | None:
+        """Find the axes of a mode of the samples, by weight; None where it is left as it is.
+
+        With ``whiten`` an axis along which samples deviate by s is stretched by ``s ** -whiten``,
+        and all of them together so that the samples' mean square stays: one makes all axes alike.
+        """
         order = problem.x.ndim - 1
-        axes = _mode_axes(problem, mode % order)
+        axes = _mode_axes(problem, mode % order, whiten)
         return None if axes is None else cls(mode % order, axes)
 
     def project(self, problem: Problem) -> Problem:
@@ -52,16 +56,21 @@ class PrincipalAxes:
         return network.like({f"hidden.factors.{self.mode}": factor @ self.axes.T})
 
 
-def _mode_axes(problem: Problem, mode: int) -> Tensor | None:
+def _mode_axes(problem: Problem, mode: int, whiten: float) -> Tensor | None:
     size = problem.x.shape[1 + mode]
     if size == 1 or size > MAX_SIZE:
         return None
     weight = problem.weight.sqrt().reshape(-1, *[1] * (problem.x.ndim - 1))
     fibres = (problem.x * weight).movedim(1 + mode, -1).reshape(-1, size)  # (m, I_d)
     values, vectors = torch.linalg.eigh((fibres.T @ fibres).double())
-    axes = vectors[:, values > KEEP * values[-1]].flip(1)
+    kept = values > KEEP * values[-1]
+    axes, values = vectors[:, kept].flip(1), values[kept].flip(0)
     if axes.shape[1] == 0:  # nothing but zeros
         return None
     # eigh leaves the signs open: let the largest entry of each axis be positive
     largest = axes.abs().argmax(dim=0, keepdim=True)
-    return (axes * axes.gather(0, largest).sign()).to(problem.x.dtype)
+    axes = axes * axes.gather(0, largest).sign()
+    if whiten:
+        stretch = values ** (-whiten / 2)
+        axes = axes * stretch * (values.sum() / (values * stretch.square()).sum()).sqrt()
+    return axes.to(problem.x.dtype)

@@ -46,7 +46,9 @@ def fit_joint(
     learning_rate: float,
     batch_size: int | None = None,
     weight_decay: float = 0.0,
+    penalty: float = 0.0,
     head_start: float = 0.0,
+    cosine_steps: int | None = None,
     generator: torch.Generator | None = None,
     state: AdamState | None = None,
     validation: Problem | None = None,
@@ -63,9 +65,13 @@ def fit_joint(
     stopping : Stopping
     learning_rate, weight_decay : float
         Of Adam; the decay is decoupled and leaves biases alone.
+    penalty : float, default=0.0
+        Half of it times the sum of squared weights, biases left out, is added to the loss.
     head_start : float, default=0.0
         The learning rate begins ``1 + head_start`` times as large and settles at its value with
         ``exp(-step / 10)``: the way out of a small start is long and safe.
+    cosine_steps : int, optional
+        The learning rate falls to zero in this many steps, along a cosine.
     batch_size : int, optional
         None takes all samples in every step.
     generator : torch.Generator, optional
@@ -91,7 +97,12 @@ def fit_joint(
             share = len(batch) / len(problem)
             loss += share * batch.mean_loss(outputs)
             score += share * batch.score(outputs)
+            if penalty:
+                n = weights.n_decayed
+                weights.gradient[:n].add_(weights.values[:n], alpha=penalty)
             rate = learning_rate * (1 + head_start * math.exp(-(state.steps + 1) / HEAD_STEPS))
+            if cosine_steps is not None:
+                rate *= 0.5 + 0.5 * math.cos(math.pi * min(1.0, state.steps / cosine_steps))
             adam_step(weights, state, rate, weight_decay)
         return loss, score
 

@@ -1,0 +1,153 @@
+r"""What "auto" stands for: rules from the number of samples, their layout and a ridge regression.
+
+*Coordinates.* Which mode holds features with scales of their own, and whether its principal axes
+should count alike, is asked of a ridge regression on each candidate (`candidates`); the one with
+the least error on samples left out is taken, if chance does not explain what it gains over the
+plainest. A window around a pixel has its features in the last mode, and no other is tried.
+
+*Penalty.* Half the sum of squared weights, times ``pull / n``, is added to the loss. For classes
+``pull`` is one, which is what logistic regression has by default. Of a regression the noise is not
+known, so its ridge regression is asked again: for a coefficient of length b it takes a price of
+:math:`\frac s 2 b^2`. The D + 1 factors of a network share that length, and at equal lengths cost
+:math:`\frac p 2 \sum_d |w_d|^2 = \frac p 2 (D + 1)\, b^{2 / (D + 1)}`. Both prices are the same for
+:math:`p = s\, b^{2 - 2 / (D + 1)} / (D + 1)`. Many samples
+of classes take it too, unless a Gaussian kernel tells classes apart where lines do not.
+
+*Schedule.* The learning rate falls to zero along a cosine, so that the last steps average over
+batches. Many samples make many batches, and take fewer passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+# The settings for windows of hyperspectral scenes as they were before ``standardize="auto"``:
+# bands standardized, Adam from 0.06 to 0.02 within thirty steps, decoupled weight decay of 0.1.
+WINDOWS: dict[str, int | None] = {"standardize": -1}
+
+LEARNING_RATE = 0.02
+FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
+MINIBATCH = 256
+MOST_STEPS = 600
+FEWEST_EPOCHS = 10
+WHITENINGS = (0.0, 0.5, 1.0)
+NONLINEAR = 0.9  # a kernel with less than this share of the linear error sees what lines do not
+
+Standardized = int | Literal["common"]
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """In which coordinates samples are fitted.
+
+    Attributes
+    ----------
+    standardize : int or "common"
+        Mode that is standardized, or one mean and one scale for all entries.
+    whiten : float
+        0 leaves the principal axes of the mode as long as they are, 1 makes them alike.
+    """
+
+    standardize: Standardized
+    whiten: float = 0.0
+
+
+def is_window(shape: Sequence[int]) -> bool:
+    """Return whether a sample looks like a window around a pixel: odd, square, then features.
+
+    Examples
+    --------
+    >>> is_window((5, 5, 200)), is_window((6, 11)), is_window((8, 8))
+    (True, False, False)
+    """
+    return len(shape) >= 3 and shape[0] == shape[1] and shape[0] % 2 == 1
+
+
+def candidates(shape: Sequence[int]) -> list[Coordinates]:
+    """Return the coordinates to choose from for samples of that shape, the plainest first.
+
+    Examples
+    --------
+    >>> [(c.standardize, c.whiten) for c in candidates((5, 5, 200))]
+    [(-1, 0.0), (-1, 0.5), (-1, 1.0)]
+    >>> [c.standardize for c in candidates((6, 11)) if not c.whiten]
+    [-1, 0, 'common']
+    """
+    order = len(shape)
+    last = [Coordinates(-1, w) for w in WHITENINGS]
+    if order == 1 or is_window(shape):
+        return last
+    others = [Coordinates(d, w) for d in range(order - 1) if shape[d] > 1 for w in WHITENINGS]
+    return [*last, *others, Coordinates("common")]
+
+
+def ridge_pull(strength: float, norm: float, order: int) -> float:
+    """Return the pull on a network's weights that costs as much as a ridge does.
+
+    Parameters
+    ----------
+    strength, norm : float
+        Of the ridge regression: its strength and the length of its coefficients.
+    order : int
+        Of the samples.
+
+    Examples
+    --------
+    >>> ridge_pull(100.0, 0.25, order=1)
+    12.5
+    """
+    return strength * norm ** (2 - 2 / (order + 1)) / (order + 1)
+
+
+def class_pull(n: int, ridge: float) -> float:
+    """Return the pull for classes: one, and up to the ridge's where samples are many.
+
+    Parameters
+    ----------
+    n : int
+        Samples.
+    ridge : float
+        The pull of `ridge_pull`; zero where lines do not tell the classes apart.
+
+    Examples
+    --------
+    >>> class_pull(30, 20.0), class_pull(600, 20.0), class_pull(60_000, 20.0)
+    (1.0, 4.0, 20.0)
+    """
+    return max(1.0, min(ridge, n / 150))
+
+
+def batch_size_for(n: int) -> int | None:
+    """Return the batch size for ``n`` samples; None takes all at once.
+
+    Examples
+    --------
+    >>> batch_size_for(500), batch_size_for(20_000)
+    (None, 256)
+    """
+    return None if n <= FULL_BATCH_UP_TO else MINIBATCH
+
+
+def epochs_for(n: int, batch_size: int | None, most: int) -> int:
+    """Return the number of passes over ``n`` samples, at most ``most``.
+
+    Examples
+    --------
+    >>> epochs_for(500, None, 200), epochs_for(5_000, 256, 200), epochs_for(20_000, 256, 200)
+    (200, 30, 10)
+    """
+    batches = 1 if batch_size is None else -(-n // batch_size)
+    return min(most, max(FEWEST_EPOCHS, MOST_STEPS // batches))
+
+
+def learning_rate_for(steps: int) -> float:
+    """Return the rate that a cosine of that many steps begins with: higher where it is short.
+
+    Examples
+    --------
+    >>> learning_rate_for(600), learning_rate_for(50), learning_rate_for(2)
+    (0.02, 0.04, 0.1)
+    """
+    return min(0.1, LEARNING_RATE * max(1.0, 200 / steps) ** 0.5)

@@ -1,0 +1,168 @@
+"""What "auto" stands for, and how good a default fit is beside plain models."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from polyad import RankRClassifier, RankRRegressor, load, save
+from polyad.estimators.defaults import (
+    WINDOWS,
+    candidates,
+    class_pull,
+    epochs_for,
+    learning_rate_for,
+    ridge_pull,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4, 6))
+Y = np.arange(40) % 2
+
+
+@pytest.mark.parametrize("shape", [(5, 5, 200), (1, 1, 30), (3, 3, 20, 2)])
+def test_windows_have_their_last_mode_standardized(shape):
+    assert {c.standardize for c in candidates(shape)} == {-1}
+
+
+def test_every_mode_that_has_entries_is_a_candidate_elsewhere():
+    assert {c.standardize for c in candidates((6, 1, 11))} == {-1, 0, "common"}
+
+
+def test_the_plainest_coordinates_come_first():
+    for shape in [(7,), (8, 8), (5, 5, 200)]:
+        first = candidates(shape)[0]
+        assert (first.standardize, first.whiten) == (-1, 0.0)
+
+
+def test_more_samples_take_fewer_passes_and_never_more_than_asked():
+    passes = [epochs_for(n, 256, 200) for n in (1025, 5_000, 20_000, 10**6)]
+    assert passes == sorted(passes, reverse=True)
+    assert epochs_for(5_000, 256, 3) == 3
+
+
+def test_short_fits_begin_with_a_higher_rate():
+    assert learning_rate_for(10) > learning_rate_for(100) > learning_rate_for(1000)
+
+
+def test_pull_grows_with_the_ridge_and_is_never_below_one_for_classes():
+    assert ridge_pull(2.0, 0.5, 2) == 2 * ridge_pull(1.0, 0.5, 2)
+    assert class_pull(10, 0.0) == class_pull(100, 50.0) == 1.0
+
+
+def test_settings_say_what_auto_became():
+    settings = RankRClassifier(hidden=5, random_state=0).fit(X, Y).settings_
+    assert settings["schedule"] == "cosine"
+    assert settings["penalty"] == pytest.approx(1 / 40)
+    assert settings["weight_decay"] == 0.0
+
+
+def test_a_given_mode_keeps_the_settings_for_windows():
+    settings = RankRClassifier(**WINDOWS, hidden=5, random_state=0).fit(X, Y).settings_
+    assert settings == {
+        "standardize": -1,
+        "whiten": 0.0,
+        "learning_rate": 0.02,
+        "schedule": "head start",
+        "weight_decay": 0.1,
+        "penalty": 0.0,
+        "batch_size": None,
+        "epochs": 200,
+    }
+
+
+def test_given_rate_and_decay_are_taken_as_they_are():
+    model = RankRClassifier(hidden=5, learning_rate=0.01, weight_decay=2.0, random_state=0)
+    settings = model.fit(X, Y).settings_
+    assert (settings["learning_rate"], settings["schedule"]) == (0.01, "constant")
+    assert (settings["weight_decay"], settings["penalty"]) == (2.0, 0.0)
+
+
+def test_a_mode_whose_entries_have_scales_of_their_own_is_found():
+    # the class is in a small entry of mode 0; a last mode standardized leaves it small
+    rng = np.random.default_rng(1)
+    y = np.arange(80) % 2
+    samples = rng.normal(size=(80, 3, 7))
+    samples[:, 0] += (2 * y - 1)[:, None]
+    samples *= np.array([0.01, 1.0, 1.0])[:, None]
+    model = RankRClassifier(hidden=10, random_state=0).fit(samples, y)
+    assert model.settings_["standardize"] == 0
+    assert model.score(samples, y) > 0.95
+
+
+def test_collinear_features_that_differ_in_weak_directions_are_whitened():
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 10
+    axes = np.linalg.qr(rng.normal(size=(200, 200)))[0] * 0.95 ** np.arange(200)[:, None]
+    samples = (rng.normal(size=(100, 200)) + rng.normal(size=(10, 200))[y]) @ axes
+    model = RankRClassifier(hidden=10, random_state=0).fit(samples, y)
+    assert model.settings_["whiten"] > 0
+
+
+def test_noisy_targets_are_penalized_more():
+    y = X[:, 0, 0] + X[:, 1, 2]
+    noise = 3 * np.random.default_rng(1).normal(size=40)
+    clean, noisy = (RankRRegressor(hidden=5, random_state=0).fit(X, t) for t in (y, y + noise))
+    assert noisy.settings_["penalty"] > clean.settings_["penalty"]
+
+
+def test_whole_weights_count_as_copies():
+    weight = np.arange(40) % 3
+    repeated = np.repeat(np.arange(40), weight)
+    one = RankRClassifier(hidden=5, random_state=0).fit(X, Y, sample_weight=weight)
+    other = RankRClassifier(hidden=5, random_state=0).fit(X[repeated], Y[repeated])
+    assert one.settings_ == other.settings_
+
+
+def test_one_scale_for_all_entries_survives_a_file(tmp_path):
+    rng = np.random.default_rng(2)
+    y = np.arange(90) % 3
+    pattern = rng.normal(size=(3, 4, 8)) * np.array([3.0, 1.0, 0.1, 0.1])[:, None]
+    samples = pattern[y] * np.linspace(3, 0.1, 8) + rng.normal(size=(90, 4, 8))
+    model = RankRClassifier(hidden=5, random_state=0).fit(samples, y)
+    save(model, tmp_path / "model.polyad")
+    again = load(tmp_path / "model.polyad")
+    assert again.standardize == "auto"
+    np.testing.assert_array_equal(again.predict_proba(samples), model.predict_proba(samples))
+    again.partial_fit(samples, y)
+
+
+def test_default_is_as_good_as_logistic_regression_on_ten_digits_of_each_class():
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8)
+    ours, logistic = [], []
+    for seed in (100, 101, 102):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train = np.concatenate([order[y[order] == c][:10] for c in range(10)])
+        test = np.setdiff1d(order, train)
+        model = RankRClassifier(random_state=seed).fit(images[train], y[train])
+        ours.append(model.score(images[test], y[test]))
+        flat = images.reshape(len(y), -1)
+        plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(flat[train], y[train])
+        logistic.append(plain.score(flat[test], y[test]))
+    assert np.mean(ours) > np.mean(logistic) - 0.01
+
+
+def test_default_regressor_is_as_good_as_ridge_on_collinear_features():
+    rng = np.random.default_rng(3)
+    mixing = rng.normal(size=(5, 100))
+
+    def draw(n):
+        hidden = rng.normal(size=(n, 5)) * [3.0, 1.0, 0.5, 0.3, 0.2]
+        spectra = hidden @ mixing + 0.3 * rng.normal(size=(n, 100))
+        return spectra, hidden[:, 1] + hidden[:, 2] + 0.5 * rng.normal(size=n)
+
+    (train, y), (test, y_test) = draw(80), draw(500)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 5, 17))).fit(train, y)
+    ours = RankRRegressor(random_state=0).fit(train, y)
+    assert ours.score(test, y_test) > ridge.score(test, y_test) - 0.02
+
+
+def test_default_regressor_learns_what_lines_do_not():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(400, 4))
+    y = x[:, 0] ** 2
+    model = RankRRegressor(random_state=0).fit(x[:300], y[:300])
+    assert model.score(x[300:], y[300:]) > 0.7
