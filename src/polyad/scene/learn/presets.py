@@ -20,6 +20,7 @@ from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel, trained_model
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
 from polyad.scene.learn.steps.ensemble import RankREnsemble
 from polyad.scene.learn.steps.folding import fold_whitening
@@ -27,7 +28,7 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.patches import check_window, extract_patches
@@ -62,7 +63,7 @@ def scene_statistics(
     scene: xr.DataArray, goal: str = "this-scene", max_bytes: int | None = None
 ) -> SceneStatistics:
     """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels."""
-    scene = as_scene(scene)
+    scene = prepared(scene)
     cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
@@ -97,7 +98,7 @@ def train_best(
     fewer iterations make a good draft. ``check`` is called between the steps, and may raise to end
     the fit.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     check_window(window)
     statistics = scene_statistics(scene, goal, max_bytes) if statistics is None else statistics

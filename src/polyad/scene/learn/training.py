@@ -19,6 +19,7 @@ from polyad.estimators.schema import Fault
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_header import check_classes
 from polyad.scene.learn.presets import paper_recipe, preset_parameters, train_best
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.whitening import check_magnitude
@@ -149,7 +150,7 @@ def train_on(
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
-    scene, labels = usable_bands(scene), as_labels(labels)
+    scene, labels = prepared(usable_bands(scene)), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal)
