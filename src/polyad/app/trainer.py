@@ -38,6 +38,7 @@ from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, scene_statistics, train_best
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import train
@@ -152,7 +153,7 @@ class Trainer(threading.Thread):
         threads: int | None = None,
     ) -> None:
         super().__init__(name="polyad-trainer", daemon=True)
-        self.scene, self.session, self.truth = scene, session, truth
+        self.scene, self.session, self.truth = prepared(scene), session, truth
         self.settings = (settings or Settings()).for_scene(scene)
         self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
         self.newest_map = MapVersion.empty((scene.sizes["y"], scene.sizes["x"]))

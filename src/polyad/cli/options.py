@@ -60,6 +60,13 @@ Colors = Annotated[
     Path | None,
     typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
 ]
+Adapt = Annotated[
+    bool | None,
+    typer.Option(
+        "--adapt/--no-adapt",
+        help="Adapt the model to the scene's light; by default, if trained for other-scenes.",
+    ),
+]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Remote = Annotated[
     bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")

@@ -100,8 +100,8 @@ class Adaptation:
     def apply(self, model: SceneModel) -> SceneModel:
         """Return the model for this scene."""
         shifted = model if self.shift is None else fold_shift(model, self.shift)
-        light = {} if model.soundness is None else {"soundness": self.light.soundness}
-        return replace(shifted, radiometry=None, adapted=self.note, **light)
+        soundness = None if model.soundness is None else self.light.soundness
+        return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
 
 
 def adapt_model(model: SceneModel, scene: xr.DataArray, adapt: bool | None = None) -> SceneModel:
@@ -183,6 +183,8 @@ def candidates(known: Array, new: Array) -> list[Shift]:
     bands = known.shape[1]
     ones, zeros = np.ones(bands), np.zeros(bands)
     gain, offset = common_shift(known, new)
+    if not (math.isfinite(gain) and gain > 0):  # nothing varies
+        return [Shift(ones, zeros, "as it is")]
     return [
         Shift(ones, zeros, "as it is"),
         Shift(gain * ones, offset * ones, "by one gain and one offset"),
@@ -352,7 +354,18 @@ def _in_words(common: tuple[float, float]) -> str:
     other = "" if 1 / 3 < factor < 3 else ", as in another unit"
     times = f"{factor:.2f}" if 0.1 < factor < 10 else f"{factor:.3g}"
     sign = "plus" if offset >= 0 else "minus"
-    return f"about {times} times the training scene's {sign} {abs(offset):.3g}{other}"
+    return f"about {times} times the training scene's {sign} {_plain(abs(offset))}{other}"
+
+
+def _plain(value: float) -> str:
+    """Return a number with three digits and without a power.
+
+    Examples
+    --------
+    >>> _plain(1234.5), _plain(150.0), _plain(0.01234)
+    ('1,234', '150', '0.0123')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _done(found: Comparison) -> str:
@@ -367,7 +380,7 @@ def _warning(found: Comparison, adaptable: bool) -> str:
     remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
     return (
         "the scene is in another light than the one the model was trained on, and its map may be "
-        f"wrong: its values are {_in_words(found.common)}, and {100 * found.share_outside:.0f} % of "
-        "them lie beyond the 1st and 99th percentile of the training pixels; "
+        f"wrong: its values are {_in_words(found.common)}, and {100 * found.share_outside:.0f} % "
+        "of them lie beyond the 1st and 99th percentile of the training pixels; "
         f"{remedy} on labels of this scene"
     )

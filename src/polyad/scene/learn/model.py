@@ -140,19 +140,23 @@ class SceneModel:
     def view(self, scene: xr.DataArray) -> xr.DataArray:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
 
-        Of what is returned, corrupt pixels are read as their neighbors. Bands are found by wavelength where model and scene tell it, whatever their number and
-        order; see `polyad.scene.raster.band_matching`. Else by their number in the file.
+        Of what is returned, corrupt pixels are read as their neighbors. Bands are found by
+        wavelength where model and scene tell it, whatever their number and order; see
+        `polyad.scene.raster.band_matching`. Else by their number in the file.
 
         Raises
         ------
         SceneMismatch
             The scene does not have these bands.
         """
-        return with_repairs(self._in_bands(scene), self.soundness)
+        scene = as_scene(scene)
+        viewed = with_repairs(self._in_bands(scene), self.soundness)
+        if "source" in scene.encoding:  # the file that no output may replace
+            viewed.encoding.setdefault("source", scene.encoding["source"])
+        return viewed
 
     def _in_bands(self, scene: xr.DataArray) -> xr.DataArray:
         """Return ``scene`` with the model's bands."""
-        scene = as_scene(scene)
         check_real(scene.dtype)
         centers = scene["wavelength"].values if "wavelength" in scene.coords else None
         if not (_told(self.wavelength) and _told(centers)):

@@ -1,7 +1,7 @@
 """The light in which a scene was taken, from a bounded sample of its pixels; no label is used.
 
-A model keeps quantiles of every band, at its training pixels and over its scene, and some spectra of
-that scene. `polyad.scene.learn.adaptation` compares another scene to them.
+A model keeps quantiles of every band, at its training pixels and over its scene, and some spectra
+of that scene. `polyad.scene.learn.adaptation` compares another scene to them.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Radiometry:
             raise Fault(
                 f"scene.radiometry.spectra must be 1 to {KEPT} and finite, got {len(spectra)}"
             )
-        quantiles = (np.asarray(stored[k], np.float64) for k in ("training", "scene"))
-        return cls(*quantiles, spectra.astype(np.float32))
+        training, scene = (np.asarray(stored[k], np.float64) for k in ("training", "scene"))
+        return cls(training, scene, spectra.astype(np.float32))
 
 
 def sample_spectra(scene: xr.DataArray, most: int = SAMPLE) -> Array:
@@ -128,7 +128,7 @@ def evenly(rows: Array, most: int) -> Array:
 def light_of(scene: xr.DataArray) -> SceneLight | None:
     """Return what a sample of the scene tells of its light, None where too few pixels have data."""
     scene = as_scene(scene)
-    known = scene.attrs.get(LIGHT)
+    known: Any = scene.attrs.get(LIGHT)
     if isinstance(known, SceneLight) and known.spectra.shape[1] == scene.sizes["band"]:
         return known
     spectra = sample_spectra(scene)
@@ -147,7 +147,8 @@ def prepared(scene: xr.DataArray) -> xr.DataArray:
     light = light_of(scene)
     if light is None:
         return scene
-    if scene.attrs.get(LIGHT) is not light:
+    known: Any = scene.attrs.get(LIGHT)
+    if known is not light:
         scene = scene.assign_attrs({LIGHT: light})
     return with_repairs(scene, light.soundness)
 
@@ -158,7 +159,7 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
         return None
-    spectra = extract_patches(scene, *some.T, window=1)[:, 0, 0]
+    spectra = extract_patches(scene, some[:, 0], some[:, 1], window=1)[:, 0, 0]
     spectra = spectra[valid_pixels(spectra, scene.rio.nodata)]
     if not len(spectra):
         return None
@@ -169,12 +170,20 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
 def repairs_soundness(scene: xr.DataArray) -> Soundness | None:
     """Return the soundness by which a scene's pixels are repaired, None if they are not."""
     repairs = scene.attrs.get(REPAIRS)
-    known = repairs is not None and repairs.soundness.bands == scene.sizes["band"]
-    return repairs.soundness if known else None
+    if repairs is None or repairs.soundness.bands != scene.sizes["band"]:
+        return None
+    soundness: Soundness = repairs.soundness
+    return soundness
 
 
 def replaced_pixels(scene: xr.DataArray) -> int:
-    """Return how many pixels of a prepared scene were replaced by their neighbors so far."""
+    """Return how many corrupt pixels of a scene were replaced by their neighbors so far.
+
+    Parameters
+    ----------
+    scene : DataArray
+        From `SceneModel.view`, and since then mapped or trained on.
+    """
     repairs = scene.attrs.get(REPAIRS)
     return 0 if repairs is None else repairs.count()
 

@@ -1,8 +1,8 @@
 r"""Corrupt pixels: found by their spectrum, and replaced by their neighbors before windows are cut.
 
 A measured spectrum is smooth up to the scene's own noise and absorption lines. What is looked at is
-therefore its roughness :math:`r_b = x_b - (x_{b-1} + x_{b+1}) / 2`, in units of how much that varies
-over the scene: noise from a broken detector or a broken file is rough in most bands, and a dead
+its roughness :math:`r_b = x_b - (x_{b-1} + x_{b+1}) / 2`, in units of how much that varies over the
+scene: noise from a broken detector or a broken file is rough in most bands, and a dead
 band leaves a step. A bright roof or a single tree is as smooth as anything else and stays. So does
 an area: a pixel is replaced only if most pixels around it are sound.
 
@@ -299,9 +299,9 @@ def repair_slow(values: Array, nodata: float | None, soundness: Soundness) -> tu
 
 def _has_data(spectra: Array, nodata: float | None) -> Array:
     """Return which of ``(..., bands)`` have a measurement in every band."""
-    valid = np.ones(spectra.shape[:-1], bool)
+    valid: Array = np.ones(spectra.shape[:-1], bool)
     if spectra.dtype.kind == "f":
-        valid = (np.abs(spectra) <= np.finfo(np.float32).max).all(axis=-1)
+        valid &= (np.abs(spectra) <= np.finfo(np.float32).max).all(axis=-1)
     if nodata is not None and not np.isnan(nodata):
         valid &= (spectra != nodata).all(axis=-1)
     return valid
@@ -326,9 +326,9 @@ def _neighbors(
         for ring in (0, 1) if max(abs(dy), abs(dx)) == 1 else (1,):
             sums[ring, own] += spectra
             counts[ring, own] += 1
-    ring = np.where(counts[0] >= 3, 0, 1)
+    used = np.where(counts[0] >= 3, 0, 1)
     each = np.arange(len(y))
-    mean = sums[ring, each] / np.maximum(counts[ring, each], 1)[:, None]
+    mean = sums[used, each] / np.maximum(counts[used, each], 1)[:, None]
     return mean, (counts[1] >= 3) & (counts[1] > corrupt)
 
 
