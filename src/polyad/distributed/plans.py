@@ -103,15 +103,15 @@ def plan_scene(
         scene = open_scene(location, max_bytes=max_bytes)
     scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
     fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
-    viewed = fitted.view(scene)
-    if on_workers and needs_whole_scene(fitted, viewed):
+    adaptation = find_adaptation(fitted, scene, adapt)
+    mapping = fitted if adaptation is None else adaptation.apply(fitted)
+    viewed = mapping.view(scene)
+    if on_workers and needs_whole_scene(mapping, viewed):
         raise InputError(
             "label propagation needs the whole scene, and a cluster's workers have one tile each; "
             "map on one machine, without --cluster, or train with --goal other-scenes"
         )
-    warn_of_other_scene(fitted, viewed)
-    adaptation = find_adaptation(fitted, scene, adapt)
-    mapping = fitted if adaptation is None else adaptation.apply(fitted)
+    warn_of_other_scene(mapping, viewed)
     tiles = scene_tiles(scene, tile, fitted)
     about = {
         "model": model_digest(mapping),

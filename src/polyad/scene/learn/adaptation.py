@@ -6,7 +6,8 @@ band, drawn toward the common ones where its quantiles do not fit; those of each
 quantiles say. Quantiles cannot tell light from content: a scene with more water is darker too. So
 the way is chosen by spectra instead: after it, each pixel of the new scene should look like *some*
 pixel of the scene that the model knows, however many there are of either. The distance is in units
-of the spectra's roughness, and the median over pixels is taken.
+of the spectra's roughness, and the median over pixels is taken. Where the pixels are even those of
+the same places, the training pixels lie in the new scene too, and label propagation starts there.
 
 The map :math:`a_b x + b_b` is folded into the model: its scaler, its fill and its guide. So every
 way of mapping takes an adapted model as any other.
@@ -28,7 +29,7 @@ import xarray as xr
 from polyad.errors import InputError, PolyadWarning
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.learn.radiometry import Radiometry, SceneLight, light_of
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.raster.corrupt import roughness
@@ -38,6 +39,7 @@ Array = npt.NDArray[Any]
 # A scene is in another light if some way brings its pixels this much nearer to known spectra: the
 # halves of three scenes, whose content differs and whose light does not, stay below 1.2.
 OUTSIDE, MARGIN = 1.25, 0.5
+SAME = 0.2  # distance below which two pictures are one; pixels of one field are ten times as far
 FREEDOM = 0.03  # share by which a single band is expected to depart from the common gain
 # Quantiles near the median are surer
 _WEIGHTS = np.array([0.5, 1, 1.5, 2, 1.5, 1, 0.5])[:, None] / 8
@@ -65,6 +67,9 @@ class Comparison:
         Median distance of the scene's spectra to known ones, as it is and after ``shift``.
     share_outside : float
         Of the scene's values, beyond the 1st and 99th percentile of the training pixels.
+    same_ground : bool
+        Whether, after ``shift``, the pixels are those of the model's scene, place by place: the
+        same picture in another unit or with another calibration.
     """
 
     shift: Shift
@@ -72,6 +77,7 @@ class Comparison:
     distance: float
     nearest: float
     share_outside: float
+    same_ground: bool
 
     @property
     def outside(self) -> bool:
@@ -91,15 +97,21 @@ class Adaptation:
         Of the scene: its soundness finds corrupt pixels.
     note : str or None
         What was done, in one line.
+    scene : str or None
+        Fingerprint of the scene, if the model's training pixels lie in it too.
     """
 
     shift: Shift | None
     light: SceneLight
-    note: str | None
+    note: str | None = None
+    scene: str | None = None
 
     def apply(self, model: SceneModel) -> SceneModel:
         """Return the model for this scene."""
         shifted = model if self.shift is None else fold_shift(model, self.shift)
+        if self.scene is not None:
+            training = {**model.training, "scene": self.scene}
+            shifted = replace(shifted, training=training, statistics=None)
         soundness = None if model.soundness is None else self.light.soundness
         return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
 
@@ -150,10 +162,11 @@ def find_adaptation(
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
     wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt
     if wanted and adapt is not False:
-        return Adaptation(found.shift, light, _done(found))
+        same = fingerprint(model.view(scene)) if found.same_ground else None
+        return Adaptation(found.shift, light, _done(found), same)
     if found.outside:
         warnings.warn(_warning(found, _is_adaptable(model)), PolyadWarning, stacklevel=3)
-    return Adaptation(None, light, None)
+    return Adaptation(None, light)
 
 
 def compare(known: Radiometry, light: SceneLight) -> Comparison:
@@ -166,6 +179,11 @@ def compare(known: Radiometry, light: SceneLight) -> Comparison:
         moved = shift.gain * light.spectra + shift.offset
         distances.append(nearest_distance(moved / scale, spectra / scale))
     best = int(np.argmin(distances))
+    moved = shifts[best].gain * light.spectra + shifts[best].offset
+    paired = math.inf
+    if moved.shape == spectra.shape:
+        apart = np.square((moved - spectra) / scale).mean(axis=1)
+        paired = float(np.sqrt(np.median(apart)))
     gain, offset = common_shift(known.scene, light.quantiles)
     low, high = known.training[0], known.training[-1]
     outside = (light.spectra < low) | (light.spectra > high)
@@ -175,6 +193,7 @@ def compare(known: Radiometry, light: SceneLight) -> Comparison:
         distances[0],
         distances[best],
         float(outside.mean()),
+        paired < SAME,
     )
 
 

@@ -48,7 +48,7 @@ class Soundness:
     ----------
     center, scale, tail : ndarray of float64, ``(bands - 2,)``
         Roughness of each inner band: its median, its robust deviation, and the deviation that its
-        upper twentieth tells, which is larger where a band is noisy now and then.
+        upper tenth tells, which is larger where a band is noisy now and then.
     sum_center, sum_scale : ndarray of float64, ``(SUMS,)``
         Median and deviation of the sums of the first test.
     """
@@ -92,7 +92,7 @@ class Repairs:
 
 
 def learn_soundness(spectra: Array) -> Soundness | None:
-    """Learn how rough spectra ``(n, bands)`` of a scene are; a twentieth may be corrupt.
+    """Learn how rough spectra ``(n, bands)`` of a scene are; up to a tenth may be corrupt.
 
     Returns
     -------
@@ -132,11 +132,11 @@ def picked(values: Array, shares: tuple[float, ...]) -> Array:
 
 
 def _robust(values: Array) -> tuple[Array, Array, Array]:
-    """Return median, deviation by the median, and deviation by the upper twentieth of columns."""
+    """Return median, deviation by the median, and deviation by the upper tenth of columns."""
     center = picked(values, (0.5,))[0]
-    half, most = picked(np.abs(values - center), (0.5, 0.95))
+    half, most = picked(np.abs(values - center), (0.5, 0.9))
     scale = 1.4826 * half
-    return center, scale, np.maximum(scale, most / 1.96)
+    return center, scale, np.maximum(scale, most / 1.645)
 
 
 def _signs(bands: int) -> Array:
