@@ -27,7 +27,6 @@ from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.inside import mask_scene
 from polyad.scene.raster.pixels import valid_mask
 from polyad.scene.read.labels import drop_nodata, open_labels
 from polyad.scene.read.scenes import open_scene
@@ -170,14 +169,16 @@ def other_ground(bench: Bench, seed: int, kind: tuple[str, str]) -> Iterator[Rec
     for name, near in halves.items():
         near = np.broadcast_to(near, (height, width))
         labels = _on_both_sides(bench.labels.values, near)
-        own = bench.labels.copy(data=np.where(near, labels, 0))
+        first, second = (_hull(side) for side in (near, ~near))
+        own = bench.labels.copy(data=labels).isel(first)
         split = per_class(own, SAMPLES, seed)
-        model = train(mask_scene(bench.scene, near), own, split.train, seed, kind)
-        test = np.argwhere(~near & (labels > 0))
+        model = train(bench.scene.isel(first), own, split.train, seed, kind)
+        labels = labels[second["y"], second["x"]]
+        test = np.argwhere(labels > 0)
         rng = np.random.default_rng([seed, 1])
         shifts = lights(bench.values[bench.valid], rng)
         for light in ("untouched", "gain 1.3, offset +", "gain 1.3, offset +, bands"):
-            scene = mask_scene(bench.light(*shifts[light]), ~near)
+            scene = bench.light(*shifts[light]).isel(second)
             for adapt in ADAPT:
                 found = judge(model, scene, labels, test, adapt)
                 yield {"shift": light, "adapt": adapt, "half": name} | found
@@ -204,6 +205,12 @@ def train(
 ) -> Any:
     preset, goal = kind
     return train_on(scene, labels, pixels, random_state=seed, preset=preset, goal=goal)
+
+
+def _hull(side: Array) -> dict[str, slice]:
+    """Return the rectangle of rows and columns that a half is."""
+    rows, cols = (np.flatnonzero(side.any(axis=axis)) for axis in (1, 0))
+    return {"y": slice(rows[0], rows[-1] + 1), "x": slice(cols[0], cols[-1] + 1)}
 
 
 def _on_both_sides(labels: Array, near: Array) -> Array:

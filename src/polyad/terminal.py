@@ -103,7 +103,7 @@ def replaced_line(count: int) -> str:
     Examples
     --------
     >>> replaced_line(1200)
-    '1,200 pixels looked corrupt and were replaced by their neighbors\\n'
+    '1,200 pixels looked corrupt and were replaced by their neighbors\n'
     """
     if not count:
         return ""

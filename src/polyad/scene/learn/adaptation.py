@@ -41,8 +41,8 @@ Array = npt.NDArray[Any]
 OUTSIDE, MARGIN = 1.25, 0.5
 SAME = 0.2  # distance below which two pictures are one; pixels of one field are ten times as far
 FREEDOM = 0.03  # share by which a single band is expected to depart from the common gain
-# Quantiles near the median are surer
-_WEIGHTS = np.array([0.5, 1, 1.5, 2, 1.5, 1, 0.5])[:, None] / 8
+# Quantiles near the median are surer, and the outermost may be of corrupt pixels
+_WEIGHTS = np.array([0, 1, 1.5, 2, 1.5, 1, 0])[:, None] / 7
 
 
 class Shift(NamedTuple):
@@ -227,7 +227,7 @@ def common_shift(known: Array, new: Array) -> tuple[float, float]:
     weights = np.broadcast_to(_WEIGHTS, known.shape)
     for _ in range(50):
         off = np.abs(known - gain * new - offset) * unit
-        scale = 1.4826 * np.median(off) + 1e-12
+        scale = 1.4826 * np.median(off[1:-1]) + 1e-12
         w = weights * unit**2 * np.minimum(1, 1.345 * scale / np.maximum(off, 1e-12))
         total = w.sum()
         x, y = (w * new).sum() / total, (w * known).sum() / total
@@ -279,7 +279,7 @@ def nearest_distance_slow(spectra: Array, known: Array) -> float:
 
 def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     """Return the model that says of ``x`` what ``model`` says of ``gain * x + offset``."""
-    _check_adaptable(model)
+    _check_takes_shifts(model)
     gain, offset = shift.gain, shift.offset
     estimator = copy.copy(model.estimator)
     old, shape = estimator.scaler_, estimator.sample_shape_
@@ -308,25 +308,33 @@ def _folded_step(step: Mapping[str, Any], gain: Array, offset: Array) -> Mapping
 
 
 def _is_adaptable(model: SceneModel) -> bool:
-    if model.radiometry is None or not isinstance(model.estimator, RankRClassifier):
+    return model.radiometry is not None and _takes_shifts(model)
+
+
+def _takes_shifts(model: SceneModel) -> bool:
+    """Whether a shift of the bands can be folded into the model."""
+    if not isinstance(model.estimator, RankRClassifier):
         return False
     scaler, shape = model.estimator.scaler_, model.estimator.sample_shape_
     by_band = scaler is None or scaler.mode % len(shape) == len(shape) - 1
     return by_band and shape[-1] == model.bands
 
 
+def _check_takes_shifts(model: SceneModel) -> None:
+    if not _takes_shifts(model):
+        raise InputError(
+            "only a Rank-R classifier that standardizes each band can be adapted to a scene's "
+            f"light, got {type(model.estimator).__name__}; map with --no-adapt (adapt=False)"
+        )
+
+
 def _check_adaptable(model: SceneModel) -> None:
-    if _is_adaptable(model):
-        return
-    if isinstance(model.estimator, RankRClassifier) and model.radiometry is None:
+    _check_takes_shifts(model)
+    if model.radiometry is None:
         raise InputError(
             "a model is adapted by what it keeps of its training scene's light, and this one keeps "
             "nothing; train it again with this version, or map with --no-adapt (adapt=False)"
         )
-    raise InputError(
-        "only a Rank-R classifier that standardizes each band can be adapted to a scene's light, "
-        f"got {type(model.estimator).__name__}; map with --no-adapt (adapt=False)"
-    )
 
 
 def _is_sane(shift: Shift) -> bool:

@@ -154,14 +154,14 @@ _RADIOMETRY = Record(
         "spectra": Plain("a text", lambda v: isinstance(v, str) and v.isascii()),
     }
 )
-_scales = numbers(1e-45, SINGLE, SPECTRUM)
+_scales = numbers(1e-30, SINGLE, SPECTRUM)
 _SOUNDNESS = Record(
     {
         "center": _spectrum,
         "scale": _scales,
         "tail": _scales,
         "sum_center": numbers(-SINGLE, SINGLE, SUMS),
-        "sum_scale": numbers(1e-45, SINGLE, SUMS),
+        "sum_scale": numbers(1e-30, SINGLE, SUMS),
     }
 )
 

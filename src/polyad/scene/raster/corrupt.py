@@ -97,7 +97,7 @@ def learn_soundness(spectra: Array) -> Soundness | None:
     Returns
     -------
     Soundness or None
-        None of too few bands or spectra to tell.
+        None of too few bands or spectra to tell, and where nothing varies.
     """
     n, bands = spectra.shape
     if bands < LEAST_BANDS or n < LEAST_SPECTRA:
@@ -105,6 +105,8 @@ def learn_soundness(spectra: Array) -> Soundness | None:
     x = spectra.astype(np.float64, copy=False)
     rough = roughness(x)
     spread = np.abs(np.diff(picked(x, (0.05, 0.95)), axis=0))[0]
+    if not spread.max() > 0:
+        return None
     # What does not vary, or by a last digit only, must not make everything else remarkable
     floor = np.maximum(1e-3 * spread[1:-1], 1e-3 * spread.max()) + np.finfo(np.float32).tiny
     center, scale, tail = _robust(rough)
@@ -166,7 +168,8 @@ def _first_test(soundness: Soundness) -> _FirstTest:
     weights[2:] -= mixed / 2
     shift = soundness.center @ mixed + soundness.sum_center
     single = (a / soundness.sum_scale for a in (weights, shift))
-    return _FirstTest(*(a.astype(np.float32) for a in single))
+    with np.errstate(over="ignore"):  # of a strange scale all spectra are suspects
+        return _FirstTest(*(a.astype(np.float32) for a in single))
 
 
 def find_suspects(values: Array, soundness: Soundness) -> Array:
