@@ -137,7 +137,9 @@ def test_fast_and_slow_agree(seed, count, nodata):
             cube[y, x] += rng.normal(0, 3000) * np.linspace(0, 1, BANDS)
         else:
             cube[:, x, bands] = rng.uniform(0, 5000)
-    np.testing.assert_array_equal(find_suspects(cube, soundness), find_suspects_slow(cube, soundness))
+    np.testing.assert_array_equal(
+        find_suspects(cube, soundness), find_suspects_slow(cube, soundness)
+    )
     fast, slow = (do(cube, nodata, soundness) for do in (repair, repair_slow))
     np.testing.assert_array_equal(fast[1], slow[1])
     np.testing.assert_allclose(fast[0], slow[0], rtol=1e-9)
