@@ -1,4 +1,4 @@
-"""Another light is told apart from other ground, said in one sentence, and folded into the model."""
+"""Another light is told from other ground, said in one sentence, and folded into the model."""
 
 import warnings
 from dataclasses import replace
@@ -188,7 +188,7 @@ def test_models_keep_their_light_in_files(scene, models, tmp_path):
 
 def test_what_cannot_be_adapted_is_refused_in_one_sentence(scene, labels, models, tmp_path):
     bare = train(scene, labels, window=1, samples_per_class=5, estimator=GaussianNB())
-    with pytest.raises(InputError, match="only a Rank-R classifier .* got GaussianNB; map with"):
+    with pytest.raises(InputError, match=r"only a Rank-R classifier .* got GaussianNB; map with"):
         map_scene(bare, moved(scene, 1.3), adapt=True)
     old = replace(models["fast"], radiometry=None)
     with pytest.raises(InputError, match="keeps nothing; train it again"):
@@ -218,10 +218,10 @@ def test_folding_a_shift_is_shifting_the_scene(kind, offset, gain, models, scene
     if kind == "this-scene":
         model = replace(model, recipe=None)
     folded = fold_shift(model, shift)
-    given = moved(scene)
-    given.values[3:6, 4:9] = np.nan  # filled with the folded mean
-    wanted = map_scene(model, moved(given, shift.gain, shift.offset), probabilities=True)[1]
-    got = map_scene(folded, given, probabilities=True)[1]
+    holed = moved(scene)
+    holed.values[3:6, 4:9] = np.nan  # filled with the folded mean
+    wanted = map_scene(model, moved(holed, shift.gain, shift.offset), probabilities=True)[1]
+    got = map_scene(folded, holed, probabilities=True)[1]
     np.testing.assert_allclose(got.values, wanted.values, atol=2e-3)
 
 
@@ -309,8 +309,8 @@ def test_training_and_mapping_a_corrupt_scene_is_as_good_as_a_clean_one(scene, l
     bad.values[rng.integers(0, HEIGHT, 5), rng.integers(0, WIDTH, 5)] = 65535
     for options in KINDS.values():
         scores = []
-        for given in (scene, bad):
-            model = train(given, labels, hidden=12, samples_per_class=10, **options)
-            scores.append(evaluate(model, given, labels).overall_accuracy)
+        for cube in (scene, bad):
+            model = train(cube, labels, hidden=12, samples_per_class=10, **options)
+            scores.append(evaluate(model, cube, labels).overall_accuracy)
         assert scores[1] > scores[0] - 0.03
         assert model.training["replaced"] > 0

@@ -178,7 +178,7 @@ def scene(cube, soundness):
 
 
 def test_every_window_reads_what_the_whole_reads(scene):
-    scene, where = scene
+    scene, _ = scene
     whole = read_pixels(scene, slice(None), slice(None))
     for rows in (slice(0, 3), slice(5, 9), slice(17, 22)):
         for cols in (slice(0, 5), slice(4, 5), slice(3, 20)):
@@ -199,7 +199,7 @@ def test_replaced_pixels_are_counted_once(scene):
 
 
 def test_the_scene_itself_is_left_as_it_is(scene):
-    scene, where = scene
+    scene, _ = scene
     before = scene.values.copy()
     read_pixels(scene, slice(None), slice(None))
     np.testing.assert_array_equal(scene.values, before)
