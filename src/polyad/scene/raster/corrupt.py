@@ -37,6 +37,7 @@ STEP = 12.0  # deviations between two bands, where one of them is dead
 END = 8  # share of the bands that may be dead at either end of the spectrum
 OWN_STEP = 8.0  # and times the pixel's usual step
 _CHUNK = 4096  # pixels tested at a time, few enough to stay in the processor's caches
+_EXAMINED = 256  # suspects examined at a time: their neighbors take 24 times as much
 _AROUND = [(y, x) for y, x in product(range(-HALO, HALO + 1), repeat=2) if (y, x) != (0, 0)]
 
 
@@ -196,9 +197,11 @@ def find_suspects(values: Array, soundness: Soundness) -> Array:
         x = room[: stored.shape[0] * width]
         x.view(stored.shape).copy_(shared)
         sums = torch.mm(x, weights).sub_(shift).abs_().amax(dim=1)
-        some = x[:, few]
-        alike = (some == some[:, :1]).all(dim=1)
-        found = ~(sums <= SUSPECT) | alike  # so is NaN
+        found = ~(sums <= SUSPECT)  # so is NaN
+        alike = torch.nonzero(x[:, 0] == x[:, -1])[:, 0]  # as all other bands are, perhaps
+        if len(alike):
+            some = x[alike][:, few]
+            found[alike] |= (some == some[:, :1]).all(dim=1)
         suspects[start : start + rows] = found.numpy().reshape(stored.shape[:2])
     return suspects
 
@@ -243,8 +246,8 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
     replaced = np.zeros(suspects.shape, bool)
     places = np.argwhere(suspects & _has_data(values[..., :1], nodata))  # others are many
     repaired = values
-    for start in range(0, len(places), _CHUNK):
-        y, x = places[start : start + _CHUNK].T
+    for start in range(0, len(places), _EXAMINED):
+        y, x = places[start : start + _EXAMINED].T
         kept = _has_data(values[y, x], nodata)
         y, x = y[kept], x[kept]
         if not len(y):
@@ -314,25 +317,21 @@ def _neighbors(
     values: Array, suspects: Array, y: Array, x: Array, nodata: float | None
 ) -> tuple[Array, Array]:
     """Return the mean of each pixel's sound neighbors, and whether most neighbors are sound."""
-    height, width, bands = values.shape
-    sums, counts = np.zeros((2, len(y), bands)), np.zeros((2, len(y)), int)  # near, and all
-    corrupt = np.zeros(len(y), int)
-    for dy, dx in _AROUND:
-        inside = (y + dy >= 0) & (y + dy < height) & (x + dx >= 0) & (x + dx < width)
-        own = np.flatnonzero(inside)
-        at = y[own] + dy, x[own] + dx
-        spectra = values[at]
-        valid = _has_data(spectra, nodata)
-        corrupt[own] += valid & suspects[at]
-        sound = valid & ~suspects[at]
-        own, spectra = own[sound], spectra[sound]
-        for ring in (0, 1) if max(abs(dy), abs(dx)) == 1 else (1,):
-            sums[ring, own] += spectra
-            counts[ring, own] += 1
-    used = np.where(counts[0] >= 3, 0, 1)
-    each = np.arange(len(y))
-    mean = sums[used, each] / np.maximum(counts[used, each], 1)[:, None]
-    return mean, (counts[1] >= 3) & (counts[1] > corrupt)
+    height, width = suspects.shape
+    offsets = np.array(_AROUND)  # (24, 2)
+    rows, cols = y[:, None] + offsets[:, 0], x[:, None] + offsets[:, 1]  # (n, 24)
+    inside = (rows >= 0) & (rows < height) & (cols >= 0) & (cols < width)
+    rows, cols = rows.clip(0, height - 1), cols.clip(0, width - 1)
+    spectra = values[rows, cols]  # (n, 24, bands)
+    valid = inside & _has_data(spectra, nodata)
+    corrupt = (valid & suspects[rows, cols]).sum(axis=1)
+    sound = valid & ~suspects[rows, cols]
+    near = sound & (np.abs(offsets).max(axis=1) == 1)
+    used = np.where(near.sum(axis=1)[:, None] >= 3, near, sound)
+    weights = used / np.maximum(used.sum(axis=1), 1)[:, None]
+    clean = np.where(used[..., None], spectra, 0)  # NaN times 0 would be NaN
+    mean = np.einsum("nk,nkb->nb", weights, clean.astype(np.float64))
+    return mean, (sound.sum(axis=1) >= 3) & (sound.sum(axis=1) > corrupt)
 
 
 def _bad_bands(spectra: Array, mean: Array, soundness: Soundness) -> Array:
