@@ -97,6 +97,23 @@ def steps(line: str | None) -> str:
     return "" if line is None else f"steps: {line}\n"
 
 
+def replaced_line(count: int) -> str:
+    r"""Return the line on corrupt pixels; nothing where there are none.
+
+    Examples
+    --------
+    >>> replaced_line(1200)
+    '1,200 pixels looked corrupt and were replaced by their neighbors\n'
+    """
+    if not count:
+        return ""
+    one = count == 1
+    pixels = (
+        "1 pixel looked corrupt and was" if one else f"{count:,} pixels looked corrupt and were"
+    )
+    return f"{pixels} replaced by {'its' if one else 'their'} neighbors\n"
+
+
 def on_terminal() -> bool:
     """Whether somebody is looking at the progress: a terminal, or a program that says so.
 

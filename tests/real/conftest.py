@@ -8,6 +8,15 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(scope="session")
+def pavia():
+    """The file of a crop of Pavia University with its ground truth."""
+    path = DATA / "UPavia_Subset.mat"
+    if not path.is_file():
+        pytest.skip(f"needs the crop of Pavia University in {path.name}, which is not there")
+    return path
+
+
+@pytest.fixture(scope="session")
 def potsdam():
     """The folder of an EnMAP scene of Potsdam with its labels."""
     folder = DATA / "enmap_potsdam"

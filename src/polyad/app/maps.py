@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
+from polyad.scene.raster.corrupt import HALO
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.tiles import Tile, plan_tiles
 from polyad.scene.read.class_matching import in_model_ids
@@ -114,10 +115,11 @@ def map_window(
     candidates : Candidates
         The most uncertain pixels, in rows and columns of the scene.
     """
-    wide = tile.grown(model.window // 2, (scene.sizes["y"], scene.sizes["x"]))
+    wide = tile.grown(model.window // 2 + HALO, (scene.sizes["y"], scene.sizes["x"]))
     inner = tile.within(wide)
     block = scene.isel(y=wide.rows, x=wide.cols).load()
-    ids, proba = map_scene(model, block, probabilities=True)
+    # A block's light is not compared: it is of the scene that the model was trained on
+    ids, proba = map_scene(replace(model, radiometry=None), block, probabilities=True)
     uncertainty = margin_uncertainty(proba.values[inner])  # (h, w)
     encoded = np.where(np.isnan(uncertainty), 0, 1 + np.rint(254 * np.nan_to_num(uncertainty)))
     flat = np.where(np.isnan(uncertainty), -1.0, uncertainty).ravel()

@@ -43,6 +43,7 @@ from polyad.scene.learn.presets import (
     train_best,
     train_fast,
 )
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import WINDOW, train
@@ -157,7 +158,7 @@ class Trainer(threading.Thread):
         threads: int | None = None,
     ) -> None:
         super().__init__(name="polyad-trainer", daemon=True)
-        self.scene, self.session, self.truth = scene, session, truth
+        self.scene, self.session, self.truth = prepared(scene), session, truth
         self.settings = (settings or Settings()).for_scene(scene)
         self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
         self.newest_map = MapVersion.empty((scene.sizes["y"], scene.sizes["x"]))

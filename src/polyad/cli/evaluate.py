@@ -10,6 +10,7 @@ import typer
 
 import polyad
 from polyad.cli.options import (
+    Adapt,
     AllTouched,
     AsJson,
     BBox,
@@ -42,6 +43,7 @@ def evaluate(
     all_touched: AllTouched = False,
     mask: Mask = None,
     bbox: BBox = None,
+    adapt: Adapt = None,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     force: Force = False,
@@ -60,7 +62,7 @@ def evaluate(
         labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
     )
     if report is None:
-        examination = examine(fitted, cube, marks, progress=on_terminal())
+        examination = examine(fitted, cube, marks, adapt=adapt, progress=on_terminal())
     else:
         from polyad.scene import write_report  # draws, which takes a second to import
 
@@ -70,10 +72,11 @@ def evaluate(
         )
         title, bar = Path(scene).stem, on_terminal()
         examination = write_report(
-            report, fitted, cube, marks, title=title, command=command, progress=bar
+            report, fitted, cube, marks, title=title, command=command, adapt=adapt, progress=bar
         )
     result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
     written = "" if report is None else f"\n\nreport: {report}"
-    say(result, as_json, str(examination.scores) + written)
+    adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
+    say(result, as_json, adapted + str(examination.scores) + written)

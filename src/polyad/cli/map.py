@@ -10,6 +10,7 @@ import typer
 
 import polyad.scene
 from polyad.cli.options import (
+    Adapt,
     AsJson,
     BBox,
     Cluster,
@@ -22,7 +23,7 @@ from polyad.cli.options import (
     Remote,
 )
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import fail, on_terminal, say
+from polyad.terminal import fail, on_terminal, replaced_line, say
 
 
 def map_command(
@@ -57,6 +58,7 @@ def map_command(
     ] = None,
     mask: Mask = None,
     bbox: BBox = None,
+    adapt: Adapt = None,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     force: Force = False,
@@ -93,20 +95,27 @@ def map_command(
             max_bytes=max_bytes,
             mask=mask,
             bbox=bbox,
+            adapt=adapt,
             progress=on_terminal(),
             force=force,
             inputs=[model] if colors is None else [model, colors],
         )
         maps = [str(path) for path in done.paths]
+        told = {"maps": maps, "pixels": done.pixels, "map_seconds": round(done.seconds, 4)}
+        named = [f"{m}: {a}\n" for m, a in zip(maps, done.adapted, strict=True) if a is not None]
         say(
-            {"maps": maps, "pixels": done.pixels, "map_seconds": round(done.seconds, 4)},
+            told | {"adapted": done.adapted, "pixels_replaced": done.replaced},
             as_json,
-            f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
+            "".join(named)
+            + replaced_line(done.replaced)
+            + f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return
     cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     started = time.perf_counter()
+    fitted = polyad.scene.adapt_model(fitted, cube, adapt)
+    cube = fitted.view(cube)
     mapped = polyad.map_file(
         fitted,
         cube,
@@ -120,15 +129,19 @@ def map_command(
         progress=on_terminal(),
     )
     seconds = time.perf_counter() - started
-    pixels = cube.sizes["y"] * cube.sizes["x"]
+    pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
     say(
         {
             "map": str(out),
             "pixels": pixels,
             "mapped": mapped,
             "map_seconds": round(seconds, 4),
+            "adapted": fitted.adapted,
+            "pixels_replaced": replaced,
         },
         as_json,
-        ("" if mapped == pixels else f"{mapped:,} of ")
+        ("" if fitted.adapted is None else f"{fitted.adapted}\n")
+        + replaced_line(replaced)
+        + ("" if mapped == pixels else f"{mapped:,} of ")
         + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
     )

@@ -64,6 +64,13 @@ Objective = Annotated[
     str,
     typer.Option(help="Accuracy that counts: overall, or average over the classes, rare ones too."),
 ]
+Adapt = Annotated[
+    bool | None,
+    typer.Option(
+        "--adapt/--no-adapt",
+        help="Adapt the model to the scene's light; by default, if trained for other-scenes.",
+    ),
+]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Remote = Annotated[
     bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")

@@ -30,7 +30,7 @@ from polyad.cli.options import (
     Seed,
 )
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import brief, on_terminal, say, steps
+from polyad.terminal import brief, on_terminal, replaced_line, say, steps
 
 
 def train(
@@ -114,6 +114,7 @@ def train(
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
         "labels_without_data": model.training["without_data"],
+        "pixels_replaced": model.training["replaced"],
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
@@ -127,6 +128,7 @@ def train(
         steps(result["steps"])
         + ("" if model.choice is None else f"by its own labels: {model.choice.score_line}\n")
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
+        + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}",

@@ -12,9 +12,11 @@ from dask.delayed import delayed
 
 from polyad.distributed.outputs import class_map
 from polyad.errors import InputError
+from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.raster.classes import UNLABELED, class_dtype
+from polyad.scene.raster.corrupt import HALO, repair
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import masked
 from polyad.scene.raster.tiles import Block, halo_index
@@ -23,7 +25,12 @@ Array = npt.NDArray[Any]
 
 
 def map_lazy(
-    model: Any, scene: xr.DataArray, *, window: int | None = None, probabilities: bool = False
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: bool = False,
+    adapt: bool | None = None,
 ) -> xr.DataArray:
     """Return the map of a scene that is a Dask array, to be computed when asked for.
 
@@ -42,6 +49,8 @@ def map_lazy(
         See `polyad.map_scene`.
     probabilities : bool, default=False
         Return the probabilities ``(y, x, class)`` instead of the map.
+    adapt : bool, optional
+        See `polyad.map_scene`. A sample of the scene is computed for it; False looks at none.
 
     Returns
     -------
@@ -67,6 +76,8 @@ def map_lazy(
             "polyad.map_scene"
         )
     fitted = as_scene_model(model, scene, window)
+    if adapt is not False:
+        fitted = adapt_model(fitted, scene, adapt)
     scene = fitted.view(scene)
     if scene.chunks is None:
         raise InputError(
@@ -83,7 +94,7 @@ def map_lazy(
             "a lazy map has the classes of the network; map it with the model before merging, and "
             "merge the computed map with polyad.scene.merge_labels"
         )
-    halo, pixels = fitted.window // 2, masked(scene).data.rechunk({2: -1})
+    halo, pixels = _reach(fitted), masked(scene).data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
     depth = {axis: halo if scene.shape[axis] > halo else 0 for axis in (0, 1)}
     if any(depth.values()):
@@ -109,6 +120,11 @@ def map_lazy(
     )
     lazy = class_map(fitted, scene, ids)
     return lazy.assign_attrs(_FillValue=UNLABELED)
+
+
+def _reach(model: SceneModel) -> int:
+    """Return how many pixels beyond a block decide its map."""
+    return model.window // 2 + (0 if model.soundness is None else HALO)
 
 
 def _inner_chunks(
@@ -137,12 +153,14 @@ def _classify(
     """Classify one block that has its neighbors' pixels on the inner sides."""
     if block_info is None or not values.size:  # Dask asks for the type only
         return np.empty((0,) * (3 if shares else 2), np.float32 if shares else np.uint8)
-    place, halo = block_info[0], fitted.window // 2
+    place, halo, beyond = block_info[0], fitted.window // 2, _reach(fitted)
+    if fitted.soundness is not None:
+        values = repair(values, nodata, fitted.soundness)[0]
     index = []
     for axis in (0, 1):
         number, last = place["chunk-location"][axis], place["num-chunks"][axis] - 1
         length = values.shape[axis]
-        inner = slice(halo * (number > 0), length - halo * (number < last))
+        inner = slice(beyond * (number > 0), length - beyond * (number < last))
         # Where the scene ends so does the block, so reflecting in one is reflecting in the other
         index.append(halo_index(inner, halo, length))
     classify = block_classifier(fitted, nodata, shares)

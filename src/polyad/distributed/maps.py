@@ -44,11 +44,17 @@ class MapSummary:
         Of all maps together.
     seconds : float
         Without the time in which a local cluster starts.
+    adapted : list of str or None
+        How the model was adapted to the light of each scene, in words.
+    replaced : int
+        Corrupt pixels of all scenes that were mapped as their neighbors.
     """
 
     paths: list[Path]
     pixels: int
     seconds: float
+    adapted: list[str | None]
+    replaced: int = 0
 
 
 def map_files(
@@ -68,6 +74,7 @@ def map_files(
     max_bytes: int | None = None,
     mask: AnyPath | None = None,
     bbox: Sequence[float] | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
     force: bool = True,
     inputs: Sequence[AnyPath] = (),
@@ -112,6 +119,8 @@ def map_files(
         See `polyad.open_scene`.
     mask, bbox
         Where to map; see `polyad.scene.restrict_scene`. For all scenes.
+    adapt : bool, optional
+        Whether the model is adapted to each scene's light, see `polyad.scene.adapt_model`.
     progress : bool, default=False
         Show a bar.
     force : bool, default=True
@@ -157,7 +166,7 @@ def map_files(
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
     options |= {"uncertainty": unsure, "merge": merge, "colors": colors}
-    options |= {"mask": mask, "bbox": bbox}
+    options |= {"mask": mask, "bbox": bbox, "adapt": adapt}
     for source, path in zip(sources, outs, strict=True):
         try:
             fitted, plan = plan_scene(
@@ -167,7 +176,7 @@ def map_files(
             options |= {"merge": (), "colors": None}  # the model has them now
         except SceneError as error:
             failures.append(error)
-    seconds = time.perf_counter() - started
+    seconds, replaced = time.perf_counter() - started, 0
     if plans:
         folder = outs[0].with_name(outs[0].name + TILES)
         if out_dir is not None:
@@ -179,9 +188,13 @@ def map_files(
             started = time.perf_counter()
             job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
             failures += job.run(client, progress)
+            replaced = job.replaced
             seconds += time.perf_counter() - started
     _raise_failures(failures, len(sources))
-    return MapSummary([p.out for p in plans], sum(p.pixels for p in plans), seconds)
+    found = [plan.source.adaptation for plan in plans]
+    adapted = [None if adaptation is None else adaptation.note for adaptation in found]
+    pixels = sum(p.pixels for p in plans)
+    return MapSummary([p.out for p in plans], pixels, seconds, adapted, replaced)
 
 
 def _outputs(
@@ -229,6 +242,7 @@ class _Job:
         self.model, self.probability_dtype = model, probability_dtype
         self.total = sum(len(p.tiles) for p in plans)
         self.done = 0
+        self.replaced = 0  # corrupt pixels
         self.failures: dict[int, SceneError] = {}  # by scene
         self.begun: dict[int, FinishedTiles] = {}  # by scene: those begun and not yet written
 
@@ -264,6 +278,7 @@ class _Job:
                 written.add(entry["map"])
             else:
                 checksums[entry["map"]][entry["tile"]] = entry["crc"]
+                self.replaced += entry.get("replaced", 0)
         for scene, plan in enumerate(self.plans):
             if plan.digest in written and plan.out.exists():
                 self._count(len(plan.tiles))
@@ -289,7 +304,10 @@ class _Job:
         if isinstance(outcome, Exception):
             raise _failed_tile(outcome, task, self.plans[task.scene].out.name)
         tiles = self.begun[task.scene]
-        self.ledger.append(tiles.put(task.number, *outcome))
+        self.ledger.append(
+            tiles.put(task.number, outcome.ids, outcome.proba) | {"replaced": outcome.replaced}
+        )
+        self.replaced += outcome.replaced
         self._count(1)
         if not tiles.left:
             self._write(task.scene)

@@ -17,6 +17,7 @@ import xarray as xr
 from polyad.distributed.worker import SceneSource, versions
 from polyad.errors import InputError, SceneError
 from polyad.scene.files.paths import check_apart, split_key
+from polyad.scene.learn.adaptation import find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
@@ -83,6 +84,7 @@ def plan_scene(
     max_bytes: int | None = None,
     mask: str | os.PathLike[str] | None = None,
     bbox: Sequence[float] | None = None,
+    adapt: bool | None = None,
     on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
     """Open a scene, see that the model fits it, and cut it into tiles.
@@ -101,16 +103,18 @@ def plan_scene(
         scene = open_scene(location, max_bytes=max_bytes)
     scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
     fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
-    viewed = fitted.view(scene)
-    if on_workers and needs_whole_scene(fitted, viewed):
+    adaptation = find_adaptation(fitted, scene, adapt)
+    mapping = fitted if adaptation is None else adaptation.apply(fitted)
+    viewed = mapping.view(scene)
+    if on_workers and needs_whole_scene(mapping, viewed):
         raise InputError(
             "label propagation needs the whole scene, and a cluster's workers have one tile each; "
             "map on one machine, without --cluster, or train with --goal other-scenes"
         )
-    warn_of_other_scene(fitted, viewed)
+    warn_of_other_scene(mapping, viewed)
     tiles = scene_tiles(scene, tile, fitted)
     about = {
-        "model": model_digest(fitted),
+        "model": model_digest(mapping),
         "scene": _stamp(viewed),
         "bands": [str(viewed[k].values.tolist()) for k in BAND_COORDS if k in viewed.coords],
         "nodata": str(viewed.rio.nodata),
@@ -120,7 +124,8 @@ def plan_scene(
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    scene_source = SceneSource(location, scene.shape, scene.dtype.str, packed(scene))
+    where = (scene.shape, scene.dtype.str, packed(scene))
+    scene_source = SceneSource(location, *where, adaptation)
     return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, uncertainty, digest)
 
 

@@ -15,8 +15,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import ClusterError, SceneError, SceneMismatch
+from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.raster.corrupt import REPAIRS
 from polyad.scene.raster.inside import unpacked
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.scenes import open_scene
@@ -36,6 +38,14 @@ class TileTask(NamedTuple):
     tile: Tile
 
 
+class MappedTile(NamedTuple):
+    """What is known of a tile once it is mapped."""
+
+    ids: Array  # (h, w)
+    proba: Array | None  # (h, w, classes), if wanted
+    replaced: int  # corrupt pixels that were read as their neighbors
+
+
 class SceneSource(NamedTuple):
     """A scene as workers find it, and what they must find there."""
 
@@ -43,6 +53,7 @@ class SceneSource(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     mask: bytes | None = None  # where it is mapped, see `polyad.scene.raster.inside.packed`
+    adaptation: Adaptation | None = None  # of the model to its light
 
 
 def versions() -> dict[str, str]:
@@ -91,9 +102,12 @@ class TileWork:
         self._lock = threading.Lock()
         self._own = threading.local()  # a mapper keeps buffers: one for each thread
 
-    def map_tile(self, task: TileTask) -> tuple[Array, Array | None]:
-        """Return ids ``(h, w)`` and, if wanted, probabilities ``(h, w, classes)`` of a tile."""
-        return self._mapper(task.scene)(task.tile)
+    def map_tile(self, task: TileTask) -> MappedTile:
+        """Map one tile."""
+        map_tile, scene = self._mapper(task.scene)
+        ids, proba = map_tile(task.tile)
+        repairs = scene.attrs.get(REPAIRS)
+        return MappedTile(ids, proba, 0 if repairs is None else repairs.count(*task.tile))
 
     def check_versions(self) -> None:
         """Refuse to mix the results of different versions in one map."""
@@ -135,20 +149,23 @@ class TileWork:
             )
         return unpacked(scene, source.mask)
 
-    def _mapper(self, number: int) -> MapTile:
-        kept: tuple[int, MapTile] | None = getattr(self._own, "mapper", None)
+    def _mapper(self, number: int) -> tuple[MapTile, xr.DataArray]:
+        kept: tuple[int, MapTile, xr.DataArray] | None = getattr(self._own, "mapper", None)
         if kept is None or kept[0] != number:  # tiles come scene after scene
-            kept = number, tile_mapper(self.model, self._scene(number), self.probabilities)
+            adaptation = self.sources[number].adaptation
+            model = self.model if adaptation is None else adaptation.apply(self.model)
+            scene = model.view(self._scene(number))
+            kept = number, tile_mapper(model, scene, self.probabilities), scene
             self._own.mapper = kept
-        return kept[1]
+        return kept[1:]
 
 
-def map_tile_here(work: TileWork, task: TileTask) -> tuple[Array, Array | None]:
+def map_tile_here(work: TileWork, task: TileTask) -> MappedTile:
     """Map one tile in this process, with as many threads as torch is set to."""
     return work.map_tile(task)
 
 
-def map_tile_on_worker(work: TileWork, task: TileTask) -> tuple[Array, Array | None]:
+def map_tile_on_worker(work: TileWork, task: TileTask) -> MappedTile:
     """Map one tile on a worker, with one torch thread for each thread of the worker."""
     work.check_versions()
     with limit_threads(1):

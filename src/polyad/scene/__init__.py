@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RandomPerClass,
         SceneModel,
         Split,
+        adapt_model,
         band_offset,
         blocks,
         fraction,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         no_overlap,
         per_class,
         pixel_noise,
+        replaced_pixels,
         train,
         train_on,
     )
@@ -98,6 +100,7 @@ __all__ = [
     "SceneModel",
     "Scores",
     "Split",
+    "adapt_model",
     "as_labels",
     "as_scene",
     "band_offset",
@@ -136,6 +139,7 @@ __all__ = [
     "pixel_noise",
     "read_colors",
     "reliability_figure",
+    "replaced_pixels",
     "restrict_scene",
     "scene_from_array",
     "score",
@@ -175,7 +179,7 @@ if not TYPE_CHECKING:
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
-            "train_on"
+            "train_on adapt_model replaced_pixels"
         ),
         map="map_file map_scene",
         assess="Examination evaluate examine held_out write_report Scores score",

@@ -116,6 +116,16 @@ FORGED = {
     "infinite wavelengths": ("plain", (*SCENE, "wavelength"), [float("inf")] * BANDS),
     "infinite fill": ("plain", (*SCENE, "fill"), [1e39] * BANDS),
     "seconds of NaN": ("plain", (*SCENE, "training", "seconds"), float("nan")),
+    "a light of other bands": ("plain", (*SCENE, "radiometry", "scene", 0), [0.0]),
+    "a light of NaN": ("plain", (*SCENE, "radiometry", "scene", 0, 0), float("nan")),
+    "too few quantiles": ("plain", (*SCENE, "radiometry", "training"), [[0.0] * BANDS]),
+    "quantiles that fall": ("plain", (*SCENE, "radiometry", "scene", 0), [1e30] * BANDS),
+    "half a spectrum": ("plain", (*SCENE, "radiometry", "spectra"), "AAAA"),
+    "no spectrum": ("plain", (*SCENE, "radiometry", "spectra"), ""),
+    "infinite spectra": ("plain", (*SCENE, "radiometry", "spectra"), "AACAfw==" * BANDS),
+    "spectra without end": ("plain", (*SCENE, "radiometry", "spectra"), "A" * 10**6),
+    "a soundness of nothing": ("plain", (*SCENE, "soundness"), {}),
+    "as many corrupt pixels as none": ("plain", (*SCENE, "training", "replaced"), -1),
     "a key of the future": ("plain", (*SCENE, "power"), 2),
     "epochs for years": ("plain", ("parameters", "epochs"), 10**12),
     "a negative number of units": ("plain", ("parameters", "hidden"), -1),
@@ -145,6 +155,43 @@ def test_old_files_with_lists_of_pixels_are_read(files, tmp_path):
     old = put(put(header, (*SCENE, "training", "pixels"), pixels), ("format",), 1)
     again = SceneModel.load(forge(files["plain"], json.dumps(old), tmp_path / "m"))
     assert again.training["pixels"] == pixels
+
+
+def test_files_of_format_3_know_no_light_and_map_as_before(files, tmp_path, scene):
+    header = header_of(files["plain"])
+    for key in ("radiometry", "soundness"):
+        del header["about"]["scene"][key]
+    del header["about"]["scene"]["training"]["replaced"]
+    path = forge(files["plain"], json.dumps(header | {"format": 3}), tmp_path / "m")
+    old, new = SceneModel.load(path), SceneModel.load(files["plain"])
+    assert old.radiometry is None
+    assert header_of(files["plain"])["format"] == 4
+    np.testing.assert_array_equal(map_scene(old, scene), map_scene(new, scene))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("center", [0.0]),
+        ("scale", [0.0] * 18),
+        ("tail", [float("nan")] * 18),
+        ("sum_center", [0.0]),
+        ("sum_scale", [-1.0] * 32),
+        ("power", 1),
+    ],
+)
+def test_a_forged_soundness_is_refused_by_its_key(key, value, tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(*SHAPE, 20)).astype(np.float32)
+    wide = xr.DataArray(values, dims=("y", "x", "band"))
+    marks = np.zeros(SHAPE, np.uint16)
+    marks[2, :6], marks[8, :6] = 1, 2
+    model = train(wide, xr.DataArray(marks, dims=("y", "x")), window=1, hidden=2, epochs=1)
+    model.save(tmp_path / "good")
+    forged = put(header_of(tmp_path / "good"), (*SCENE, "soundness", key), value)
+    path = forge(tmp_path / "good", json.dumps(forged), tmp_path / "m.polyad")
+    with pytest.raises(ModelFileError, match=key):
+        SceneModel.load(path)
 
 
 def test_training_pixels_outside_the_scene_are_refused(files, tmp_path, scene, labels):

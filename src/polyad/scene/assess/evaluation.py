@@ -13,6 +13,7 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, score
+from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
@@ -30,6 +31,7 @@ def evaluate(
     labels: xr.DataArray,
     *,
     split: Split | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> Scores:
     """Score a model on labeled pixels that it did not learn from.
@@ -46,6 +48,8 @@ def evaluate(
         From a sampler, such as `polyad.scene.blocks` or ``from_labels``. By default, on
         the scene the model learned from, all labeled pixels but its training pixels are the test
         set; on another scene, all labeled pixels.
+    adapt : bool, optional
+        Whether the model is adapted to the scene's light, see `polyad.scene.adapt_model`.
     progress : bool, default=False
         Show a bar.
 
@@ -55,7 +59,7 @@ def evaluate(
         With the accuracy on all test pixels and on those whose window shares no pixel with any
         training window.
     """
-    return examine(model, scene, labels, split, progress=progress).scores
+    return examine(model, scene, labels, split, adapt=adapt, progress=progress).scores
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Examination:
         Of the whole training; None if the model does not say.
     map_seconds : float
         For the tiles that were mapped.
+    adapted : str or None
+        How the model was adapted to the scene's light, in words.
     """
 
     scores: Scores
@@ -86,15 +92,20 @@ class Examination:
     n_train: int
     fit_seconds: float | None
     map_seconds: float
+    adapted: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings."""
-        return self.scores.to_dict() | {
-            "n_train": self.n_train,
-            "n_test": len(self.split.test),
-            "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
-            "map_seconds": round(self.map_seconds, 4),
-        }
+        return (
+            self.scores.to_dict()
+            | {
+                "n_train": self.n_train,
+                "n_test": len(self.split.test),
+                "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
+                "map_seconds": round(self.map_seconds, 4),
+            }
+            | ({} if self.adapted is None else {"adapted": self.adapted})
+        )
 
 
 def examine(
@@ -104,9 +115,11 @@ def examine(
     split: Split | None = None,
     *,
     whole: Array | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> Examination:
     """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
+    model = adapt_model(model, scene, adapt)
     scene, labels = model.view(scene), as_labels(labels)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
@@ -136,6 +149,7 @@ def examine(
         len(model.training.get("pixels", [])),
         model.fit_seconds,
         seconds,
+        model.adapted,
     )
 
 

@@ -17,6 +17,7 @@ from polyad.scene.assess.pages import PageFigure, Picture, Themed, page_image, p
 from polyad.scene.draw.color import class_picture, false_color
 from polyad.scene.draw.figures import DARK, LIGHT, class_spectra, draw_spectra, reliability_figure
 from polyad.scene.files.paths import check_output
+from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
@@ -35,6 +36,7 @@ def write_report(
     *,
     title: str,
     command: str,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> Examination:
     """Evaluate a model as `polyad.scene.evaluate` does, and write a page about it.
@@ -43,7 +45,7 @@ def write_report(
     ----------
     path : path-like
         The page, by custom ending in ``.html``.
-    model, scene, labels, split, progress
+    model, scene, labels, split, adapt, progress
         See `polyad.scene.evaluate`.
     title : str
         Name of the scene.
@@ -57,6 +59,7 @@ def write_report(
     """
     scene, labels = as_scene(scene), as_labels(labels)
     check_output(path, "report")
+    model = adapt_model(model, scene, adapt)
     class_map = blank_map(model, scene)
     examination = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
     page = report_page(
@@ -162,6 +165,8 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     if model.choice is not None:
         facts["By its own labels"] = model.choice.score_line
+    if model.adapted is not None:
+        facts["Light"] = model.adapted
     return facts
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.learn.adaptation import adapt_model
     from polyad.scene.learn.model import SceneModel
     from polyad.scene.learn.noise import band_offset, pixel_noise
     from polyad.scene.learn.protocols import (
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         OtherFields,
         RandomPerClass,
     )
+    from polyad.scene.learn.radiometry import replaced_pixels
     from polyad.scene.learn.sampling import (
         Split,
         blocks,
@@ -32,6 +34,7 @@ __all__ = [
     "RandomPerClass",
     "SceneModel",
     "Split",
+    "adapt_model",
     "band_offset",
     "blocks",
     "fraction",
@@ -39,6 +42,7 @@ __all__ = [
     "no_overlap",
     "per_class",
     "pixel_noise",
+    "replaced_pixels",
     "train",
     "train_on",
 ]
@@ -46,9 +50,11 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        adaptation="adapt_model",
         model="SceneModel",
         noise="band_offset pixel_noise",
         protocols="PROTOCOLS Blocks NoOverlap OtherFields RandomPerClass",
+        radiometry="replaced_pixels",
         sampling="Split blocks fraction from_labels no_overlap per_class",
         training="train train_on",
     )

@@ -17,6 +17,14 @@ from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismat
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
+from polyad.scene.learn.radiometry import (
+    Radiometry,
+    radiometry_of,
+    repairs_soundness,
+    replaced_pixels,
+    soundness_from_dict,
+    soundness_to_dict,
+)
 from polyad.scene.learn.steps.experts import Choice
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
@@ -29,7 +37,9 @@ from polyad.scene.raster.bands import (
     left_out_note,
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
+from polyad.scene.raster.corrupt import Soundness
 from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.inside import with_repairs
 from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
 from polyad.scene.read.class_matching import NUMBERED_BY_NAME
@@ -55,9 +65,10 @@ class SceneModel:
     training : dict
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
-        class; ``seconds`` that training took in all; ``without_data``, how many labels lie where
-        the scene has no data; ``numbered_by_name``, whether the labels had names and no ids;
-        ``choice``, see there. Older models lack some of these.
+        class; ``replaced``, how many corrupt pixels were read as their neighbors; ``seconds`` that
+        training took in all; ``without_data``, how many labels lie where the scene has no data;
+        ``numbered_by_name``, whether the labels had names and no ids; ``choice``, see there. Older
+        models lack some of these.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
@@ -73,6 +84,13 @@ class SceneModel:
         are kept in memory, not in the model file.
     merging : Merging or None
         How the estimator's classes are merged into ``classes``, see `merged`.
+    radiometry : Radiometry or None
+        The light of the scene it learned from: quantiles of every band at the training pixels and
+        over the scene, and some spectra. Older models lack it.
+    soundness : Soundness or None
+        How rough the spectra of a scene are, by which corrupt pixels are found. None for few bands.
+    adapted : str or None
+        How the model was adapted to a scene's light, in words; see `polyad.scene.adapt_model`.
     """
 
     estimator: Any
@@ -87,6 +105,9 @@ class SceneModel:
     left_out: Mapping[str, Any] = field(default_factory=dict)
     statistics: SceneStatistics | None = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
+    radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
+    soundness: Soundness | None = field(default=None, repr=False, compare=False)
+    adapted: str | None = None
 
     def merged(self, merge: str | Sequence[str]) -> SceneModel:
         """Return a model whose maps have some classes merged; their probabilities are summed.
@@ -120,8 +141,9 @@ class SceneModel:
     def view(self, scene: xr.DataArray) -> xr.DataArray:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
 
-        Bands are found by wavelength where model and scene tell it, whatever their number and
-        order; see `polyad.scene.raster.band_matching`. Else by their number in the file.
+        Of what is returned, corrupt pixels are read as their neighbors. Bands are found by
+        wavelength where model and scene tell it, whatever their number and order; see
+        `polyad.scene.raster.band_matching`. Else by their number in the file.
 
         Raises
         ------
@@ -129,6 +151,13 @@ class SceneModel:
             The scene does not have these bands.
         """
         scene = as_scene(scene)
+        viewed = with_repairs(self._in_bands(scene), self.soundness)
+        if "source" in scene.encoding:  # the file that no output may replace
+            viewed.encoding.setdefault("source", scene.encoding["source"])
+        return viewed
+
+    def _in_bands(self, scene: xr.DataArray) -> xr.DataArray:
+        """Return ``scene`` with the model's bands."""
         check_real(scene.dtype)
         centers = scene["wavelength"].values if "wavelength" in scene.coords else None
         if not (_told(self.wavelength) and _told(centers)):
@@ -204,6 +233,11 @@ class SceneModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one ``.polyad`` file."""
+        if self.adapted is not None:
+            raise InputError(
+                "a model that was adapted to a scene's light is for mapping that scene; save it "
+                "before it is adapted"
+            )
         if self.merging is not None:
             raise InputError(
                 "a model with merged classes is for mapping and cannot be kept in a file; save it "
@@ -222,6 +256,8 @@ class SceneModel:
             "recipe": None if self.recipe is None else self.recipe.to_dict(),
             "fwhm": None if self.fwhm is None else list(self.fwhm),
             "left_out": dict(self.left_out),
+            "radiometry": None if self.radiometry is None else self.radiometry.to_dict(),
+            "soundness": soundness_to_dict(self.soundness),
         }
         try:
             check_scene_header(about)
@@ -249,6 +285,8 @@ class SceneModel:
             scene = about["scene"]
             check_scene_header(scene)
             check_network(scene, estimator)
+            light = scene.get("radiometry")
+            radiometry = None if light is None else Radiometry.from_dict(light, scene["bands"])
         except Fault as fault:
             raise ModelFileError(
                 f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it "
@@ -265,7 +303,14 @@ class SceneModel:
             training["pixels"] = unpacked(training["pixels"]).tolist()
         window, bands, left_out = scene["window"], scene["bands"], scene.get("left_out", {})
         fitted_on = (bands, wavelength, training, fill, recipe, fwhm, left_out)
-        return cls(estimator, window, classes, *fitted_on)
+        return cls(
+            estimator,
+            window,
+            classes,
+            *fitted_on,
+            radiometry=radiometry,
+            soundness=soundness_from_dict(scene.get("soundness")),
+        )
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
         """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
@@ -327,9 +372,12 @@ def trained_model(
             "counts": counts,
             "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
             **({} if choice is None else {"choice": choice.to_dict()}),
+            "replaced": replaced_pixels(scene),
         },
         fwhm=fwhm,
         left_out=left_out,
+        radiometry=radiometry_of(scene, pixels),
+        soundness=repairs_soundness(scene),
         **more,
     )
 

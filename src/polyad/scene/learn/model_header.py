@@ -11,6 +11,7 @@ import binascii
 import math
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
+from polyad.scene.learn.radiometry import KEPT, SHARES
 from polyad.scene.learn.steps.experts import VIEWS
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
+from polyad.scene.raster.corrupt import SUMS
 from polyad.scene.raster.patches import MAX_WINDOW
 
 Array = npt.NDArray[Any]
@@ -137,6 +140,7 @@ _TRAINING = Record(
         "counts": whole_numbers(0, MOST, OUTPUTS),
         "seconds": number(0, 1e12),
         "without_data": whole(0, MOST),
+        "replaced": whole(0, MOST),
         "choice": _CHOICE,
         "numbered_by_name": Plain("true or false", lambda v: isinstance(v, bool)),
     },
@@ -163,7 +167,27 @@ _SCENE = Record(
         "recipe": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
         "fwhm": either(NOTHING, numbers(-1e12, 1e12, SPECTRUM, nan=True)),
         "left_out": _LEFT_OUT,
+        "radiometry": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
+        "soundness": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
     },
+)
+_QUANTILES = ListOf(_spectrum, len(SHARES), len(SHARES))
+_RADIOMETRY = Record(
+    {
+        "training": _QUANTILES,
+        "scene": _QUANTILES,
+        "spectra": Plain("a text", lambda v: isinstance(v, str) and v.isascii()),
+    }
+)
+_scales = numbers(1e-30, SINGLE, SPECTRUM)
+_SOUNDNESS = Record(
+    {
+        "center": _spectrum,
+        "scale": _scales,
+        "tail": _scales,
+        "sum_center": numbers(-SINGLE, SINGLE, SUMS),
+        "sum_scale": numbers(1e-30, SINGLE, SUMS),
+    }
 )
 
 
@@ -182,6 +206,7 @@ def check_scene_header(scene: Any) -> None:
         _check_length(scene.get(key), bands, f"scene.{key}")
     _check_length(scene.get("left_out", {}).get("kept"), bands, "scene.left_out.kept")
     _check_length(training.get("counts"), len(classes), "scene.training.counts")
+    _check_light(scene, bands)
     if scene.get("recipe") is not None:
         check(_RECIPE, scene["recipe"], "scene.recipe")
         for place, step in enumerate(scene["recipe"]["steps"]):
@@ -191,6 +216,26 @@ def check_scene_header(scene: Any) -> None:
         kinds = [step["step"] for step in scene["recipe"]["steps"]]
         if len(set(kinds)) < len(kinds):
             raise Fault(f"scene.recipe.steps must differ, got {shown(kinds)}")
+
+
+def _check_light(scene: dict[str, Any], bands: int) -> None:
+    """Raise `Fault` unless the numbers of the scene's light are there for every band."""
+    light, soundness = scene.get("radiometry"), scene.get("soundness")
+    if light is not None:
+        check(_RADIOMETRY, light, "scene.radiometry")
+        for key in ("training", "scene"):
+            for row in light[key]:
+                _check_length(row, bands, f"scene.radiometry.{key}")
+            if any(a > b for pair in pairwise(light[key]) for a, b in zip(*pair, strict=True)):
+                raise Fault(f"scene.radiometry.{key} must be quantiles, which ascend")
+        if len(light["spectra"]) > 6 * KEPT * bands:
+            raise Fault(f"scene.radiometry.spectra must be at most {KEPT}")
+    if soundness is not None:
+        check(_SOUNDNESS, soundness, "scene.soundness")
+        for key in ("center", "scale", "tail"):
+            _check_length(soundness[key], bands - 2, f"scene.soundness.{key}")
+        for key in ("sum_center", "sum_scale"):
+            _check_length(soundness[key], SUMS, f"scene.soundness.{key}")
 
 
 def check_network(scene: Mapping[str, Any], estimator: Any) -> None:

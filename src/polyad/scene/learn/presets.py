@@ -19,6 +19,7 @@ import xarray as xr
 from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.defaults import WINDOWS
 from polyad.scene.learn.choosing import (
     FOLDS,
     MANY,
@@ -28,6 +29,7 @@ from polyad.scene.learn.choosing import (
     smoothing_radius,
 )
 from polyad.scene.learn.model import SceneModel, trained_model
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, scored
@@ -36,7 +38,7 @@ from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.spatial import mean_distance, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.patches import check_window
@@ -58,7 +60,7 @@ SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noi
 
 def preset_parameters(preset: str) -> dict[str, Any]:
     """Return the parameters of `RankRClassifier` that a preset stands for."""
-    return dict(PAPER) if preset == "paper" else {}
+    return dict(PAPER if preset == "paper" else WINDOWS)
 
 
 def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
@@ -71,7 +73,7 @@ def scene_statistics(
     scene: xr.DataArray, goal: str = "this-scene", max_bytes: int | None = None
 ) -> SceneStatistics:
     """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels."""
-    scene = as_scene(scene)
+    scene = prepared(scene)
     cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
@@ -111,7 +113,7 @@ def train_best(
     folds and fewer iterations make a good draft. ``check`` is called between the steps, and may
     raise to end the fit.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     statistics = scene_statistics(scene, goal, max_bytes) if statistics is None else statistics
     views = {"whitened": statistics.whitening, "plain": statistics.plain}
@@ -188,7 +190,7 @@ def train_fast(
     As `train_best` without what is learned from the rest of the scene: networks on plain spectra
     alone, one start each, and no step after them.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
+    scene, labels = prepared(scene), as_labels(labels)
     y = labels.values[tuple(pixels.T)].astype(np.int64)
     targets = np.unique(y, return_inverse=True)[1]
     experts = experts_for(None if window is None else check_window(window), ["plain"])

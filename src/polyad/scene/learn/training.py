@@ -25,6 +25,7 @@ from polyad.scene.learn.presets import (
     train_best,
     train_fast,
 )
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.steps.recipe import check_preset
@@ -163,7 +164,7 @@ def train_on(
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
-    scene, labels = usable_bands(scene), as_labels(labels)
+    scene, labels = prepared(usable_bands(scene)), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal, objective)

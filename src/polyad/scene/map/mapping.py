@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from polyad.errors import PolyadWarning
 from polyad.scene.files.paths import check_apart, check_output
+from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
@@ -55,6 +56,7 @@ def map_scene(
     window: int | None = None,
     probabilities: Literal[False] = False,
     tile: int | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> xr.DataArray: ...
 
@@ -67,6 +69,7 @@ def map_scene(
     window: int | None = None,
     probabilities: Literal[True],
     tile: int | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> tuple[xr.DataArray, xr.DataArray]: ...
 
@@ -78,6 +81,7 @@ def map_scene(
     window: int | None = None,
     probabilities: bool = False,
     tile: int | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> xr.DataArray | tuple[xr.DataArray, xr.DataArray]:
     """Classify every pixel of a scene.
@@ -96,6 +100,8 @@ def map_scene(
         Return the class probabilities too.
     tile : int, optional
         Side of a tile in pixels; chosen by memory when not given.
+    adapt : bool, optional
+        Whether the model is adapted to the scene's light, see `polyad.scene.adapt_model`.
     progress : bool, default=False
         Show a bar.
 
@@ -107,7 +113,7 @@ def map_scene(
     proba : DataArray, dims ``(y, x, class)``
         If asked for; NaN where the scene has no data.
     """
-    model = as_scene_model(model, scene, window)
+    model = adapt_model(as_scene_model(model, scene, window), scene, adapt)
     scene = model.view(scene)
     class_map = blank_map(model, scene)
     shape = (*class_map.shape, len(model.classes))
@@ -143,6 +149,7 @@ def map_file(
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
     tile: int | None = None,
+    adapt: bool | None = None,
     progress: bool = False,
 ) -> int:
     """Map a scene into a file.
@@ -152,7 +159,7 @@ def map_file(
 
     Parameters
     ----------
-    model, scene, window, tile, progress
+    model, scene, window, tile, adapt, progress
         See `map_scene`.
     path : path-like
         The class map: ``.tif``, ``.hdr``, ``.png``, ``.nc``, ``.zarr`` or ``.npy``. It appears when
@@ -176,6 +183,7 @@ def map_file(
         How many pixels have a class: those with data in all bands that the model wants.
     """
     model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
+    model = adapt_model(model, scene, adapt)
     source, scene = as_scene(scene).encoding.get("source"), model.view(scene)
     outputs = {"map": path, "file of probabilities": probabilities}
     for what, target in (outputs | {"file of uncertainty": uncertainty}).items():

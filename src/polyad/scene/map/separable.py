@@ -16,7 +16,7 @@ from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.raster.pixels import shared_tensor
+from polyad.scene.raster.sharing import shared_tensor
 from polyad.scene.raster.tiles import Mosaic
 
 Array = npt.NDArray[Any]

@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneMismatch
+from polyad.scene.raster.corrupt import HALO, REPAIRS, Repairs, Soundness, repair
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import check_same_place, describe_extents, move
@@ -144,9 +145,42 @@ def pixel_dtype(scene: xr.DataArray) -> np.dtype[Any]:
 def read_pixels(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
     """Read some pixels for learning or mapping, ``(h, w, bands)``, with nodata outside the mask.
 
-    What lies outside as a whole is not read.
+    What lies outside as a whole is not read. Of a scene from `with_repairs`, corrupt pixels are
+    replaced by their neighbors, whatever the window.
     """
     scene = as_scene(scene)
+    repairs = scene.attrs.get(REPAIRS)
+    if repairs is None or repairs.soundness.bands != scene.sizes["band"]:
+        return _read_stored(scene, rows, cols)
+    wide, inner, own = [], [], []
+    for side, length in zip((rows, cols), scene.shape[:2], strict=True):
+        first, stop, _ = side.indices(length)
+        start = max(first - HALO, 0)
+        own.append(slice(first, stop))
+        wide.append(slice(start, min(stop + HALO, length)))
+        inner.append(slice(first - start, stop - start))
+    stored = _read_stored(scene, wide[0], wide[1])
+    pixels, replaced = repair(stored, scene.rio.nodata, repairs.soundness)
+    repairs.note(own[0], own[1], replaced[inner[0], inner[1]])
+    return pixels[inner[0], inner[1]]
+
+
+def with_repairs(scene: xr.DataArray, soundness: Soundness | None) -> xr.DataArray:
+    """Return a scene of which `read_pixels` replaces corrupt pixels; nothing is read."""
+    repairs = scene.attrs.get(REPAIRS)
+    if soundness is None or soundness.bands != scene.sizes["band"]:
+        if repairs is not None:
+            scene = scene.copy(deep=False)
+            del scene.attrs[REPAIRS]
+        return scene
+    shape = scene.sizes["y"], scene.sizes["x"]
+    if repairs is not None and repairs.soundness is soundness and repairs.shape == shape:
+        return scene
+    return scene.assign_attrs({REPAIRS: Repairs(soundness, shape)})
+
+
+def _read_stored(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
+    """Read some pixels as they are stored, with nodata outside the mask."""
     window = scene.isel(y=rows, x=cols)
     if INSIDE not in scene.coords:
         return np.asarray(window.values)

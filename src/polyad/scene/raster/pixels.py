@@ -1,9 +1,9 @@
-"""Pixels as arrays: which of them have a measurement, and the same memory seen by torch."""
+"""Pixels as arrays: which of them have a measurement."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import read_pixels
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from polyad.scene.raster.sharing import shared_tensor
 
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 
@@ -87,22 +85,3 @@ def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
         part = read_pixels(scene, slice(top, top + strip), slice(None))
         mask[top : top + strip] = valid_pixels(part, nodata)
     return mask
-
-
-def shared_tensor(values: NDArray[Any]) -> Tensor | None:
-    """Return ``values`` as a tensor on the same memory, None where torch cannot take them.
-
-    Torch takes no read-only memory, no foreign byte order, no negative steps and no long doubles.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
-    (tensor([0., 0., 0.]), None)
-    """
-    import torch  # here, since half the time of `polyad info` would go into importing it
-
-    kind = values.dtype
-    known = kind.isnative and kind.kind in "fiu" and kind.itemsize <= 8
-    forward = values.flags.writeable and min(values.strides, default=0) >= 0
-    return torch.from_numpy(values) if known and forward else None

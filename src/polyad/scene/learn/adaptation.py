@@ -1,0 +1,413 @@
+r"""A model used in another light: another day, sensor setting or unit, and no label.
+
+What changes a band's values is taken for affine, :math:`x' = a_b x + b_b`. Four ways to undo it are
+tried, from the least to the most free: none; one gain and one offset for all bands; those of each
+band, drawn toward the common ones where its quantiles do not fit; those of each band as its
+quantiles say. Quantiles cannot tell light from content: a scene with more water is darker too. So
+the way is chosen by spectra instead: after it, each pixel of the new scene should look like *some*
+pixel of the scene that the model knows, however many there are of either. The distance is in units
+of the spectra's roughness, and the median over pixels is taken. Where the pixels are even those of
+the same places, the training pixels lie in the new scene too, and label propagation starts there.
+
+The map :math:`a_b x + b_b` is folded into the model: its scaler, its fill and its guide. So every
+way of mapping takes an adapted model as any other.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import InputError, PolyadWarning
+from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.scaler import ModeStandardScaler
+from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.scene.learn.radiometry import Radiometry, SceneLight, light_of
+from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.raster.corrupt import roughness
+
+Array = npt.NDArray[Any]
+
+# A scene is in another light if some way brings its pixels this much nearer to known spectra: the
+# halves of three scenes, whose content differs and whose light does not, stay below 1.2.
+OUTSIDE, MARGIN = 1.25, 0.5
+SAME = 0.2  # distance below which two pictures are one; pixels of one field are ten times as far
+FREEDOM = 0.03  # share by which a single band is expected to depart from the common gain
+# Quantiles near the median are surer, and the outermost may be of corrupt pixels
+_WEIGHTS = np.array([0, 1, 1.5, 2, 1.5, 1, 0])[:, None] / 7
+
+
+class Shift(NamedTuple):
+    """A way from a scene's values to those that a model knows: ``gain * x + offset``."""
+
+    gain: Array  # (bands,)
+    offset: Array  # (bands,)
+    by: str  # in words
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A scene's light beside that of a model.
+
+    Attributes
+    ----------
+    shift : Shift
+        The way that brings the scene nearest to what the model knows.
+    common : tuple of float
+        Gain and offset for all bands from the model's scene to this one: 1.3 is brighter.
+    distance, nearest : float
+        Median distance of the scene's spectra to known ones, as it is and after ``shift``.
+    share_outside : float
+        Of the scene's values, beyond the 1st and 99th percentile of the training pixels.
+    same_ground : bool
+        Whether, after ``shift``, the pixels are those of the model's scene, place by place: the
+        same picture in another unit or with another calibration.
+    """
+
+    shift: Shift
+    common: tuple[float, float]
+    distance: float
+    nearest: float
+    share_outside: float
+    same_ground: bool
+
+    @property
+    def outside(self) -> bool:
+        """Whether the scene is in another light."""
+        return self.distance > OUTSIDE * self.nearest + MARGIN
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What a model needs to map one scene in its light; small enough to go to every worker.
+
+    Attributes
+    ----------
+    shift : Shift or None
+        Folded into the model, if any.
+    light : SceneLight
+        Of the scene: its soundness finds corrupt pixels.
+    note : str or None
+        What was done, in one line.
+    scene : str or None
+        Fingerprint of the scene, if the model's training pixels lie in it too.
+    """
+
+    shift: Shift | None
+    light: SceneLight
+    note: str | None = None
+    scene: str | None = None
+
+    def apply(self, model: SceneModel) -> SceneModel:
+        """Return the model for this scene."""
+        shifted = model if self.shift is None else fold_shift(model, self.shift)
+        if self.scene is not None:
+            training = {**model.training, "scene": self.scene}
+            shifted = replace(shifted, training=training, statistics=None)
+        soundness = None if model.soundness is None else self.light.soundness
+        return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
+
+
+def adapt_model(model: SceneModel, scene: xr.DataArray, adapt: bool | None = None) -> SceneModel:
+    """Return the model as it maps ``scene``: adapted to its light, or with a warning.
+
+    Parameters
+    ----------
+    model : SceneModel
+    scene : DataArray, dims ``(y, x, band)``
+        A sample of it is read. The scene that the model was trained on is never adapted to.
+    adapt : bool, optional
+        By default, a model trained with ``goal="other-scenes"`` is adapted to a scene that is
+        clearly in another light, and any other model is not.
+
+    Returns
+    -------
+    SceneModel
+        Its attribute ``adapted`` says in one line what was done.
+
+    Raises
+    ------
+    InputError
+        ``adapt`` is asked for, and the model cannot be adapted.
+    """
+    adaptation = find_adaptation(model, scene, adapt)
+    return model if adaptation is None else adaptation.apply(model)
+
+
+def find_adaptation(
+    model: SceneModel, scene: xr.DataArray, adapt: bool | None = None
+) -> Adaptation | None:
+    """Return how the model is adapted to a scene, None where nothing is to be done or known.
+
+    Warns where the scene is in another light and the model is not adapted; see `adapt_model`.
+    """
+    if model.adapted is not None:
+        return None  # done before
+    if adapt:
+        _check_adaptable(model)
+    if model.radiometry is None or model.learned_from(scene):
+        return None
+    light = light_of(model.view(scene))
+    if light is None:
+        return None
+    found = compare(model.radiometry, light)
+    meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
+    wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt
+    if wanted and adapt is not False:
+        same = fingerprint(model.view(scene)) if found.same_ground else None
+        return Adaptation(found.shift, light, _done(found), same)
+    if found.outside:
+        warnings.warn(_warning(found, _is_adaptable(model)), PolyadWarning, stacklevel=3)
+    return Adaptation(None, light)
+
+
+def compare(known: Radiometry, light: SceneLight) -> Comparison:
+    """Compare a scene's light to that of a model."""
+    spectra = known.spectra.astype(np.float64)
+    scale = _spectral_scale(spectra)
+    distances = []
+    shifts = [s for s in candidates(known.scene, light.quantiles) if _is_sane(s)]
+    for shift in shifts:
+        moved = shift.gain * light.spectra + shift.offset
+        distances.append(nearest_distance(moved / scale, spectra / scale))
+    best = int(np.argmin(distances))
+    moved = shifts[best].gain * light.spectra + shifts[best].offset
+    paired = math.inf
+    if moved.shape == spectra.shape:
+        apart = np.square((moved - spectra) / scale).mean(axis=1)
+        paired = float(np.sqrt(np.median(apart)))
+    gain, offset = common_shift(known.scene, light.quantiles)
+    low, high = known.training[0], known.training[-1]
+    outside = (light.spectra < low) | (light.spectra > high)
+    return Comparison(
+        shifts[best],
+        (1 / gain, -offset / gain) if gain > 0 else (math.nan, math.nan),
+        distances[0],
+        distances[best],
+        float(outside.mean()),
+        paired < SAME,
+    )
+
+
+def candidates(known: Array, new: Array) -> list[Shift]:
+    """Return the ways to bring a scene of quantiles ``new``, ``(7, bands)``, to the known ones."""
+    bands = known.shape[1]
+    ones, zeros = np.ones(bands), np.zeros(bands)
+    gain, offset = common_shift(known, new)
+    if not (math.isfinite(gain) and gain > 0):  # nothing varies
+        return [Shift(ones, zeros, "as it is")]
+    return [
+        Shift(ones, zeros, "as it is"),
+        Shift(gain * ones, offset * ones, "by one gain and one offset"),
+        Shift(*drawn_shift(known, new, gain, offset), "by gain and offset of each band"),
+        Shift(*band_shift(known, new, gain), "by gain and offset of each band"),
+    ]
+
+
+def common_shift(known: Array, new: Array) -> tuple[float, float]:
+    """Return gain and offset that bring all bands' quantiles together, robustly (Huber 1964).
+
+    Examples
+    --------
+    >>> known = np.arange(7.0)[:, None] * [1.0, 2.0, 5.0]
+    >>> gain, offset = common_shift(known, 2 * known + 3)
+    >>> round(gain, 6), round(offset, 6)
+    (0.5, -1.5)
+    """
+    unit = 1 / _spread(known)
+    gain, offset = float(_spread(known).sum() / _spread(new).sum()), 0.0
+    weights = np.broadcast_to(_WEIGHTS, known.shape)
+    for _ in range(50):
+        off = np.abs(known - gain * new - offset) * unit
+        scale = 1.4826 * np.median(off[1:-1]) + 1e-12
+        w = weights * unit**2 * np.minimum(1, 1.345 * scale / np.maximum(off, 1e-12))
+        total = w.sum()
+        x, y = (w * new).sum() / total, (w * known).sum() / total
+        gain = float((w * (new - x) * (known - y)).sum() / max((w * (new - x) ** 2).sum(), 1e-300))
+        offset = float(y - gain * x)
+    return gain, offset
+
+
+def band_shift(known: Array, new: Array, common: float) -> tuple[Array, Array]:
+    """Return gain and offset by which each band has the known median and spread."""
+    spread = new[5] - new[1]
+    flat = spread <= 1e-3 * _spread(new)  # says nothing of its gain
+    gain = np.where(flat, common, (known[5] - known[1]) / np.where(flat, 1, spread))
+    gain = np.maximum(gain, 1e-3 * abs(common))
+    return gain, known[3] - gain * new[3]
+
+
+def drawn_shift(known: Array, new: Array, gain: float, offset: float) -> tuple[Array, Array]:
+    """Return each band's gain and offset, the mean of its own and the common ones by precision.
+
+    Its own are a regression over its quantiles. Where content is the same they lie on a line and
+    the band decides; where they do not, the common ones do, which bands depart from by `FREEDOM`.
+    """
+    x, y = (_WEIGHTS * new).sum(axis=0), (_WEIGHTS * known).sum(axis=0)
+    variance = np.maximum((_WEIGHTS * (new - x) ** 2).sum(axis=0), 1e-300)
+    slope = (_WEIGHTS * (new - x) * (known - y)).sum(axis=0) / variance
+    left = (_WEIGHTS * (known - y - slope * (new - x)) ** 2).sum(axis=0)
+    left = np.maximum(left, 1e-12 * _spread(known) ** 2)
+    level = gain * x + offset
+    prior = 1 / (FREEDOM * gain) ** 2
+    own = variance / left
+    slope = (own * slope + prior * gain) / (own + prior)
+    prior_level = 1 / np.maximum(FREEDOM * np.abs(level), 1e-6 * _spread(known)) ** 2
+    level = (y / left + prior_level * level) / (1 / left + prior_level)
+    return slope, level - slope * x
+
+
+def nearest_distance(spectra: Array, known: Array) -> float:
+    """Return the median over ``spectra`` of the distance to the nearest of ``known``, by band."""
+    squares = (spectra**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * spectra @ known.T
+    return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
+
+
+def nearest_distance_slow(spectra: Array, known: Array) -> float:
+    """As `nearest_distance`, pair by pair: the reference."""
+    nearest = [min(np.sqrt(np.mean((s - k) ** 2)) for k in known) for s in spectra]
+    return float(np.median(nearest))
+
+
+def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
+    """Return the model that says of ``x`` what ``model`` says of ``gain * x + offset``."""
+    _check_takes_shifts(model)
+    gain, offset = shift.gain, shift.offset
+    estimator = copy.copy(model.estimator)
+    old, shape = estimator.scaler_, estimator.sample_shape_
+    mean, scale = (0.0, 1.0) if old is None else (old.mean_, old.scale_)
+    scaler = ModeStandardScaler(-1)
+    # (a x + b - m) / s is (x - (m - b) / a) / (s / a)
+    scaler.mean_, scaler.scale_ = (mean - offset) / gain, scale / gain
+    scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
+    estimator.scaler_ = scaler
+    fill = np.zeros(model.bands) if model.fill is None else np.asarray(model.fill)
+    recipe = model.recipe
+    if recipe is not None:
+        steps = tuple(_folded_step(step, gain, offset) for step in recipe.steps)
+        recipe = Recipe(recipe.preset, recipe.goal, recipe.line, steps)
+    return replace(
+        model, estimator=estimator, fill=tuple(((fill - offset) / gain).tolist()), recipe=recipe
+    )
+
+
+def _folded_step(step: Mapping[str, Any], gain: Array, offset: Array) -> Mapping[str, Any]:
+    if step["step"] != "guided":
+        return step
+    mean = (np.asarray(step["mean"]) - offset) / gain
+    projection = np.asarray(step["projection"]) * gain[:, None]
+    return {**step, "mean": mean.tolist(), "projection": projection.tolist()}
+
+
+def _is_adaptable(model: SceneModel) -> bool:
+    return model.radiometry is not None and _takes_shifts(model)
+
+
+def _takes_shifts(model: SceneModel) -> bool:
+    """Whether a shift of the bands can be folded into the model."""
+    if not isinstance(model.estimator, RankRClassifier):
+        return False
+    scaler, shape = model.estimator.scaler_, model.estimator.sample_shape_
+    by_band = scaler is None or scaler.mode % len(shape) == len(shape) - 1
+    return by_band and shape[-1] == model.bands
+
+
+def _check_takes_shifts(model: SceneModel) -> None:
+    if not _takes_shifts(model):
+        raise InputError(
+            "only a Rank-R classifier that standardizes each band can be adapted to a scene's "
+            f"light, got {type(model.estimator).__name__}; map with --no-adapt (adapt=False)"
+        )
+
+
+def _check_adaptable(model: SceneModel) -> None:
+    _check_takes_shifts(model)
+    if model.radiometry is None:
+        raise InputError(
+            "a model is adapted by what it keeps of its training scene's light, and this one keeps "
+            "nothing; train it again with this version, or map with --no-adapt (adapt=False)"
+        )
+
+
+def _is_sane(shift: Shift) -> bool:
+    return bool(np.isfinite(shift.gain).all() and (shift.gain > 0).all()) and bool(
+        np.isfinite(shift.offset).all()
+    )
+
+
+def _spread(quantiles: Array) -> Array:
+    """Return how far the bands' values spread; bands that hardly vary count as if they did."""
+    spread = quantiles[5] - quantiles[1]
+    return np.maximum(spread, max(1e-3 * float(spread.max()), 1e-30))
+
+
+def _spectral_scale(spectra: Array) -> Array:
+    """Return the unit of distances in each band: how much roughness varies, ``(bands,)``."""
+    spread = np.abs(np.diff(np.quantile(spectra, (0.05, 0.95), axis=0), axis=0))[0]
+    least = np.maximum(1e-3 * spread, max(1e-3 * float(spread.max()), 1e-30))
+    if spectra.shape[1] < 3:
+        return least
+    rough = roughness(spectra)
+    inner = 1.4826 * np.median(np.abs(rough - np.median(rough, axis=0)), axis=0)
+    return np.maximum(np.concatenate([inner[:1], inner, inner[-1:]]), least)
+
+
+def _in_words(common: tuple[float, float]) -> str:
+    """Return what happened to the values, as "about 1.30 times ... plus 150".
+
+    Examples
+    --------
+    >>> _in_words((1.3, 150.0))
+    "about 1.30 times the training scene's plus 150"
+    >>> _in_words((0.0001, 0.0))
+    "about 1/10,000 of the training scene's, as reflectance is of counts"
+    """
+    factor, offset = common
+    if not (math.isfinite(factor) and factor > 0):
+        return "unlike the training scene's"
+    power = round(math.log10(factor))
+    if power and abs(math.log10(factor) - power) < 0.2:
+        if power < 0:
+            return f"about 1/{10**-power:,} of the training scene's, as reflectance is of counts"
+        return f"about {10**power:,} times the training scene's, as counts are to reflectance"
+    other = "" if 1 / 3 < factor < 3 else ", as in another unit"
+    times = f"{factor:.2f}" if 0.1 < factor < 10 else f"{factor:.3g}"
+    sign = "plus" if offset >= 0 else "minus"
+    return f"about {times} times the training scene's {sign} {_plain(abs(offset))}{other}"
+
+
+def _plain(value: float) -> str:
+    """Return a number with three digits and without a power.
+
+    Examples
+    --------
+    >>> _plain(1234.5), _plain(150.0), _plain(0.01234)
+    ('1,234', '150', '0.0123')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _done(found: Comparison) -> str:
+    if found.shift.by == "as it is":
+        return "the scene is in the light of the training scene: nothing was adapted"
+    return (
+        f"adapted to the scene's light {found.shift.by}: its values are {_in_words(found.common)}"
+    )
+
+
+def _warning(found: Comparison, adaptable: bool) -> str:
+    remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
+    return (
+        "the scene is in another light than the one the model was trained on, and its map may be "
+        f"wrong: its values are {_in_words(found.common)}, and {100 * found.share_outside:.0f} % "
+        "of them lie beyond the 1st and 99th percentile of the training pixels; "
+        f"{remedy} on labels of this scene"
+    )

@@ -1,0 +1,202 @@
+"""The light in which a scene was taken, from a bounded sample of its pixels; no label is used.
+
+A model keeps quantiles of every band, at its training pixels and over its scene, and some spectra
+of that scene. `polyad.scene.learn.adaptation` compares another scene to them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.estimators.schema import Fault
+from polyad.scene.raster.corrupt import REPAIRS, Soundness, learn_soundness, picked
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import cropped_to_mask, read_pixels, with_repairs
+from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.pixels import valid_pixels
+
+Array = npt.NDArray[Any]
+
+LIGHT = "light"  # attribute of a scene: its `SceneLight`
+SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+SAMPLE = 4096  # spectra that quantiles are taken from
+KEPT = 256  # spectra that a model keeps
+LEAST = 8  # spectra without which nothing is said
+SMALL = 2**16  # pixels of a scene that is read whole
+WINDOWS, SIDE = 6, 24  # of a larger one: windows along each axis, and pixels along a window
+
+
+@dataclass(frozen=True)
+class SceneLight:
+    """What a sample of a scene tells of its light.
+
+    Attributes
+    ----------
+    quantiles : ndarray of float64, ``(7, bands)``
+        Of every band, for the shares in `SHARES`.
+    spectra : ndarray of float32, ``(n, bands)``
+        At most `KEPT` pixels, spread over the scene.
+    soundness : Soundness or None
+    """
+
+    quantiles: Array
+    spectra: Array
+    soundness: Soundness | None = None
+
+
+@dataclass(frozen=True)
+class Radiometry:
+    """What a model keeps of the light in which it was trained.
+
+    Attributes
+    ----------
+    training : ndarray of float64, ``(7, bands)``
+        Quantiles at the training pixels, for the shares in `SHARES`.
+    scene : ndarray of float64, ``(7, bands)``
+        Of the whole scene.
+    spectra : ndarray of float32, ``(n, bands)``
+        Some pixels of the scene.
+    """
+
+    training: Array
+    scene: Array
+    spectra: Array
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        spectra = base64.b64encode(self.spectra.astype("<f4").tobytes()).decode()
+        training, scene = self.training.tolist(), self.scene.tolist()
+        return {"training": training, "scene": scene, "spectra": spectra}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], bands: int) -> Radiometry:
+        """Return what `to_dict` wrote; raise `Fault` unless the spectra have these bands."""
+        try:
+            content = base64.b64decode(stored["spectra"], validate=True)
+            spectra = np.frombuffer(content, "<f4").reshape(-1, bands)
+        except (binascii.Error, ValueError) as error:
+            raise Fault(
+                f"scene.radiometry.spectra must be {bands} 32-bit numbers each, in base64"
+            ) from error
+        if not 1 <= len(spectra) <= KEPT or not np.isfinite(spectra).all():
+            raise Fault(
+                f"scene.radiometry.spectra must be 1 to {KEPT} and finite, got {len(spectra)}"
+            )
+        training, scene = (np.asarray(stored[k], np.float64) for k in ("training", "scene"))
+        return cls(training, scene, spectra.astype(np.float32))
+
+
+def sample_spectra(scene: xr.DataArray, most: int = SAMPLE) -> Array:
+    """Return at most ``most`` spectra ``(n, bands)`` with data, spread evenly over the scene.
+
+    A small scene is read whole, of a larger one 36 windows are; where there is a mask, inside it.
+    The same places are taken of every scene of one size.
+    """
+    scene = cropped_to_mask(with_repairs(as_scene(scene), None))
+    height, width = scene.shape[:2]
+    if height * width <= SMALL:
+        windows = [(slice(0, height), slice(0, width))]
+    else:
+        starts = (
+            np.unique(np.linspace(0, max(n - SIDE, 0), WINDOWS).astype(int)).tolist()
+            for n in (height, width)
+        )
+        rows, cols = ([slice(s, s + SIDE) for s in along] for along in starts)
+        windows = [(r, c) for r in rows for c in cols]
+    parts = []
+    for r, c in windows:
+        pixels = read_pixels(scene, r, c)
+        parts.append(pixels[valid_pixels(pixels, scene.rio.nodata)])
+    return evenly(np.concatenate(parts), most).astype(np.float32)
+
+
+def evenly(rows: Array, most: int) -> Array:
+    """Return at most so many rows, evenly spaced."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
+
+
+def light_of(scene: xr.DataArray) -> SceneLight | None:
+    """Return what a sample of the scene tells of its light, None where too few pixels have data."""
+    scene = as_scene(scene)
+    known: Any = scene.attrs.get(LIGHT)
+    if isinstance(known, SceneLight) and known.spectra.shape[1] == scene.sizes["band"]:
+        return known
+    spectra = sample_spectra(scene)
+    if len(spectra) < LEAST:
+        return None
+    quantiles = picked(spectra.astype(np.float64), SHARES)
+    return SceneLight(quantiles, evenly(spectra, KEPT), learn_soundness(spectra))
+
+
+def prepared(scene: xr.DataArray) -> xr.DataArray:
+    """Return a scene to train on: corrupt pixels are read repaired, and its light is known.
+
+    Doing it once saves the sample where many models are trained on one scene.
+    """
+    scene = as_scene(scene)
+    light = light_of(scene)
+    if light is None:
+        return scene
+    known: Any = scene.attrs.get(LIGHT)
+    if known is not light:
+        scene = scene.assign_attrs({LIGHT: light})
+    return with_repairs(scene, light.soundness)
+
+
+def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
+    """Return what a model that is trained on ``pixels``, ``(n, 2)``, keeps of its scene's light."""
+    light = light_of(scene)
+    some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
+    if light is None or not len(some):
+        return None
+    spectra = extract_patches(scene, some[:, 0], some[:, 1], window=1)[:, 0, 0]
+    spectra = spectra[valid_pixels(spectra, scene.rio.nodata)]
+    if not len(spectra):
+        return None
+    training = picked(spectra.astype(np.float64), SHARES)
+    return Radiometry(training, light.quantiles, light.spectra)
+
+
+def repairs_soundness(scene: xr.DataArray) -> Soundness | None:
+    """Return the soundness by which a scene's pixels are repaired, None if they are not."""
+    repairs = scene.attrs.get(REPAIRS)
+    if repairs is None or repairs.soundness.bands != scene.sizes["band"]:
+        return None
+    soundness: Soundness = repairs.soundness
+    return soundness
+
+
+def replaced_pixels(scene: xr.DataArray) -> int:
+    """Return how many corrupt pixels of a scene were replaced by their neighbors so far.
+
+    Parameters
+    ----------
+    scene : DataArray
+        From `SceneModel.view`, and since then mapped or trained on.
+    """
+    repairs = scene.attrs.get(REPAIRS)
+    return 0 if repairs is None else repairs.count()
+
+
+def soundness_to_dict(soundness: Soundness | None) -> dict[str, list[float]] | None:
+    """Return plain values, ready for JSON."""
+    if soundness is None:
+        return None
+    return {name: value.tolist() for name, value in vars(soundness).items()}
+
+
+def soundness_from_dict(stored: Mapping[str, Any] | None) -> Soundness | None:
+    """Return what `soundness_to_dict` wrote."""
+    if stored is None:
+        return None
+    return Soundness(**{name: np.asarray(value, np.float64) for name, value in stored.items()})

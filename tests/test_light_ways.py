@@ -1,0 +1,187 @@
+"""Another light and corrupt pixels on the ways that users take: every command, the same bytes."""
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.transform import from_origin
+
+from polyad.cli import main
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.map.mapping import map_file, map_scene
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
+
+HEIGHT, WIDTH, BANDS = 60, 44, 24
+pytestmark = pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")
+
+
+def write(path, values, dtype="int16"):
+    profile = {
+        "driver": "GTiff", "height": HEIGHT, "width": WIDTH, "crs": "EPSG:32633",
+        "transform": from_origin(400000, 5800000, 3.7, 3.7), "dtype": dtype,
+        "count": 1 if values.ndim == 2 else BANDS, "nodata": 0 if values.ndim == 2 else -9,
+    }  # fmt: skip
+    with rasterio.open(path, "w", **profile) as out:
+        out.write(values.astype(dtype)[None] if values.ndim == 2 else np.moveaxis(values, -1, 0))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A scene, the same in another light, and that with a column of noise and broken pixels."""
+    place = tmp_path_factory.mktemp("light")
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    truth = (y // 15 + x // 11) % 3
+    wave = np.linspace(0, 1, BANDS)
+    spectra = np.array([1500 + 500 * np.sin(3 * wave + k) + 250 * k * wave for k in range(3)])
+    cube = spectra[truth] * rng.uniform(0.95, 1.05, (HEIGHT, WIDTH, 1))
+    cube = np.rint(cube + rng.normal(0, 12, cube.shape))
+    cube[:4, :9] = -9
+    light = np.where(cube == -9, -9, np.rint(1.3 * cube + 150))
+    broken = light.copy()
+    broken[:, 30] = rng.uniform(500, 4000, (HEIGHT, BANDS))
+    broken[[20, 33], [5, 17]] = 30000
+    for name, values in (("scene", cube), ("light", light), ("broken", broken)):
+        write(place / f"{name}.tif", values.astype(np.int16))
+    labels = np.where(rng.random((HEIGHT, WIDTH)) < 0.06, truth + 1, 0)
+    write(place / "labels.tif", labels, "uint8")
+    write(place / "truth.tif", truth + 1, "uint8")
+    for name, options in {
+        "fast": [],
+        "best": ["--preset", "best", "--goal", "other-scenes"],
+    }.items():
+        run("train", place / "scene.tif", place / "labels.tif", "--out", place / name, *options)
+    return place
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    assert not ended.value.code
+
+
+def accuracy(path, folder):
+    same = open_labels(path).values == open_labels(folder / "truth.tif").values
+    same[:4, :9] = True
+    return same.mean()
+
+
+def test_the_command_warns_without_and_adapts_with_the_option(folder, tmp_path, capsys):
+    model, scene = folder / "fast", folder / "light.tif"
+    run("map", model, scene, "--out", tmp_path / "a.tif")
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "polyad: warning: the scene is in another light" in said.err
+    assert "about 1.30 times the training scene's plus 15" in said.err
+    run("map", model, scene, "--out", tmp_path / "b.tif", "--adapt")
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith("adapted to the scene's light by")
+    assert accuracy(tmp_path / "b.tif", folder) > 0.95 > accuracy(tmp_path / "a.tif", folder)
+
+
+def test_a_model_for_other_scenes_adapts_by_itself(folder, tmp_path, capsys):
+    run("map", folder / "best", folder / "light.tif", "--out", tmp_path / "a.tif", "--json")
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert said.err == ""
+    assert told["adapted"].startswith("adapted to the scene's light")
+    assert told["pixels_replaced"] == 0
+    assert accuracy(tmp_path / "a.tif", folder) > 0.95
+    run("map", folder / "best", folder / "light.tif", "--out", tmp_path / "b.tif", "--no-adapt")
+    assert "in another light" in capsys.readouterr().err
+
+
+def test_evaluate_takes_the_same_option(folder, tmp_path, capsys):
+    words = ("evaluate", folder / "fast", folder / "light.tif", folder / "truth.tif")
+    run(*words, "--json", "--adapt")
+    told = json.loads(capsys.readouterr().out)
+    assert told["overall_accuracy"] > 0.95
+    assert told["adapted"].startswith("adapted to the scene's light")
+    run(*words, "--adapt", "--report", tmp_path / "page.html")
+    assert "adapted to the scene" in capsys.readouterr().out
+    assert "adapted to the scene" in (tmp_path / "page.html").read_text()
+    run(*words, "--json")
+    said = capsys.readouterr()
+    assert "in another light" in said.err
+    assert json.loads(said.out)["overall_accuracy"] < 0.9
+
+
+def test_corrupt_pixels_are_counted_and_mapped_as_their_neighbors(folder, tmp_path, capsys):
+    run("map", folder / "best", folder / "broken.tif", "--out", tmp_path / "a.tif", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["pixels_replaced"] == HEIGHT + 2
+    assert accuracy(tmp_path / "a.tif", folder) > 0.95
+    run("map", folder / "best", folder / "broken.tif", "--out", tmp_path / "b.tif", "--tile", "16")
+    assert (
+        "62 pixels looked corrupt and were replaced by their neighbors" in capsys.readouterr().out
+    )
+    np.testing.assert_array_equal(
+        open_labels(tmp_path / "a.tif").values, open_labels(tmp_path / "b.tif").values
+    )
+
+
+def test_training_on_a_broken_scene_says_so(folder, tmp_path, capsys):
+    scene, labels = folder / "broken.tif", folder / "labels.tif"
+    run("train", scene, labels, "--out", tmp_path / "m", "--preset", "best", "--json")
+    assert json.loads(capsys.readouterr().out)["pixels_replaced"] == HEIGHT + 2
+    run("map", tmp_path / "m", scene, "--out", tmp_path / "a.tif")
+    assert accuracy(tmp_path / "a.tif", folder) > 0.95
+
+
+@pytest.mark.parametrize("name", ["fast", "best"])
+def test_every_way_writes_the_same_bytes(name, folder, tmp_path, capsys):
+    model, scene = folder / name, folder / "broken.tif"
+    run("map", model, scene, "--out", tmp_path / "map.tif", "--adapt")
+    run("map", model, scene, "--out-dir", tmp_path / "maps", "--adapt")
+    said = capsys.readouterr().out
+    assert said.count("adapted to the scene's light") == 2
+    assert said.count("62 pixels looked corrupt") == 2
+    map_file(SceneModel.load(model), open_scene(scene), tmp_path / "same.tif", adapt=True)
+    wanted = (tmp_path / "map.tif").read_bytes()
+    assert (tmp_path / "maps/broken.tif").read_bytes() == wanted
+    assert (tmp_path / "same.tif").read_bytes() == wanted
+
+
+def test_many_scenes_are_each_adapted_to_their_own_light(folder, tmp_path, capsys):
+    scenes = [folder / f"{name}.tif" for name in ("scene", "light", "broken")]
+    run("map", folder / "best", *scenes, "--out-dir", tmp_path, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert [a is None for a in told["adapted"]] == [True, False, False]
+    for scene in scenes:
+        assert accuracy(tmp_path / scene.name, folder) > 0.95
+
+
+def test_a_cluster_maps_in_the_scenes_light(folder, tmp_path, capsys):
+    pytest.importorskip("distributed")
+    scene, out = folder / "broken.tif", tmp_path / "map.tif"
+    run("map", folder / "best", scene, "--out", out, "--cluster", "local:1", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["pixels_replaced"] == HEIGHT + 2
+    run("map", folder / "best", scene, "--out", tmp_path / "same.tif")
+    assert out.read_bytes() == (tmp_path / "same.tif").read_bytes()
+
+
+def test_a_lazy_map_is_that_of_map_scene(folder):
+    pytest.importorskip("dask")
+    from polyad.distributed import map_lazy
+
+    model, scene = SceneModel.load(folder / "fast"), open_scene(folder / "broken.tif")
+    wanted = map_scene(model, scene, adapt=True).values
+    lazy = map_lazy(model, scene.chunk(y=17, x=13), adapt=True)
+    np.testing.assert_array_equal(lazy.values, wanted)
+
+
+def test_the_page_maps_tiles_as_the_whole(folder):
+    pytest.importorskip("fastapi")
+    from polyad.app.maps import map_window
+    from polyad.scene.learn.training import train
+    from polyad.scene.raster.tiles import plan_tiles
+
+    scene, labels = open_scene(folder / "broken.tif"), open_labels(folder / "labels.tif")
+    model = train(scene, labels)
+    wanted = map_scene(model, scene).values
+    for tile in plan_tiles((HEIGHT, WIDTH), (23, 19)):
+        np.testing.assert_array_equal(map_window(model, scene, tile)[0], wanted[tile])
