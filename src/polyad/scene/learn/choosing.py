@@ -24,7 +24,8 @@ from polyad.scene.learn.steps.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
 FOLDS = 3
-FOLD_LABELS, FOLD_LEAST = 1000, 30  # labels that folds are made of; of each class
+FOLD_LABELS, FOLD_LEAST = 600, 30  # labels that folds are made of; of each class
+FOLD_EPOCHS = 100  # enough to tell experts apart
 MANY = 2000  # labels; one start is enough for more
 RADII = (5, 2)
 PAIRS = 20  # of neighboring labels, to tell how wide fields are
@@ -84,7 +85,7 @@ def choose_experts(
     dealt = spatial_folds(pixels[some], targets[some], folds, random_state, distance)
     held = []
     for expert in experts:
-        options = expert_options(expert, len(some), parameters)
+        options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
         windows = samples.take(expert)[some]
         held.append(held_out_logits(windows, targets[some], dealt.fold, random_state, options))
         check()
@@ -145,7 +146,7 @@ def fold_subset(targets: Array, random_state: int) -> Array:
     Examples
     --------
     >>> len(fold_subset(np.zeros(50, int), 0)), len(fold_subset(np.zeros(50_000, int), 0))
-    (50, 1000)
+    (50, 600)
     """
     if len(targets) <= FOLD_LABELS:
         return np.arange(len(targets))

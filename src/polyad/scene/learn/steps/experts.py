@@ -27,7 +27,7 @@ from polyad.scene.learn.steps.spatial import SpatialFolds, testable
 
 Array = npt.NDArray[Any]
 VIEWS = ("plain", "whitened")
-LEAST_SHARE = 0.1  # of the largest weight; lighter experts are left out
+LEAST_SHARE = 0.1  # of all weights; lighter experts are left out
 DECAYS = (0.1, 10.0)
 UNLIKELY = np.log(1e-4)  # log-probability of a class that a fold did not have
 RESAMPLES = 1000
@@ -214,9 +214,9 @@ def choose(
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
     losses = np.stack([_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
     weights = expert_weights(losses, group, share)
-    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max()).tolist()
-    scaled = weights[kept] * np.array(heat)[kept]
-    scaled /= scaled.sum()
+    scaled = weights * heat
+    kept = np.flatnonzero(scaled >= LEAST_SHARE * scaled.sum()).tolist()
+    scaled = scaled[kept] / scaled[kept].sum()
     stack = np.stack([held[k] for k in kept])  # (kept, n, C)
     mixed: Array = log_softmax(np.tensordot(scaled, stack, axes=1), axis=1)
     choice = Choice(tuple(experts[k] for k in kept), tuple(map(float, scaled)))

@@ -106,8 +106,8 @@ def deal_groups(group: Array, targets: Array, folds: int) -> Array:
     shares = counts / np.maximum(counts.sum(axis=0), 1)
     load, fold = np.zeros((folds, counts.shape[1])), np.zeros(len(counts), np.intp)
     for k in np.argsort(-shares.sum(axis=1), kind="stable"):
-        # What the sum of squared loads would grow by
-        fold[k] = np.argmin(load @ shares[k])
+        # What the sum of squared loads would grow by; where it is the same, the emptier fold
+        fold[k] = np.argmin(load @ shares[k] + 1e-3 * load.sum(axis=1))
         load[fold[k]] += shares[k]
     return fold[group]
 
