@@ -51,6 +51,7 @@ COMPONENTS = 20
 STARTS = 3
 GUIDE = 3  # components that lead the guided filter
 RIDGE = 0.01
+REACH = 0.4  # labels held out must lie this share as far from others as the map does
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 # Before any fold is seen: the log shares of propagation are mild, a network's logits are not.
 PRIOR_WEIGHTS = (1.0, 0.2)
@@ -140,7 +141,7 @@ def train_best(
     estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
-    if goal == "other-scenes":
+    if goal == "other-scenes" or (held is not None and _out_of_reach(statistics, pixels, held)):
         # No temperature: smoothing takes away as much confidence as the network has too much
         radius = smoothing_radius(pixels, targets, choice.overall)
         if radius:
@@ -227,6 +228,16 @@ def _held_out_shares(
     return settings.propagate_folds(
         statistics.graphs, pixels[some], targets[some], held.folds.fold, shape, classes
     )
+
+
+def _out_of_reach(statistics: SceneStatistics, pixels: Array, held: HeldOut) -> bool:
+    """Whether most of the map lies much farther from the labels than any fold could test.
+
+    Then nothing is known of what propagation does there, as in fields without labels.
+    """
+    distance, some = _distance(statistics, pixels), pixels[held.which]
+    tested = mean_distance(some, some, held.folds.fold)
+    return distance is not None and tested < REACH * distance
 
 
 def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:

@@ -48,10 +48,10 @@ def spatial_folds(
 ) -> SpatialFolds:
     """Deal labels to folds by blocks.
 
-    Without ``distance`` the blocks are as large as the labels allow: nearly every label is of a
-    class that other folds have too, and every fold has a few blocks. With it, they are such that a
-    label that is held out lies about as far from the next one as the pixels of the map do (nearest
-    neighbor distance matching, Mila et al. 2022).
+    Blocks are never so large that many labels are of a class that no other fold has. Without
+    ``distance`` they are as large as that allows, if every fold has a few. With it, they are such
+    that a label that is held out lies about as far from the next one as the pixels of the map do
+    (nearest neighbor distance matching, Mila et al. 2022).
 
     Parameters
     ----------
@@ -75,14 +75,12 @@ def spatial_folds(
     for side in SIDES:
         group = block_groups(pixels, side, rng)
         dealt.append(SpatialFolds(deal_groups(group, targets, folds), group, side))
+    fair = [s for s in dealt if testable(s.fold, targets).mean() >= TESTABLE] or dealt[-1:]
     if distance is not None:
-        apart = [mean_distance(pixels, pixels, split.fold) for split in dealt]
-        return dealt[int(np.argmin(np.abs(np.array(apart) - distance)))]
-    for split in dealt:
-        enough = split.groups >= GROUPS_PER_FOLD * folds
-        if enough and testable(split.fold, targets).mean() >= TESTABLE:
-            return split
-    return dealt[-1]
+        apart = [mean_distance(pixels, pixels, split.fold) for split in fair]
+        return fair[int(np.argmin(np.abs(np.array(apart) - distance)))]
+    wide = [split for split in fair if split.groups >= GROUPS_PER_FOLD * folds]
+    return (wide or fair[-1:])[0]
 
 
 def block_groups(pixels: Array, side: int, rng: np.random.Generator) -> Array:
