@@ -239,8 +239,8 @@ the scene are dropped, as in the published code. *Alternating* is Algorithm 1 wi
 the published code, `RankRClassifier.paper(rank=1, epochs={epochs})`; *joint* is
 `RankRClassifier(standardize=-1)`. Accuracies are overall accuracies in per cent after the last
 epoch: no test label had a part in choosing it. *Apart* is the accuracy on those test pixels whose
-patch shares no pixel with any training patch. Seconds are processor time of one fit on one thread, so that other
-work on the machine does not count.
+patch shares no pixel with any training patch. Seconds are processor time of one fit on one thread,
+so that other work on the machine does not count.
 
 | seed | alternating | apart | seconds | joint | apart | seconds |
 |---|---:|---:|---:|---:|---:|---:|
