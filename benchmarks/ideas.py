@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,21 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.metrics import f1_score, recall_score
-from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from polyad import RankRClassifier
-from polyad.estimators.base import HEAD_START, JOINT_DEFAULTS
-from polyad.fitting.axes import PrincipalAxes
-from polyad.fitting.joint import HEAD_STEPS
-from polyad.fitting.problem import Problem
+from benchmarks.ideas_networks import (
+    EPOCHS,
+    PAIRS,
+    Array,
+    Net,
+    Task,
+    cp_start,
+    descend,
+    lasso,
+    pair_start,
+    predict,
+    pruned,
+    pull,
+)
 from polyad.scene.learn.protocols import PROTOCOLS
 from polyad.scene.learn.sampling import Split, per_class
 from polyad.scene.learn.steps.experts import Expert
@@ -45,222 +51,44 @@ PAGE = Path(__file__).parent.parent / "docs/results/ideas.md"
 RECORDS = PAGE.with_suffix(".jsonl")
 MARK = "<!-- benchmarks/ideas.py writes everything below -->\n"
 DEVELOPMENT, SHOWN = range(100, 105), range(10)
-HIDDEN, EPOCHS, PATIENCE, TOL, DEVIATION = 75, 200, 10, 1e-4, 0.1  # as of RankRClassifier
-PRUNED = 0.05  # terms below this share of the largest are taken out
 TILE, FOLDS = 32, 7  # of Potsdam
-Array = np.ndarray[Any, Any]
 Record = dict[str, Any]
 Setting = tuple[float, ...]
+Asked = dict[str, list[Setting]]
 PULL, COSINE, LASSO = "prototype pull", "prototype pull, cosine rule", "rank 4, terms pruned"
-GRIDS: dict[str, list[Setting]] = {
-    PULL: list(product((0.02, 0.1, 0.5), (0.2, 0.5), (0, 1))),  # strength, margin, all steps
-    COSINE: list(product((0.02, 0.1, 0.5), (0.2, 0.5), (0, 1))),
-    LASSO: list(product((0.01, 0.1, 1.0), (0, 1))),  # strength, refit from the start
-}
-PAIRS = {
-    "shared": "pairs of modes beside the separable term, same factors",
-    "separable": "pairs of modes, separable",
-    "full": "pairs of modes, full matrices",
-}
+# Strength, margin, and whether all 200 steps are taken or those of the base
+PULLS = [*product((0.02, 0.1, 0.5), (0.2, 0.5), (0,)), (0.1, 0.2, 1), (0.1, 0.5, 1)]
+LASSOS = [*product((0.01, 0.1, 1.0), (0, 1))]  # strength, and whether the refit starts anew
+GRIDS: Asked = {PULL: PULLS, COSINE: PULLS, LASSO: LASSOS}
+Fit = tuple[str, Setting, Array, Net, int]  # method, setting, predictions, network, steps
 
 
-@dataclass(frozen=True)
-class Net:
-    """A network whose hidden layer is told by how its dense weight follows from parameters."""
-
-    dense: Callable[[list[Tensor]], Tensor]  # (Q, I, J, K)
-    parameters: list[Tensor]
-    output: Tensor  # (C, Q)
-    biases: list[Tensor]  # (Q,) and (C,)
-
-    def hidden(self, x: Tensor) -> Tensor:
-        """Return the hidden representation (n, Q) of samples (n, I, J, K)."""
-        weight = self.dense(self.parameters)
-        return torch.tanh(x.flatten(1) @ weight.flatten(1).T + self.biases[0])
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Return (n, C)."""
-        return hidden @ self.output.T + self.biases[1]
-
-    @property
-    def n_weights(self) -> int:
-        """Nonzero parameters without biases, as the paper counts them."""
-        return sum(int((p != 0).sum()) for p in [*self.parameters, self.output])
-
-
-@dataclass(frozen=True)
-class Task:
-    """Training samples in the solver's coordinates, and what is needed to predict."""
-
-    problem: Problem
-    test: Tensor
-    means: list[Tensor]  # the averaging vector of each mode
-    decay: float
-    seed: int
-
-    @classmethod
-    def of(cls, train: Array, y: Array, test: Array, decay: float, seed: int) -> Task:
-        """Turn samples (n, I, J, K) into the principal axes, as the joint solver does."""
-        x, target = torch.from_numpy(train), one_hot(torch.from_numpy(y)).to(torch.float32)
-        problem = Problem(x, target, torch.ones(len(x)), "log")
-        axes = PrincipalAxes.of(problem, -1)
-        means = [torch.full((size,), 1 / size) for size in train.shape[1:]]
-        means[-1] = means[-1] @ axes.axes
-        return cls(axes.project(problem), torch.from_numpy(test) @ axes.axes, means, decay, seed)
-
-
-def separable(factors: list[Tensor]) -> Tensor:
-    """Return the sum of rank-one terms: the Rank-R unit."""
-    return torch.einsum("qri,qrj,qrk->qijk", *factors)
-
-
-def cp_start(task: Task, hidden: int = HIDDEN, rank: int = 1) -> Net:
-    """Return the start of the package's joint solver."""
-    model = RankRClassifier(rank, hidden, random_state=task.seed)
-    net = model._network(task.problem, model._generator())
-    factors, biases = [*net.hidden.factors], [net.hidden.bias, net.output.bias]
-    return Net(separable, factors, net.output.weight, biases)
-
-
-def pair_start(task: Task, kind: str) -> Net:
-    """Return a start of pairs of modes, with about as many weights as the rank-1 network.
-
-    A pair does not look at the third mode but through its mean. ``separable`` gives each pair two
-    factors of its own, ``full`` a matrix; ``shared`` takes the factors of the rank-one term.
-    """
-    i, j, k = task.problem.x.shape[1:]
-    classes = task.problem.target.shape[1]
-    sizes = {"shared": i + j + k, "separable": 2 * (i + j + k), "full": i * k + j * k + i * j}
-    hidden = round(HIDDEN * (i + j + k + classes) / (sizes[kind] + classes))
-    net = cp_start(task, hidden, {"shared": 1, "separable": 2, "full": min(i, j, k)}[kind])
-    rows, columns, bands = ([mean.expand(hidden, -1)] for mean in task.means)
-
-    def dense(parameters: list[Tensor]) -> Tensor:
-        if kind == "full":
-            ik, jk, ij = parameters
-            by_row = torch.einsum("qik,qj->qijk", ik, columns[0])
-            by_column = torch.einsum("qjk,qi->qijk", jk, rows[0])
-            return by_row + by_column + torch.einsum("qij,qk->qijk", ij, bands[0])
-        a, b, c = (list(factor.unbind(1)) for factor in parameters)
-        if kind == "shared":
-            modes = [a + a + rows + a, b + columns + b + b, c + c + c + bands]
-        else:
-            modes = [a[:1] + rows + a[1:], columns + b, c + bands]
-        return separable([torch.stack(mode, dim=1) for mode in modes])
-
-    if kind == "full":
-        a, b, c = net.parameters
-        matrices = [torch.einsum("qri,qrk->qik", *pair) for pair in ((a, c), (b, c), (a, b))]
-        net = replace(net, parameters=matrices)
-    low, high = -20.0, 20.0  # logarithm of the scale at which units have the package's deviation
-    for _ in range(50):
-        scale = (low + high) / 2
-        weight = dense([p.detach() * math.exp(scale) for p in net.parameters]).flatten(1)
-        large = (task.problem.x.flatten(1) @ weight.T).square().mean().sqrt() > DEVIATION
-        low, high = (low, scale) if large else (scale, high)
-    return replace(net, dense=dense, parameters=[p * math.exp(low) for p in net.parameters])
-
-
-Extra = Callable[[Net, Tensor, Tensor], Tensor]  # network, hidden (n, Q), targets (n,)
-
-
-def descend(
-    net: Net, task: Task, extra: Extra | None = None, steps: int | None = None
-) -> tuple[Net, int]:
-    """Take Adam's steps as the joint solver does, or so many; return the network and the number."""
-    weights = [p.detach().clone().requires_grad_() for p in [*net.parameters, net.output]]
-    biases = [p.detach().clone().requires_grad_() for p in net.biases]
-    net = Net(net.dense, weights[:-1], weights[-1], biases)
-    free = {"params": biases, "weight_decay": 0.0}
-    adam = torch.optim.AdamW([{"params": weights, "weight_decay": task.decay}, free])
-    target = task.problem.target.argmax(dim=1)
-    best, waited, step = math.inf, 0, 0
-    while step < (steps or EPOCHS) and (steps or waited < PATIENCE):
-        step += 1
-        head = 1 + HEAD_START * math.exp(-step / HEAD_STEPS)
-        for group in adam.param_groups:
-            group["lr"] = JOINT_DEFAULTS["learning_rate"] * head
-        hidden = net.hidden(task.problem.x)
-        loss = cross_entropy(net.logits(hidden), target)
-        if extra is not None:
-            loss = loss + extra(net, hidden, target)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        now = float(loss.detach())
-        best, waited = (now, 0) if now < best - TOL else (best, waited + 1)
-    return net, step
-
-
-def class_cosines(hidden: Tensor, anchors: Tensor, target: Tensor) -> Tensor:
-    """Return the cosine of each of ``hidden`` (n, Q) to the class means of ``anchors``: (n, C)."""
-    classes = one_hot(target).to(anchors)
-    means = (classes.T @ anchors) / classes.sum(dim=0)[:, None]
-    return normalize(hidden) @ normalize(means).T
-
-
-def pull(strength: float, margin: float) -> Extra:
-    """Pull samples to the mean of their class, and ahead of any other mean by a margin."""
-
-    def loss(_: Net, hidden: Tensor, target: Tensor) -> Tensor:
-        cosines = class_cosines(hidden, hidden, target)
-        own = cosines.gather(1, target[:, None])[:, 0]
-        rival = cosines.scatter(1, target[:, None], -2.0).amax(dim=1)
-        return strength * ((1 - own) + torch.relu(margin - own + rival)).mean()
-
-    return loss
-
-
-def term_norms(net: Net) -> Tensor:
-    """Return the norm (Q, R) of each rank-one term."""
-    return torch.stack([f.norm(dim=2) for f in net.parameters]).prod(dim=0)
-
-
-def lasso(strength: float) -> Extra:
-    """Penalize the norm of each rank-one term: terms are groups, and small ones vanish."""
-    return lambda net, *_: strength * term_norms(net).sum(dim=1).mean()
-
-
-def pruned(net: Net, values: Net) -> Net:
-    """Return ``values`` without the terms that are small in ``net``; zero factors stay zero."""
-    norms = term_norms(net).detach()
-    kept = (norms > PRUNED * norms.max()).to(norms)[..., None]
-    return replace(values, parameters=[f * kept for f in values.parameters])
-
-
-def predict(net: Net, task: Task, cosine: bool = False) -> Array:
-    """Predict by softmax, or by the nearest class mean of the hidden representation, in angle."""
-    with torch.no_grad():
-        anchors, hidden = net.hidden(task.problem.x), net.hidden(task.test)
-        cosines = class_cosines(hidden, anchors, task.problem.target.argmax(dim=1))
-        return (cosines if cosine else net.logits(hidden)).argmax(dim=1).numpy()
-
-
-def fits(
-    task: Task, asked: dict[str, list[Setting]]
-) -> Iterator[tuple[str, Setting, Array, Net, int]]:
-    """Yield method, setting, predictions, network and steps of the base, controls and ideas."""
+def fits(task: Task, asked: Asked) -> Iterator[Fit]:
+    """Yield the base and the ideas; controls and what has no settings on the seeds shown only."""
     start, wide = cp_start(task), cp_start(task, rank=4)
     net, usual = descend(start, task)
     yield "base: rank 1", (), predict(net, task), net, usual
-    yield "control: base, cosine rule", (), predict(net, task, cosine=True), net, usual
-    net, steps = descend(start, task, steps=EPOCHS)
-    yield "control: base, all 200 steps", (), predict(net, task), net, steps
+    if task.seed in SHOWN:
+        yield "control: base, cosine rule", (), predict(net, task, cosine=True), net, usual
+        net, steps = descend(start, task, steps=EPOCHS)
+        yield "control: base, all 200 steps", (), predict(net, task), net, steps
     for setting in dict.fromkeys(asked[PULL] + asked[COSINE]):
-        strength, margin, all_steps = setting
-        net, steps = descend(start, task, pull(strength, margin), EPOCHS if all_steps else usual)
+        strength, margin, every = setting
+        net, steps = descend(start, task, pull(strength, margin), EPOCHS if every else usual)
         for name in (PULL, COSINE):
             if setting in asked[name]:
                 yield name, setting, predict(net, task, cosine=name == COSINE), net, steps
-    for kind, name in PAIRS.items():
-        net, steps = descend(pair_start(task, kind), task)
-        yield name, (), predict(net, task), net, steps
-    net, steps = descend(wide, task)
-    yield "control: rank 4, nothing pruned", (), predict(net, task), net, steps
-    for strength, anew in asked[LASSO]:
+    if task.seed in SHOWN:
+        for kind, name in PAIRS.items():
+            net, steps = descend(pair_start(task, kind), task)
+            yield name, (), predict(net, task), net, steps
+        net, steps = descend(wide, task)
+        yield "control: rank 4, nothing pruned", (), predict(net, task), net, steps
+    for strength in dict.fromkeys(setting[0] for setting in asked[LASSO]):
         full, first = descend(wide, task, lasso(strength), EPOCHS)
-        net, steps = descend(pruned(full, wide if anew else full), task)
-        yield LASSO, (strength, anew), predict(net, task), net, first + steps
+        for anew in (anew for s, anew in asked[LASSO] if s == strength):
+            net, steps = descend(pruned(full, wide if anew else full), task)
+            yield LASSO, (strength, anew), predict(net, task), net, first + steps
 
 
 @dataclass(frozen=True)
@@ -309,9 +137,7 @@ class Scene:
         return task, classes, self.labels[tuple(test.T)]
 
 
-def outcomes(
-    scene: Scene, protocol: str, seed: int, asked: dict[str, list[Setting]]
-) -> Iterator[Record]:
+def outcomes(scene: Scene, protocol: str, seed: int, asked: Asked) -> Iterator[Record]:
     """Yield one record per method and setting, pooled over the splits of a seed."""
     pooled: dict[tuple[str, Setting], list[tuple[Array, Array, int, int]]] = {}
     for split in scene.splits(protocol, seed):
@@ -322,18 +148,15 @@ def outcomes(
     for (method, setting), rows in pooled.items():
         true, predicted = (np.concatenate([row[i] for row in rows]) for i in (0, 1))
         known: dict[str, Any] = {"labels": np.unique(true), "average": "macro"}
-        yield {
-            "scene": scene.name,
-            "protocol": protocol,
-            "seed": seed,
-            "method": method,
-            "setting": list(setting),
+        scores = {
             "oa": float((true == predicted).mean()),
             "aa": float(recall_score(true, predicted, **known)),
             "macro_f1": float(f1_score(true, predicted, **known)),
             "n_weights": round(float(np.mean([row[2] for row in rows]))),
             "steps": round(float(np.mean([row[3] for row in rows]))),
         }
+        head = {"scene": scene.name, "protocol": protocol, "seed": seed, "method": method}
+        yield head | {"setting": setting} | scores
 
 
 def read_records() -> list[Record]:
@@ -341,7 +164,7 @@ def read_records() -> list[Record]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def choose(records: list[Record]) -> dict[str, list[Setting]]:
+def choose(records: list[Record]) -> Asked:
     """Return the setting of each idea that is right most often on the development seeds."""
     means: dict[tuple[str, Setting], list[float]] = {}
     for r in records:  # every cell has as many seeds, so the mean over records is that over cells
@@ -352,39 +175,36 @@ def choose(records: list[Record]) -> dict[str, list[Setting]]:
 
 def tables(records: list[Record]) -> str:
     """Return markdown: accuracy and macro-F1 with their gain over the base, and sizes."""
-    shown = [r for r in records if r["seed"] in SHOWN]
-    cells = list(dict.fromkeys((r["scene"], r["protocol"]) for r in shown))
+    shown = sorted((r for r in records if r["seed"] in SHOWN), key=lambda r: r["seed"])
+    cells = list(dict.fromkeys((r["scene"], r["protocol"]) for r in records))
     methods = list(dict.fromkeys(r["method"] for r in shown))
-    head = [
-        "| method | " + " | ".join(map(" ".join, cells)) + " |",
-        "|---" * (len(cells) + 1) + "|",
-    ]
+    head = [" | ".join(["| method", *map(" ".join, cells)]) + " |", "|---" * (len(cells) + 1) + "|"]
 
     def values(key: str, cell: tuple[str, str], method: str) -> Array:
-        where = (*cell, method)
-        mine = {
-            r["seed"]: r[key] for r in shown if (r["scene"], r["protocol"], r["method"]) == where
-        }
-        return np.array([mine[seed] for seed in sorted(mine)])
+        rows = [r for r in shown if (r["scene"], r["protocol"], r["method"]) == (*cell, method)]
+        return np.array([r[key] for r in rows], float)
 
     def scores(key: str, cell: tuple[str, str], method: str) -> str:
-        mine, base = (100 * values(key, cell, m) for m in (method, methods[0]))
-        text, gain = f"{mine.mean():.1f} ± {mine.std(ddof=1):.1f}", mine - base
-        error = gain.std(ddof=1) / len(gain) ** 0.5
-        return text if method == methods[0] else f"{text} ({gain.mean():+.1f} ± {error:.1f})"
+        mine = 100 * values(key, cell, method)
+        text = f"{mine.mean():.1f} ± {mine.std(ddof=1):.1f}"
+        if method == methods[0]:
+            return text
+        gain = mine - 100 * values(key, cell, methods[0])
+        return f"{text} ({gain.mean():+.1f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.1f})"
 
-    def sizes(_: str, cell: tuple[str, str], method: str) -> str:
-        means = [values(key, cell, method).mean() for key in ("n_weights", "steps")]
-        return "{:,.0f} / {:.0f}".format(*means)
+    def sizes(key: str, cell: tuple[str, str], method: str) -> str:
+        steps = values("steps", cell, method)
+        return f"{values(key, cell, method).mean():,.0f} in {steps.mean():.0f}"
 
     parts = []
     for title, key, entry in (
-        ("## Overall accuracy, %", "oa", scores),
-        ("## Macro-F1, %", "macro_f1", scores),
-        ("## Weights / steps", "", sizes),
+        ("Overall accuracy, %", "oa", scores),
+        ("Macro-F1, %", "macro_f1", scores),
+        ("Weights and steps", "n_weights", sizes),
     ):
-        rows = [f"| {m} | " + " | ".join(entry(key, c, m) for c in cells) + " |" for m in methods]
-        parts.append("\n".join([title, "", *head, *rows]))
+        rows = [[f"| {m}", *(entry(key, cell, m) for cell in cells)] for m in methods]
+        lines = [" | ".join(row) + " |" for row in rows]
+        parts.append("\n".join([f"## {title}", "", *head, *lines]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -5,8 +5,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from benchmarks import ideas
+from benchmarks import ideas as script
+from benchmarks import ideas_networks as ideas
 from polyad import RankRClassifier
+from polyad.scene import extract_patches
 
 
 @pytest.fixture
@@ -28,6 +30,24 @@ def test_base_row_is_the_classifier_of_the_package(samples):
     assert net.n_weights == model.network_.n_weights
     proba = torch.softmax(net.logits(net.hidden(task.test)), dim=1).detach().numpy()
     assert_allclose(proba, model.predict_proba(X), atol=1e-3)
+
+
+def test_base_row_is_the_classifier_of_the_package_on_indian_pines():
+    scene = script.Scene.open(*("indian-pines",) * 3)
+    (split,) = scene.splits("other-fields-10", 0)
+    task, classes, true = scene.task(split, 0)
+    name, _, predicted, _, steps = next(script.fits(task, {}))
+    y = scene.labels[tuple(split.train.T)]
+    windows = extract_patches(scene.cube, *split.train.T, 5)
+    decay = scene.expert.decay(len(y))
+    model = RankRClassifier(standardize=None, weight_decay=decay, random_state=0)
+    model.fit(windows / windows.std(), y)
+    known = split.test[np.isin(scene.labels[tuple(split.test.T)], classes)]
+    expected = model.predict(extract_patches(scene.cube, *known.T, 5) / windows.std())
+    assert name == "base: rank 1"
+    assert abs(steps - model.n_iter_) <= 1  # rounding may cost a step
+    assert (classes[predicted] == expected).mean() > 0.998
+    assert_allclose((classes[predicted] == true).mean(), (expected == true).mean(), atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ideas.PAIRS)
@@ -65,3 +85,18 @@ def test_pruned_terms_stay_away_in_the_refit(samples):
     fitted, _ = ideas.descend(ideas.pruned(start, start), task)
     assert (fitted.parameters[0][:, 1] == 0).all()
     assert fitted.n_weights == ideas.cp_start(task, 10, 1).n_weights
+
+
+def test_table_shows_the_paired_difference_and_the_chosen_setting_is_the_best_one():
+    def record(seed, method, oa, setting=()):
+        head = {"scene": "made", "protocol": "random-10", "seed": seed, "method": method}
+        return head | {"setting": setting, "oa": oa, "macro_f1": oa, "n_weights": 9, "steps": 5}
+
+    shown = [
+        record(s, m, 0.5 + s / 10 + gain) for s in (0, 1) for m, gain in (("a", 0), ("b", 0.2))
+    ]
+    page = script.tables([*shown, record(100, "a", 0.0)])
+    assert "| a | 55.0 ± 7.1 |" in page
+    assert "| b | 75.0 ± 7.1 (+20.0 ± 0.0) |" in page
+    tried = [record(100, m, s[0], s) for m, grid in script.GRIDS.items() for s in grid]
+    assert script.choose(tried)[script.LASSO][0][0] == 1.0
