@@ -26,6 +26,7 @@ from sklearn.metrics import f1_score, recall_score
 
 from benchmarks.ideas_networks import (
     EPOCHS,
+    HIDDEN,
     PAIRS,
     Array,
     Net,
@@ -56,6 +57,7 @@ Record = dict[str, Any]
 Setting = tuple[float, ...]
 Asked = dict[str, list[Setting]]
 PULL, COSINE, LASSO = "prototype pull", "prototype pull, cosine rule", "rank 4, terms pruned"
+FULL = "control: full matrices, 75 units"
 # Strength, margin, and whether all 200 steps are taken or those of the base
 PULLS = [*product((0.02, 0.1, 0.5), (0.2, 0.5), (0,)), (0.1, 0.2, 1), (0.1, 0.5, 1)]
 LASSOS = [*product((0.01, 0.1, 1.0), (0, 1))]  # strength, and whether the refit starts anew
@@ -82,6 +84,8 @@ def fits(task: Task, asked: Asked) -> Iterator[Fit]:
         for kind, name in PAIRS.items():
             net, steps = descend(pair_start(task, kind), task)
             yield name, (), predict(net, task), net, steps
+        net, steps = descend(pair_start(task, "full", HIDDEN), task)
+        yield FULL, (), predict(net, task), net, steps
         net, steps = descend(wide, task)
         yield "control: rank 4, nothing pruned", (), predict(net, task), net, steps
     for strength in dict.fromkeys(setting[0] for setting in asked[LASSO]):

@@ -90,8 +90,8 @@ def cp_start(task: Task, hidden: int = HIDDEN, rank: int = 1) -> Net:
     return Net(separable, factors, net.output.weight, biases)
 
 
-def pair_start(task: Task, kind: str) -> Net:
-    """Return a start of pairs of modes, with about as many weights as the rank-1 network.
+def pair_start(task: Task, kind: str, hidden: int = 0) -> Net:
+    """Return a start of pairs of modes: ``hidden`` units, or as many weights as of rank 1, about.
 
     A pair sees only the mean over the third mode. ``separable`` gives each pair two factors of its
     own, ``full`` a matrix; ``shared`` takes the factors of the rank-one term.
@@ -103,7 +103,7 @@ def pair_start(task: Task, kind: str) -> Net:
         "separable": (2 * (i + j + k), 2),
         "full": (i * k + j * k + i * j, min(i, j, k)),
     }[kind]
-    hidden = round(HIDDEN * (i + j + k + classes) / (size + classes))
+    hidden = hidden or round(HIDDEN * (i + j + k + classes) / (size + classes))
     net = cp_start(task, hidden, rank)
     rows, columns, bands = ([mean.expand(hidden, -1)] for mean in task.means)
 
