@@ -27,10 +27,19 @@ from polyad.scene.assess.evaluation import (
 from polyad.scene.assess.report import report_page, write_report
 from polyad.scene.draw.color import color_bands, false_color
 from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
+from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.presets import scene_statistics, train_best
 from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
+from polyad.scene.learn.radiometry import (
+    light_of,
+    prepared,
+    radiometry_of,
+    repairs_soundness,
+    replaced_pixels,
+    sample_spectra,
+)
 from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
 from polyad.scene.learn.training import Samples, train, train_on
 from polyad.scene.map.classifier import as_scene_model
@@ -252,6 +261,14 @@ CALLS = {
     "learn.model.trained_model": lambda g: trained_model(
         g.scene, g.labels, g.model.estimator, 3, g.pixels
     ).wavelength,
+    "learn.adaptation.adapt_model": lambda g: adapt_model(g.model, g.scene).adapted,
+    "learn.adaptation.find_adaptation": lambda g: find_adaptation(g.model, g.scene),
+    "learn.radiometry.light_of": lambda g: light_of(g.scene).quantiles,
+    "learn.radiometry.prepared": lambda g: prepared(g.scene).sizes,
+    "learn.radiometry.radiometry_of": lambda g: radiometry_of(g.scene, g.pixels),
+    "learn.radiometry.repairs_soundness": lambda g: repairs_soundness(g.scene),
+    "learn.radiometry.replaced_pixels": lambda g: replaced_pixels(prepared(g.scene)),
+    "learn.radiometry.sample_spectra": lambda g: sample_spectra(g.scene),
     "learn.noise.band_offset": lambda g: band_offset(g.scene, random_state=0),
     "learn.noise.pixel_noise": lambda g: pixel_noise(g.scene, random_state=0),
     "raster.band_choice.select_bands": lambda g: select_bands(g.scene, drop_nm="500-600").values,
@@ -323,6 +340,7 @@ INNER = {
     "assess.evaluation.known_pixels", "read.formats", "raster.grid", "raster.dims",
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
     "raster.bands", "raster.band_matching", "raster.inside.cropped_to_mask",
+    "raster.inside.with_repairs",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
     "read.colors.with_legend",

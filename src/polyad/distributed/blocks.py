@@ -30,7 +30,7 @@ def map_lazy(
     *,
     window: int | None = None,
     probabilities: bool = False,
-    adapt: bool | None = None,
+    adapt: bool = False,
 ) -> xr.DataArray:
     """Return the map of a scene that is a Dask array, to be computed when asked for.
 
@@ -49,8 +49,9 @@ def map_lazy(
         See `polyad.map_scene`.
     probabilities : bool, default=False
         Return the probabilities ``(y, x, class)`` instead of the map.
-    adapt : bool, optional
-        See `polyad.map_scene`. A sample of the scene is computed for it; False looks at none.
+    adapt : bool, default=False
+        See `polyad.map_scene`. A sample of the scene is computed for it at once; without, nothing
+        is read and another light is not noticed.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def map_lazy(
             "polyad.map_scene"
         )
     fitted = as_scene_model(model, scene, window)
-    if adapt is not False:
+    if adapt:
         fitted = adapt_model(fitted, scene, adapt)
     scene = fitted.view(scene)
     if scene.chunks is None:

@@ -155,6 +155,7 @@ def prepared(scene: xr.DataArray) -> xr.DataArray:
 
 def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
     """Return what a model that is trained on ``pixels``, ``(n, 2)``, keeps of its scene's light."""
+    scene = as_scene(scene)
     light = light_of(scene)
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
@@ -169,8 +170,8 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
 
 def repairs_soundness(scene: xr.DataArray) -> Soundness | None:
     """Return the soundness by which a scene's pixels are repaired, None if they are not."""
-    repairs = scene.attrs.get(REPAIRS)
-    if repairs is None or repairs.soundness.bands != scene.sizes["band"]:
+    repairs = as_scene(scene).attrs.get(REPAIRS)
+    if repairs is None or repairs.soundness.bands != as_scene(scene).sizes["band"]:
         return None
     soundness: Soundness = repairs.soundness
     return soundness
@@ -184,7 +185,7 @@ def replaced_pixels(scene: xr.DataArray) -> int:
     scene : DataArray
         From `SceneModel.view`, and since then mapped or trained on.
     """
-    repairs = scene.attrs.get(REPAIRS)
+    repairs = as_scene(scene).attrs.get(REPAIRS)
     return 0 if repairs is None else repairs.count()
 
 
