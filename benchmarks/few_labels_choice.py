@@ -30,9 +30,11 @@ from few_labels import (
 )
 from scipy.special import log_softmax
 
-from polyad.scene.learn.presets import FOLDS, PRIOR_WEIGHTS, PULL, held_out_logits
+from polyad.scene.learn.choosing import FOLDS
+from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL
 from polyad.scene.learn.sampling import Split
 from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.experts import held_out_logits
 from polyad.scene.learn.steps.propagation import combine
 from polyad.scene.raster.patches import extract_patches
 
@@ -86,7 +88,7 @@ def without_propagation(alone: Row, together: Row) -> bool:
     return bool(alone["held_accuracy"] > together["held_accuracy"])
 
 
-def outcome(bench: Bench, split: Split, seed: int) -> list[Row]:
+def outcome(bench: Bench, split: Split, seed: int, _: object = ()) -> list[Row]:
     """Return one record: of each candidate what the folds say, and the accuracy of both maps."""
     values = np.asarray(bench.labels.values).astype(np.int64)
     y = values[tuple(split.train.T)]
