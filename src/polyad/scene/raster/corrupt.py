@@ -194,8 +194,11 @@ def find_suspects(values: Array, soundness: Soundness) -> Array:
         if shared is None:
             with np.errstate(over="ignore"):  # what is infinite in single precision is no data
                 shared = torch.from_numpy(stored.astype(np.float32))
-        x = room[: stored.shape[0] * width]
-        x.view(stored.shape).copy_(shared)
+        if shared.dtype == torch.float32 and shared.is_contiguous():
+            x = shared.view(-1, bands)
+        else:
+            x = room[: stored.shape[0] * width]
+            x.view(stored.shape).copy_(shared)
         sums = torch.mm(x, weights).sub_(shift).abs_().amax(dim=1)
         found = ~(sums <= SUSPECT)  # so is NaN
         alike = torch.nonzero(x[:, 0] == x[:, -1])[:, 0]  # as all other bands are, perhaps
@@ -240,6 +243,7 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
     nodata : float or None
     soundness : Soundness
     """
+    given = values
     if values.strides[-1] != values.itemsize:  # band after band: tests and models read it slowly
         values = np.ascontiguousarray(values)
     suspects = find_suspects(values, soundness)
@@ -258,7 +262,8 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
         wrong = bad.any(axis=1)
         if not wrong.any():
             continue
-        repaired = values.copy() if repaired is values else repaired
+        # No suspect lends to its neighbors, so a copy of our own may be changed in place
+        repaired = values.copy() if repaired is given else repaired
         fixed = np.where(bad[wrong], mean[wrong], spectra[wrong])
         if values.dtype.kind in "iu":
             fixed = np.rint(fixed)
