@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 
+from polyad import RankRClassifier
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.assess.evaluation import evaluate
 from polyad.scene.learn.adaptation import (
@@ -229,7 +230,8 @@ def test_a_network_without_scaler_takes_a_shift_too(scene, labels):
     rng = np.random.default_rng(0)
     pixels = np.argwhere(labels.values > 0)[rng.permutation(HEIGHT * WIDTH)[:60]]
     centered = moved(scene, 1e-3, -1.5)
-    model = train_on(centered, labels, pixels, standardize=None, hidden=6, window=3)
+    network = RankRClassifier(hidden=6, standardize=None, random_state=0)
+    model = train_on(centered, labels, pixels, estimator=network, window=3)
     assert model.estimator.scaler_ is None
     wanted = map_scene(model, centered).values
     got = map_scene(model, scene, adapt=True).values

@@ -161,7 +161,8 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
     facts["Mapping"] = f"{result['map_seconds']:.3f} s for the whole scene"
     if model.recipe is not None:
         facts["Steps"] = model.recipe.line
-        if model.recipe.goal == "this-scene" and not model.learned_from(scene):
+        propagates = any(step["step"] == "propagate" for step in model.recipe.steps)
+        if propagates and not model.learned_from(scene):
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     if model.choice is not None:
         facts["By its own labels"] = model.choice.score_line

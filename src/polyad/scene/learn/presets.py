@@ -180,6 +180,7 @@ def train_fast(
     labels: xr.DataArray,
     pixels: Array,
     *,
+    goal: str = "this-scene",
     window: int | None = None,
     objective: str = "overall",
     random_state: int = 0,
@@ -189,7 +190,8 @@ def train_fast(
     """Fit the fast preset on the given pixels, ``(n, 2)``; see `polyad.scene.train`.
 
     As `train_best` without what is learned from the rest of the scene: networks on plain spectra
-    alone, one start each, and no step after them.
+    alone, one start each, and no step after them. The goal only says whether its maps of other
+    scenes are adapted to their light.
     """
     scene, labels = prepared(scene), as_labels(labels)
     y = labels.values[tuple(pixels.T)].astype(np.int64)
@@ -208,7 +210,7 @@ def train_fast(
     }
     choice = choose_experts(experts, samples, pixels, targets, **options).choice
     estimator = fit_experts(choice, samples, views, y, **options)
-    recipe = Recipe("fast", "other-scenes", f"network on {choice.line}")
+    recipe = Recipe("fast", goal, f"network on {choice.line}")
     made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
     made["choice"] = choice
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)

@@ -103,7 +103,8 @@ def train(
     preset : {"fast", "paper", "best"}, default="fast"
         See `polyad.scene.learn.presets`.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
-        What the best preset is to be best at: the map of this scene, or of others.
+        What the best preset is to be best at: the map of this scene, or of others, which are then
+        adapted to their light.
     objective : {"overall", "average"}, default="overall"
         Which accuracy counts: of all pixels, or the mean of the classes', where rare classes count
         as much as common ones.
@@ -175,10 +176,10 @@ def train_on(
     if preset != "fast" and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
     pixels = np.stack([rows, cols], axis=1)
-    options: dict[str, Any] = {"random_state": random_state, "objective": objective}
+    options: dict[str, Any] = {"random_state": random_state, "objective": objective, "goal": goal}
     if preset == "best":
-        options |= {"goal": goal, "max_bytes": max_bytes}
-        return train_best(scene, labels, pixels, window=window, **options, **parameters)
+        options |= {"window": window, "max_bytes": max_bytes}
+        return train_best(scene, labels, pixels, **options, **parameters)
     budget = memory_budget(max_bytes, share=0.25)
     samples = Samples(scene, rows, cols, check_window(WINDOW if window is None else window))
     if preset == "fast" and estimator is None and samples.nbytes <= budget:
