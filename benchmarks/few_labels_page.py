@@ -45,7 +45,17 @@ different 20 x 20 blocks with a dead zone between.
 
 Goals: *this-scene* may recognize the field a pixel lies in, since the user labels the scene to map
 that same scene: labels are propagated over a graph of its pixels. *other-scenes* must not: the
-network works on whitened spectra alone and only its probabilities are smoothed.
+network works on spectra alone and only its probabilities are smoothed.
+
+**What is seen of the test pixels.** Whitening, label propagation and the guided filter are learned
+from the spectra of the whole scene, those of the test pixels among them (never their labels): such
+figures are called transductive, and a map of another scene does without. The development seeds draw
+other training pixels of the same two scenes, so they have seen these pixels too. A city of mixed
+pixels, other tiles, another light and corrupt pixels are on [a page of their own](other-places.md).
+
+The presets choose views of the spectra, windows and weights by spatial folds of the labels; the
+steps and controls below have fixed settings (5 x 5 windows, weight decay 0.1), and were measured
+before the presets chose.
 """
 
 CHOICE = """## Settings chosen by cross-validation

@@ -39,6 +39,7 @@ Record = dict[str, Any]
 FAST, OTHERS, HERE = ("fast", "this-scene"), ("best", "other-scenes"), ("best", "this-scene")
 SAMPLES = 10
 LEAST = 5  # labels of a class on either side, for it to be scored there
+SAID = {"no": "not adapted", "rule": "by default", "yes": "`--adapt`"}
 ADAPT = {"no": False, "rule": None, "yes": True}
 
 
@@ -221,10 +222,10 @@ def _on_both_sides(labels: Array, near: Array) -> Array:
 
 
 Protocol = Callable[[Bench, int, tuple[str, str]], Iterator[Record]]
-PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...]]] = {
-    "same ground": (same_ground, (FAST, OTHERS, HERE)),
-    "other ground": (other_ground, (FAST, OTHERS)),
-    "corrupt": (corrupted, (FAST, OTHERS, HERE)),
+PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...], str]] = {
+    "same ground": (same_ground, (FAST, OTHERS, HERE), "The same scene in another light"),
+    "other ground": (other_ground, (FAST, OTHERS), "The other half of a scene, in another light"),
+    "corrupt": (corrupted, (FAST, OTHERS, HERE), "Corrupt pixels"),
 }
 
 
@@ -232,42 +233,49 @@ PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...]]] = {
 
 
 def tables(records: list[Record]) -> str:
-    """Return the records as Markdown: one table for each protocol, means over seeds in percent."""
+    """Return the records as Markdown: a table for each protocol and scene, overall accuracy in %."""
     parts = []
-    for protocol in PROTOCOLS:
+    for protocol, (_, _, title) in PROTOCOLS.items():
         rows = [r for r in records if r["protocol"] == protocol]
         if rows:
-            parts.append(_table(protocol, rows))
+            seeds = len({r["seed"] for r in rows})
+            parts.append(f"## {title}\n\nOverall accuracy, mean and deviation of {seeds} seeds.")
+        for scene in dict.fromkeys(r["scene"] for r in rows):
+            parts.append(_table(scene, [r for r in rows if r["scene"] == scene]))
     return "\n\n".join(parts)
 
 
-def _table(protocol: str, records: list[Record]) -> str:
+def _table(scene: str, records: list[Record]) -> str:
     cells: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for r in records:
         kind = r["preset"] if r["preset"] == "fast" else f"{r['preset']}, {r['goal']}"
-        cells[r["shift"], r["scene"], kind, r["adapt"]].append(100 * r["oa"])
+        cells[r["shift"], kind, r["adapt"]].append(100 * r["oa"])
     columns = list(dict.fromkeys(key[1:] for key in cells))
-    one = {c[2] for c in columns} == {"no"}
-    head = [f"{c[0]}, {c[1]}" + ("" if one else f", adapt: {c[2]}") for c in columns]
-    lines = [f"### {protocol.capitalize()}", "", "| | " + " | ".join(head) + " |"]
+    one = {adapt for _, adapt in columns} == {"no"}
+    head = [kind + ("" if one else f", {SAID[adapt]}") for kind, adapt in columns]
+    lines = [f"**{scene}**", "", "| | " + " | ".join(head) + " |"]
     lines.append("|---|" + "---:|" * len(columns))
     for shift in dict.fromkeys(key[0] for key in cells):
         shown = [cells.get((shift, *c)) for c in columns]
-        values = ["" if v is None else f"{np.mean(v):.1f} ± {np.std(v):.1f}" for v in shown]
+        values = ["" if v is None else f"{np.mean(v):.1f} ± {_deviation(v):.1f}" for v in shown]
         lines.append(f"| {shift} | " + " | ".join(values) + " |")
     return "\n".join(lines)
+
+
+def _deviation(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 # -- running ---------------------------------------------------------------------------------------
 
 
-def benches(pavia: Path, potsdam: Path) -> Iterator[Bench]:
+def benches(pavia: Path | None, potsdam: Path | None) -> Iterator[Bench]:
     scene = open_scene("indian-pines")
     yield Bench("Indian Pines", scene, open_labels("indian-pines", scene))
-    if pavia.exists():
+    if pavia is not None:
         scene = open_scene(f"{pavia}:paviaU")
         yield Bench("Pavia crop", scene, open_labels(f"{pavia}:paviaU_gt", scene))
-    if potsdam.is_dir():
+    if potsdam is not None:
         scene = open_scene(potsdam / "potsdam_train.tif")
         labels = open_labels(potsdam / "potsdam_train_labels.tif", scene)
         yield Bench("Potsdam", scene, labels)
@@ -282,16 +290,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RECORDS)
-    data = ROOT.parent / "shared/data"
-    parser.add_argument("--pavia", type=Path, default=data / "UPavia_Subset.mat")
-    parser.add_argument("--potsdam", type=Path, default=data / "enmap_potsdam")
+    parser.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
+    parser.add_argument("--potsdam", type=Path, help="folder of the EnMAP scene")
     given = parser.parse_args()
     names = ("scene", "protocol", "seed", "preset", "goal")
     done = {tuple(r[k] for k in names) for r in read_records(given.out)}
     every = list(benches(given.pavia, given.potsdam))
     for seed in range(given.first, given.first + given.seeds):
         for bench in every:
-            for protocol, (run, kinds) in PROTOCOLS.items():
+            for protocol, (run, kinds, _) in PROTOCOLS.items():
                 for kind in kinds:
                     key = (bench.name, protocol, seed, *kind)
                     if key in done:
