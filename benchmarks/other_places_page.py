@@ -30,9 +30,9 @@ OURS = (
 OTHERS = ("SVM", "logistic regression", "forest")
 INTRO = """# Other places, another light
 
-Maps of places that nobody labeled, beside plain models on single spectra; what becomes of a map when
-light or sensor change; and what corrupt pixels do. [What the tables say](other-places-notes.md) is
-written by hand. Made by
+Maps of places that nobody labeled, beside plain models on single spectra; what becomes of a map
+when light or sensor change; and what corrupt pixels do. [What the tables say](other-places-notes.md)
+is written by hand. Made by
 
 <!-- not run: hours -->
 ```sh
@@ -41,20 +41,20 @@ python benchmarks/shifted.py --pavia UPavia_Subset.mat --potsdam enmap_potsdam
 python benchmarks/other_places_page.py
 ```
 
-from [records](other-places.jsonl) and [records](shifted.jsonl). Mean and deviation over seeds from 0
-on; settings were chosen on seeds 100 and up. Test labels choose nothing.
+from [records](other-places.jsonl) and [records](shifted.jsonl). Mean and deviation over seeds from
+0 on; settings were chosen on seeds 100 and up. Test labels choose nothing.
 
-**What is seen of the test pixels.** Whitening, label propagation, the guided filter and adaptation use
-the spectra of the whole scene, those of the test pixels among them, never their labels: they are
-transductive. The development seeds drew from the same tiles and scenes, so they have seen these
+**What is seen of the test pixels.** Whitening, label propagation, the guided filter and adaptation
+use the spectra of the whole scene, those of the test pixels among them, never their labels: they
+are transductive. The development seeds drew from the same tiles and scenes, so they have seen these
 pixels too.
 """
 TILES = """## Tiles of a city that nobody labeled
 
 An EnMAP scene of Potsdam (30 m, 218 bands, mixed pixels; 3,806 labels of six classes in 14 tiles of
 32 x 32 pixels, 41 of them soil). Tiles are dealt to seven folds; each fold is mapped by a model
-trained on labels of the other tiles. OA and AA are over the test pixels of all folds. The SVM's C and
-gamma and the regression's C are chosen by folds of tiles; the forest has 300 trees.
+trained on labels of the other tiles. OA and AA are over the test pixels of all folds. The SVM's C
+and gamma and the regression's C are chosen by folds of tiles; the forest has 300 trees.
 """
 
 

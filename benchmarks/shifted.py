@@ -233,7 +233,7 @@ PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...], str]] = {
 
 
 def tables(records: list[Record]) -> str:
-    """Return the records as Markdown: a table for each protocol and scene, overall accuracy in %."""
+    """Return the records as Markdown: a table for each protocol and scene."""
     parts = []
     for protocol, (_, _, title) in PROTOCOLS.items():
         rows = [r for r in records if r["protocol"] == protocol]
