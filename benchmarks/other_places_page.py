@@ -31,8 +31,8 @@ OTHERS = ("SVM", "logistic regression", "forest")
 INTRO = """# Other places, another light
 
 Maps of places that nobody labeled, beside plain models on single spectra; what becomes of a map
-when light or sensor change; and what corrupt pixels do. [What the tables say](other-places-notes.md)
-is written by hand. Made by
+when light or sensor change; and what corrupt pixels do.
+[What the tables say](other-places-notes.md) is written by hand. Made by
 
 <!-- not run: hours -->
 ```sh
