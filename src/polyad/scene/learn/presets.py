@@ -32,7 +32,7 @@ from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, scored
+from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, log_losses, scored
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.spatial import mean_distance, testable
@@ -141,27 +141,24 @@ def train_best(
     estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
-    if goal == "other-scenes" or (held is not None and _out_of_reach(statistics, pixels, held)):
+    settings = Propagation(iterations=iterations)
+    weights: list[float] | None = None
+    if goal == "this-scene":
+        weights = list(PRIOR_WEIGHTS)
+        if held is not None:
+            weights, choice = _tested_propagation(
+                settings, statistics, pixels, targets, held, scene
+            )
+    if weights is not None:
+        steps.append(_propagate(settings, targets, weights))
+        line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
+        line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
+    else:
         # No temperature: smoothing takes away as much confidence as the network has too much
         radius = smoothing_radius(pixels, targets, choice.overall)
         if radius:
             steps.append(_guide(statistics.plain, radius))
             line += f" > probabilities smoothed by a guided filter of radius {radius}"
-    else:
-        settings = Propagation(iterations=iterations)
-        weights = list(PRIOR_WEIGHTS)
-        if held is not None:
-            shares = _held_out_shares(settings, statistics, pixels, targets, held, scene)
-            some, dealt = targets[held.which], held.folds
-            tested = testable(dealt.fold, some)
-            both = [shares[tested], held.logits[tested]]
-            if tested.any():
-                weights = fit_weights(both, some[tested], PRIOR_WEIGHTS, PULL)
-            together = weights[0] * shares + weights[1] * held.logits
-            choice = scored(choice, together, some, dealt, random_state)
-        steps.append(_propagate(settings, targets, weights))
-        line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
-        line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
     return trained_model(
         scene,
         labels,
@@ -216,20 +213,33 @@ def train_fast(
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)
 
 
-def _held_out_shares(
+def _tested_propagation(
     settings: Propagation,
     statistics: SceneStatistics,
     pixels: Array,
     targets: Array,
     held: HeldOut,
     scene: xr.DataArray,
-) -> Array:
-    """Return the log shares that propagation gives each label without the labels of its fold."""
-    some, classes = held.which, held.logits.shape[1]
+) -> tuple[list[float] | None, Choice]:
+    """Return the weights of propagation and network from folds, and the choice with their score.
+
+    No weights where propagation does not help on the labels held out, or cannot be tested on them.
+    """
+    some, dealt = targets[held.which], held.folds
+    tested = testable(dealt.fold, some)
+    if not tested.any() or _out_of_reach(statistics, pixels, held):
+        return None, held.choice
     shape = scene.sizes["y"], scene.sizes["x"]
-    return settings.propagate_folds(
-        statistics.graphs, pixels[some], targets[some], held.folds.fold, shape, classes
+    shares = settings.propagate_folds(
+        statistics.graphs, pixels[held.which], some, dealt.fold, shape, held.logits.shape[1]
     )
+    both, y = [shares[tested], held.logits[tested]], some[tested]
+    weights = fit_weights(both, y, PRIOR_WEIGHTS, PULL)
+    (alone,) = fit_weights([held.logits[tested]], y, [0.5], PULL)
+    together = weights[0] * shares + weights[1] * held.logits
+    if log_losses(together[tested], y).mean() > log_losses(alone * held.logits[tested], y).mean():
+        return None, held.choice
+    return weights, scored(held.choice, together, some, dealt)
 
 
 def _out_of_reach(statistics: SceneStatistics, pixels: Array, held: HeldOut) -> bool:

@@ -212,7 +212,7 @@ def choose(
     y, group = targets[tested], folds.group[tested]
     share = 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
-    losses = np.stack([_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
+    losses = np.stack([log_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
     weights = expert_weights(losses, group, share)
     scaled = weights * heat
     kept = np.flatnonzero(scaled >= LEAST_SHARE * scaled.sum()).tolist()
@@ -287,5 +287,6 @@ def bootstrap(right: Array, group: Array, random_state: int = 0) -> tuple[float,
     return float(low), float(high)
 
 
-def _losses(logits: Array, targets: Array) -> Array:
+def log_losses(logits: Array, targets: Array) -> Array:
+    """Return the log loss of each sample, ``(n,)``, from logits ``(n, C)``."""
     return -log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
