@@ -329,10 +329,12 @@ class Trainer(threading.Thread):
         raster = drop_nodata(self.scene, snapshot.raster(self.scene))
         quick: dict[str, Any] = {}
         if stage == "draft":
-            last = self.newest_map.model  # by what folds chose last; the final fit chooses anew
-            choice = None if last is None else last.choice
             quick = {"starts": 1, "folds": 0, "iterations": DRAFT_PROPAGATION_STEPS}
-            quick["choice"] = choice
+            last = self.newest_map.model
+            if last is not None and last.recipe is not None:
+                # By what folds chose last; the final fit chooses anew
+                steps = [step["step"] for step in last.recipe.steps]
+                quick |= {"choice": last.choice, "propagation": "propagate" in steps}
         return train_best(
             self.scene,
             raster,

@@ -99,6 +99,7 @@ def train_best(
     choice: Choice | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
+    propagation: bool = True,
     iterations: int = Propagation.iterations,
     check: Callable[[], None] = lambda: None,
     **parameters: Any,
@@ -110,9 +111,9 @@ def train_best(
     one kept are fitted and merged into one network on the scene's bands. For
     ``goal="this-scene"`` the weights of network and propagation come from the same folds.
 
-    To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start, no
-    folds and fewer iterations make a good draft. ``check`` is called between the steps, and may
-    raise to end the fit.
+    To fit often on one scene, pass its ``statistics``, an earlier ``choice`` and whether that one
+    had ``propagation``; one start, no folds and fewer iterations make a good draft. ``check`` is
+    called between the steps, and may raise to end the fit.
     """
     scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
@@ -143,7 +144,7 @@ def train_best(
     steps: list[dict[str, Any]] = []
     settings = Propagation(iterations=iterations)
     weights: list[float] | None = None
-    if goal == "this-scene":
+    if goal == "this-scene" and propagation:
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
             weights, choice = _tested_propagation(
