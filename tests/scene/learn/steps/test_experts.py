@@ -96,6 +96,7 @@ def test_a_balanced_choice_counts_every_class_alike():
 def test_the_decay_falls_with_the_number_of_labels_within_bounds():
     expert = Expert("plain", 1, 600)
     assert [expert.decay(n) for n in (10, 600, 10**6)] == [10.0, 1.0, 0.1]
+    assert [Expert("plain", window, 600).decay(10) for window in (1, 3, 5, 7)] == [10, 3, 1, 1]
 
 
 def test_a_window_that_was_asked_for_is_kept_to():

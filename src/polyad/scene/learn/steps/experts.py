@@ -28,7 +28,7 @@ from polyad.scene.learn.steps.spatial import SpatialFolds, testable
 Array = npt.NDArray[Any]
 VIEWS = ("plain", "whitened")
 LEAST_SHARE = 0.1  # of all weights; lighter experts are left out
-DECAYS = (0.1, 10.0)
+LEAST_DECAY = 0.1
 UNLIKELY = np.log(1e-4)  # log-probability of a class that a fold did not have
 RESAMPLES = 1000
 
@@ -51,8 +51,13 @@ class Expert:
     strength: float
 
     def decay(self, n: int) -> float:
-        """Return the weight decay for ``n`` labels."""
-        return float(np.clip(self.strength / n, *DECAYS))
+        """Return the weight decay for ``n`` labels.
+
+        At most 10 for single pixels, 3 for windows of 3 x 3 and 1 for wider ones: more would undo
+        what their factors, whose product it is that counts, learn from a step.
+        """
+        most = {1: 10.0, 3: 3.0}.get(self.window, 1.0)
+        return float(np.clip(self.strength / n, LEAST_DECAY, most))
 
     def __str__(self) -> str:
         where = "single pixels" if self.window == 1 else f"{self.window} x {self.window} windows"
