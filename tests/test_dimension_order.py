@@ -30,7 +30,7 @@ from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spe
 from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
-from polyad.scene.learn.presets import scene_statistics, train_best
+from polyad.scene.learn.presets import scene_statistics, train_best, train_fast
 from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
 from polyad.scene.learn.radiometry import (
     light_of,
@@ -40,8 +40,11 @@ from polyad.scene.learn.radiometry import (
     replaced_pixels,
     sample_spectra,
 )
+from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
-from polyad.scene.learn.training import Samples, train, train_on
+from polyad.scene.learn.steps.experts import Expert
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import (
     blank_map,
@@ -205,6 +208,11 @@ def points(g):
     return g.path("points.csv")
 
 
+def a_view(scene):
+    """Return the plain view of a scene's spectra."""
+    return NoiseWhitening.of_spectra(as_scene(scene).values.reshape(-1, as_scene(scene).shape[2]))
+
+
 def a_mask_file(g):
     np.save(g.path("mask.npy"), cubic_labels().values)
     return g.path("mask.npy")
@@ -278,6 +286,9 @@ CALLS = {
     "learn.presets.scene_statistics": lambda g: (
         scene_statistics(g.scene, "other-scenes").whitening.mean_
     ),
+    "learn.presets.train_fast": lambda g: train_fast(
+        g.scene, g.labels, g.pixels, window=3, epochs=2
+    ),
     "learn.presets.train_best": lambda g: train_best(
         g.scene, g.labels, g.pixels, goal="other-scenes", window=3, starts=1, folds=0, epochs=2
     ),
@@ -322,9 +333,10 @@ CALLS = {
         g.scene, Tile(slice(2, 9), slice(4, N))
     ),
     "raster.tiles.read_block": lambda g: read_block(g.scene, Tile(slice(2, 9), slice(4, N)), 2),
-    "learn.training.Samples.__init__": lambda g: Samples(
-        g.scene, *g.pixels.T, 3, g.model.estimator
-    ).take(slice(None)),
+    "learn.samples.Samples.__init__": lambda g: Samples(g.scene, *g.pixels.T, 3).take(slice(None)),
+    "learn.samples.ViewSamples.__init__": lambda g: ViewSamples(
+        g.scene, {"plain": a_view(g.scene)}, g.pixels, 3
+    ).take(Expert("plain", 3, 1.0)),
     "learn.training.train": lambda g: train(g.scene, g.labels, window=3, epochs=2),
     "learn.training.train_on": lambda g: train_on(
         g.scene, g.labels, g.pixels, window=3, epochs=2

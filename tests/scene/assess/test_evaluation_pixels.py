@@ -5,7 +5,8 @@ import pytest
 import xarray as xr
 
 from polyad.scene.assess.evaluation import held_out, map_pixels
-from polyad.scene.learn.training import Samples, train
+from polyad.scene.learn.samples import Samples
+from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import scene_from_array
@@ -43,8 +44,8 @@ def test_asked_pixels_get_the_classes_and_probabilities_of_the_map(land):
 
 
 def test_missing_pixels_are_filled_by_the_mean_of_those_with_data(land):
-    scene, _, model = land
-    samples = Samples(scene, np.array([4, 10]), np.array([10, 2]), 9, model.estimator)
+    scene, _, _ = land
+    samples = Samples(scene, np.array([4, 10]), np.array([10, 2]), 9)
     patches = samples.take(slice(None))
     windows = np.concatenate(
         [scene.values[0:9, 6:15], scene.values[6:15][:, [2, 1, 0, 1, 2, 3, 4, 5, 6]]]

@@ -84,6 +84,7 @@ class ViewSamples:
     def __init__(
         self, scene: xr.DataArray, views: Mapping[str, NoiseWhitening], pixels: Array, window: int
     ) -> None:
+        scene = as_scene(scene)
         windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
         valid = valid_pixels(windows, scene.rio.nodata)
         self._components = {}
