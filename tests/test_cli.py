@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -144,6 +145,33 @@ def refused(capsys, *arguments):
     assert err.startswith("polyad: ")
     assert err.count("\n") == 1, err
     return err
+
+
+# -- what was chosen ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
+    place, tmp_path, capsys, preset
+):
+    model = tmp_path / "m.polyad"
+    said = ("--samples-per-class", 12, "--preset", preset, "--out", model, "--epochs", 40)
+    assert run("train", place / "scene.tif", place / "truth.tif", *said) == 0
+    out = capsys.readouterr().out
+    assert "steps: network on " in out
+    assert re.search(r"by its own labels: [\d.]+ % overall \(95 % interval \d+ to \d+\)", out)
+    assert run("info", model, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert f"by its own labels: {facts['spatial_accuracy']}\n" in out
+    assert run("train", place / "scene.tif", place / "truth.tif", *said, "--json") == 0
+    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    assert scores["interval"][0] <= scores["overall"] <= scores["interval"][1]
+    assert scores["labels"] > 20
+
+
+def test_an_objective_that_is_none_is_refused(place, capsys):
+    assert run("train", place / "scene.tif", place / "truth.tif", "--objective", "both") == 2
+    assert "objective must be one of overall, average, got 'both'" in capsys.readouterr().err
 
 
 # -- from files to files -----------------------------------------------------------------------

@@ -206,6 +206,10 @@ def check_scene_header(scene: Any) -> None:
         _check_length(scene.get(key), bands, f"scene.{key}")
     _check_length(scene.get("left_out", {}).get("kept"), bands, "scene.left_out.kept")
     _check_length(training.get("counts"), len(classes), "scene.training.counts")
+    if "choice" in training:
+        choice, key = training["choice"], "scene.training.choice"
+        _check_length(choice["weights"], len(choice["experts"]), f"{key}.weights")
+        _check_length(choice["interval"], 2, f"{key}.interval")
     _check_light(scene, bands)
     if scene.get("recipe") is not None:
         check(_RECIPE, scene["recipe"], "scene.recipe")
