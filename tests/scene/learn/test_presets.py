@@ -140,6 +140,63 @@ def test_classes_with_one_or_two_labels_are_learned():
     assert evaluate(model, scene, labels).n_test == labels.size - 4
 
 
+def test_one_label_per_class_leaves_the_prior_choice_and_says_so():
+    scene, labels = make_scene()
+    sparse = labels.copy(data=np.zeros_like(labels.values))
+    for row, col in ((3, 3), (4, 20), (5, 40)):
+        sparse.values[row, col] = labels.values[row, col]
+    model = train(scene, sparse, preset="best", hidden=8, epochs=60)
+    assert "whitened spectra, 5 x 5 windows" in model.recipe.line
+    assert "propagated" in model.recipe.line
+    assert model.choice.overall is None
+    assert "not known" in model.choice.score_line
+
+
+def mixed_scene(seed=0):
+    """Return a scene whose pixels have no neighbors of their class but by chance."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(1, 4, (40, 40))
+    spectra = np.random.default_rng(1).normal(1000, 60, size=(4, 10))
+    values = spectra[label] + rng.normal(0, 40, size=(40, 40, 10))
+    scene = xr.DataArray(values.astype(np.float32), dims=("y", "x", "band"))
+    return scene, xr.DataArray(label.astype(np.uint8), dims=("y", "x"))
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_mixed_pixels_get_single_spectra_and_nothing_smoothed(goal):
+    """Windows, propagation and smoothing win in fields; here each of them would cost."""
+    scene, labels = mixed_scene()
+    model = train(scene, labels, samples_per_class=40, preset="best", goal=goal, hidden=20)
+    assert "windows" not in model.recipe.line
+    assert model.recipe.steps == ()
+    score = evaluate(model, scene, labels).overall_accuracy
+    fixed = train(scene, labels, samples_per_class=40, preset="best", goal=goal, window=5)
+    assert score > evaluate(fixed, scene, labels).overall_accuracy + 0.03
+    assert abs(score - model.choice.overall) < 0.1
+
+
+def test_labels_in_one_corner_are_not_propagated_over_the_whole_scene():
+    scene, labels = make_scene(noise=8.0)
+    wide = xr.concat([scene] * 4, "y")
+    corner = np.zeros(wide.shape[:2], labels.dtype)
+    corner[:6:2, ::4] = labels.values[:6:2, ::4]
+    model = train(wide, xr.DataArray(corner, dims=("y", "x")), preset="best", **QUICK)
+    assert all(step["step"] != "propagate" for step in model.recipe.steps)
+
+
+def test_the_average_objective_finds_more_of_a_rare_class():
+    scene, labels = mixed_scene()
+    noisy = scene + np.random.default_rng(5).normal(0, 60, scene.shape).astype(np.float32)
+    kept = np.where((labels.values != 3) | (np.random.default_rng(2).random((40, 40)) < 0.1), 1, 0)
+    some = labels.copy(data=np.where(np.random.default_rng(3).random((40, 40)) < 0.4, kept, 0)
+                       * labels.values)  # fmt: skip
+    found = {}
+    for objective in ("overall", "average"):
+        model = train(noisy, some.astype(np.uint8), objective=objective, hidden=20)
+        found[objective] = float((map_scene(model, noisy).values == 3)[labels.values == 3].mean())
+    assert found["average"] > found["overall"] + 0.1
+
+
 def test_refusals(models):
     scene, labels = make_scene()
     with pytest.raises(InputError, match="preset must be one of"):

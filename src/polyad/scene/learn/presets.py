@@ -224,11 +224,14 @@ def _tested_propagation(
 ) -> tuple[list[float] | None, Choice]:
     """Return the weights of propagation and network from folds, and the choice with their score.
 
-    No weights where propagation does not help on the labels held out, or cannot be tested on them.
+    No weights where propagation does not help on the labels held out, or lies out of their reach;
+    the prior ones where there are too few labels to hold any out.
     """
     some, dealt = targets[held.which], held.folds
     tested = testable(dealt.fold, some)
-    if not tested.any() or _out_of_reach(statistics, pixels, held):
+    if not tested.any():
+        return list(PRIOR_WEIGHTS), held.choice
+    if _out_of_reach(statistics, pixels, held):
         return None, held.choice
     shape = scene.sizes["y"], scene.sizes["x"]
     shares = settings.propagate_folds(
