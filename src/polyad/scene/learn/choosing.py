@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tqdm import tqdm
 
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.samples import ViewSamples
@@ -23,12 +25,29 @@ from polyad.scene.learn.steps.spatial import SpatialFolds, agreement, spatial_fo
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
+Check = Callable[[], None]
 FOLDS = 3
 FOLD_LABELS, FOLD_LEAST = 600, 30  # labels that folds are made of; of each class
 FOLD_EPOCHS = 100  # enough to tell experts apart
 MANY = 2000  # labels; one start is enough for more
 RADII = (5, 2)
 PAIRS = 20  # of neighboring labels, to tell how wide fields are
+
+
+@contextmanager
+def progress(experts: int, shown: bool, check: Check = lambda: None) -> Iterator[Check]:
+    """Yield the function to call after each expert, first tried and then fitted.
+
+    It moves a bar on, if one is shown, and calls ``check``.
+    """
+    with tqdm(total=2 * experts, desc="training", unit="step", disable=not shown) as bar:
+
+        def step() -> None:
+            bar.update()
+            check()
+
+        yield step
+        bar.update(2 * experts - bar.n)  # not every expert that was tried is fitted
 
 
 class HeldOut(NamedTuple):
@@ -61,7 +80,7 @@ def choose_experts(
     objective: str = "overall",
     random_state: int = 0,
     parameters: Mapping[str, Any],
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> HeldOut:
     """Weigh experts by spatial folds of the labels.
 
@@ -104,7 +123,7 @@ def fit_experts(
     objective: str = "overall",
     random_state: int = 0,
     parameters: Mapping[str, Any],
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> RankRClassifier:
     """Fit the experts of a choice and return the one network on the scene's bands they become.
 

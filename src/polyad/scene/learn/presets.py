@@ -26,6 +26,7 @@ from polyad.scene.learn.choosing import (
     HeldOut,
     choose_experts,
     fit_experts,
+    progress,
     smoothing_radius,
 )
 from polyad.scene.learn.model import SceneModel, trained_model
@@ -127,19 +128,19 @@ def train_best(
         "objective": objective,
         "random_state": random_state,
         "parameters": parameters,
-        "check": check,
     }
     held: HeldOut | None = None
-    if choice is None and folds:
-        distance = _distance(statistics, pixels)
-        held = choose_experts(
-            experts, samples, pixels, targets, folds=folds, distance=distance, **options
-        )
-        choice = held.choice
-    elif choice is None:
-        choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
     starts = starts if len(y) <= MANY else 1
-    estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
+    with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
+        if choice is None and folds:
+            distance = _distance(statistics, pixels)
+            held = choose_experts(
+                experts, samples, pixels, targets, folds=folds, distance=distance, **options
+            )
+            choice = held.choice
+        elif choice is None:
+            choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
+        estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
     settings = Propagation(iterations=iterations)
@@ -204,10 +205,10 @@ def train_fast(
         "objective": objective,
         "random_state": random_state,
         "parameters": parameters,
-        "check": check,
     }
-    choice = choose_experts(experts, samples, pixels, targets, **options).choice
-    estimator = fit_experts(choice, samples, views, y, **options)
+    with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
+        choice = choose_experts(experts, samples, pixels, targets, **options).choice
+        estimator = fit_experts(choice, samples, views, y, **options)
     recipe = Recipe("fast", goal, f"network on {choice.line}")
     made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
     made["choice"] = choice
