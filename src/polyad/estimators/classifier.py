@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -210,7 +211,9 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             return self._partial_fit(X, y, sample_weight, first)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
-        check_classification_targets(y)
+        with warnings.catch_warnings():  # of many classes with few labels: they are classes
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(y)
         if not hasattr(self, "classes_"):
             self.classes_ = np.unique(y)
         unknown = np.setdiff1d(y, self.classes_)

@@ -197,6 +197,25 @@ def test_the_average_objective_finds_more_of_a_rare_class():
     assert found["average"] > found["overall"] + 0.1
 
 
+@pytest.mark.parametrize("goal", GOALS)
+def test_fields_without_noise_and_scenes_of_one_row_are_learned(goal):
+    """Noise of rank zero cannot be inverted without a floor."""
+    label = np.repeat([1, 2, 3], 20)[None].repeat(30, axis=0)
+    spectra = np.random.default_rng(0).normal(1000, 50, size=(4, 30))
+    for rows in (30, 1):
+        scene = xr.DataArray(spectra[label[:rows]].astype(np.float32), dims=("y", "x", "band"))
+        labels = xr.DataArray(label[:rows].astype(np.uint8), dims=("y", "x"))
+        model = train(scene, labels, samples_per_class=9, preset="best", goal=goal, **QUICK)
+        assert evaluate(model, scene, labels).overall_accuracy > 0.9
+
+
+def test_a_constant_scene_is_refused_by_the_fast_preset_too():
+    scene = xr.DataArray(np.full((12, 12, 5), 5.0, np.float32), dims=("y", "x", "band"))
+    labels = xr.DataArray((np.arange(144).reshape(12, 12) % 3).astype(np.uint8), dims=("y", "x"))
+    with pytest.raises(SceneError, match="have the same spectrum"):
+        train(scene, labels)
+
+
 def test_refusals(models):
     scene, labels = make_scene()
     with pytest.raises(InputError, match="preset must be one of"):

@@ -128,8 +128,8 @@ def _summary(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) 
     took = "" if seconds is None else f" in {seconds:.1f} seconds"
     right = f"{100 * result['overall_accuracy']:.1f}\N{NO-BREAK SPACE}%"
     return (
-        f"Trained on {result['n_train']:,} labeled pixels{took}: {made}. All "
-        f"{scene.sizes['y'] * scene.sizes['x']:,} pixels were mapped in "
+        f"Trained on {result['n_train']:,} labeled pixels{took}: {made}. The scene "
+        f"of {scene.sizes['y'] * scene.sizes['x']:,} pixels was mapped in "
         f"{result['map_seconds']:.1f} seconds. On {result['n_test']:,} labeled pixels that were "
         f"not trained on, the map is right {right} of the time."
     )

@@ -1,5 +1,7 @@
 """Experts: how folds weigh them, what they become, and what is said of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -110,6 +112,8 @@ def test_a_choice_survives_as_plain_values():
     assert Choice.from_dict(choice.to_dict()) == choice
     assert "plain spectra, single pixels (0.25)" in choice.line
     assert "80.0 % overall (95 % interval 60 to 90)" in choice.score_line
+    assert "expect less" not in choice.score_line
+    assert replace(choice, side=2).score_line.endswith("next to each other: expect less elsewhere")
 
 
 def test_the_interval_of_one_group_is_a_point():

@@ -150,9 +150,11 @@ class Choice:
             return "not known: no class has labels in two places; label some more of each"
         low, high = (100 * share for share in self.interval)
         where = f"blocks of {self.side} pixels" if self.side > 1 else "single labels"
+        near = self.side <= self.window > 1  # their windows overlap those of other blocks
         return (
             f"{100 * self.overall:.1f} % overall (95 % interval {low:.0f} to {high:.0f}), "
             f"{100 * self.average:.1f} % average, on {self.labels:,} labels held out by {where}"
+            + (", which lie next to each other: expect less elsewhere" if near else "")
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from polyad.errors import InputError, SceneError, SceneMismatch
@@ -63,13 +63,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     def fit(self, cube: Array, valid: Array | None = None) -> Self:
         """Learn from a scene ``(height, width, bands)``; ``valid`` marks pixels with data."""
         cube, valid = _checked(cube, valid)
-        lowest, highest = cube[valid].min(axis=0), cube[valid].max(axis=0)
-        check_magnitude(lowest, highest)
-        if (lowest == highest).all():
-            raise SceneError(
-                f"all {np.count_nonzero(valid):,} pixels with data have the same spectrum, so that "
-                "nothing can be told apart; check the scene and its nodata value"
-            )
+        _check_spectra(cube[valid])
         self._center(cube, valid)
         z = (cube - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
         self.covariance_ = _covariance(z[valid])
@@ -98,6 +92,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     @classmethod
     def of_spectra(cls, spectra: Array) -> NoiseWhitening:
         """Return the plain view of some spectra ``(n, bands)``; see `principal`."""
+        _check_spectra(spectra)
         view = cls()
         view._center(spectra, np.ones(len(spectra), bool))
         view.covariance_ = _covariance((spectra - view.mean_) / view.scale_)
@@ -124,7 +119,12 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         bands = len(signal)
         floor = FLOOR * np.diag(noise).mean() + np.finfo(np.float64).tiny
         floor = max(floor, FLOOR**2 * np.diag(signal).mean())  # where no pixel has a neighbor
-        values, vectors = eigh(signal, noise + floor * np.eye(bands))
+        while True:
+            try:
+                values, vectors = eigh(signal, noise + floor * np.eye(bands))
+                break
+            except LinAlgError:  # noise that lies within the rounding of single precision
+                floor *= 100
         order = np.argsort(values)[::-1][: min(self.components, bands)]
         self.ratio_, vectors = values[order], vectors[:, order]
         # An eigenvector's sign is the solver's choice: the largest entry is made positive
@@ -165,6 +165,17 @@ def check_magnitude(*values: Array) -> None:
         raise SceneError(
             f"a scene's values must lie within {HUGE:g} of 0 to be computed with, got {peak:.3g}; "
             "declare the value that stands for no data, or divide the scene"
+        )
+
+
+def _check_spectra(spectra: Array) -> None:
+    """Raise `SceneError` unless spectra ``(n, bands)`` can be computed with and told apart."""
+    lowest, highest = spectra.min(axis=0), spectra.max(axis=0)
+    check_magnitude(lowest, highest)
+    if (lowest == highest).all():
+        raise SceneError(
+            f"all {len(spectra):,} pixels with data have the same spectrum, so that nothing can be "
+            "told apart; check the scene and its nodata value"
         )
 
 
