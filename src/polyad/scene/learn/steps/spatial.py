@@ -79,8 +79,11 @@ def spatial_folds(
     if distance is not None:
         apart = [mean_distance(pixels, pixels, split.fold) for split in fair]
         return fair[int(np.argmin(np.abs(np.array(apart) - distance)))]
-    wide = [split for split in fair if split.groups >= GROUPS_PER_FOLD * folds]
-    return (wide or fair[-1:])[0]
+    for least in (GROUPS_PER_FOLD * folds, folds):
+        for split in fair:  # the largest blocks first
+            if split.groups >= least:
+                return split
+    return fair[-1]
 
 
 def block_groups(pixels: Array, side: int, rng: np.random.Generator) -> Array:
