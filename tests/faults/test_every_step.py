@@ -243,6 +243,7 @@ def test_scores(bench, ending: str) -> None:
 
 def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     examination = type("Found", (), {"to_dict": dict})()
+    monkeypatch.setattr(report_module, "adapt_model", lambda model, *_: model)
     monkeypatch.setattr(report_module, "examine", lambda *_, **__: examination)
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
     monkeypatch.setattr(report_module, "report_page", lambda *_, title, **__: title * 9999)
