@@ -405,7 +405,8 @@ _prisma_with("List_Cw_Vnir", np.ones((2, 2)), "wavelengths, widths and flags, on
 def _cube_of(kind: str, value: float) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         _labels(folder)
-        values = np.random.default_rng(0).random((24, 24, 8)).astype(kind)
+        values = np.random.default_rng(0).random((24, 24, 8))
+        values = (values > 0.5 if np.dtype(kind) == bool else values).astype(kind)
         values[3:5] = np.asarray(value).astype(kind)
         values[0, 0] = np.asarray(value).astype(kind)
         with h5py.File(folder / "scene.nc", "w") as file:
