@@ -40,6 +40,7 @@ from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter
 from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
 from polyad.scene.learn.steps.experts import held_out_logits
+from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.learn.steps.segments import find_segments, segment_mean
@@ -73,7 +74,9 @@ class Bench:
         self.fused = (fused - fused.mean(axis=(0, 1))) / fused.std(axis=(0, 1))
         self.profiles = ScaleProfiles().transform(z) / z.std()
         self.propagation = Propagation()
-        self.graphs = self.propagation.graphs_of_whitened(z, np.ones(self.shape, bool))
+        every = np.ones(self.shape, bool)
+        self.nodes = pixel_nodes(every)
+        self.graphs = self.propagation.graphs_of_whitened(z, every)
         self.segments = find_segments(EdgeFilter(4.0).transform(z[..., :10]))
 
 
@@ -131,11 +134,11 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     fused = EdgeFilter(0.1).transform(bench.fused)
     yield "rank-1 on filtered fused bands", network(fused, split, y, 5, seed, starts=1)
     propagated = bench.propagation.propagate(
-        bench.graphs, split.train, targets, bench.shape, len(classes)
+        bench.graphs, split.train, targets, bench.nodes, len(classes)
     )
     yield "walk alone", softmax(propagated, axis=1)
     certain = replace(bench.propagation, smoothing=0.0).propagate(
-        bench.graphs, split.train, targets, bench.shape, len(classes)
+        bench.graphs, split.train, targets, bench.nodes, len(classes)
     )
     yield "walk x network, every walk believed", combine(alone, certain, PRIOR_WEIGHTS)
     yield "walk x network, prior weights", combine(alone, propagated, PRIOR_WEIGHTS)
@@ -143,7 +146,7 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     fold = deal_folds(targets, FOLDS, seed)
     held = held_out_logits(samples, targets, fold, seed, free)
     out = bench.propagation.propagate_folds(
-        bench.graphs, split.train, targets, fold, bench.shape, len(classes)
+        bench.graphs, split.train, targets, fold, bench.nodes, len(classes)
     )
     weights = fit_weights([out, held], targets, PRIOR_WEIGHTS, PULL)
     yield "walk x network, weights from folds", combine(alone, propagated, (weights[0], weights[1]))

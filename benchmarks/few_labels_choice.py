@@ -94,7 +94,7 @@ def outcome(bench: Bench, split: Split, seed: int, _: object = ()) -> list[Row]:
     y = values[tuple(split.train.T)]
     classes, targets = np.unique(y, return_inverse=True)
     fold = deal_folds(targets, FOLDS, seed)
-    where = bench.shape, len(classes)
+    where = bench.nodes, len(classes)
     propagated = bench.propagation.propagate(bench.graphs, split.train, targets, *where)
     propagated_out = bench.propagation.propagate_folds(
         bench.graphs, split.train, targets, fold, *where

@@ -30,7 +30,7 @@ from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spe
 from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
-from polyad.scene.learn.presets import scene_statistics, train_best, train_fast
+from polyad.scene.learn.presets import train_best, train_fast
 from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
 from polyad.scene.learn.radiometry import (
     light_of,
@@ -283,7 +283,7 @@ CALLS = {
     "raster.band_choice.usable_bands": lambda g: usable_bands(g.scene).values,
     "raster.patches.extract_patches": lambda g: extract_patches(g.scene, *g.pixels.T, 3),
     "raster.patches.iter_patches": lambda g: tiles_of(iter_patches(g.scene, *g.pixels.T, 3)),
-    "learn.presets.scene_statistics": lambda g: (
+    "learn.scene_statistics.scene_statistics": lambda g: (
         scene_statistics(g.scene, "other-scenes").whitening.mean_
     ),
     "learn.presets.train_fast": lambda g: train_fast(

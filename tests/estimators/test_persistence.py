@@ -357,8 +357,8 @@ def test_a_header_without_a_part_is_refused(key, path):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    forge(path, setter("format", value=5))
-    with pytest.raises(ModelFileError, match=r"model format 5, this polyad reads up to 4; upgrade"):
+    forge(path, setter("format", value=6))
+    with pytest.raises(ModelFileError, match=r"model format 6, this polyad reads up to 5; upgrade"):
         load(path)
 
 

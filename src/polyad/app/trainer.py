@@ -39,11 +39,11 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import (
     preset_parameters,
-    scene_statistics,
     train_best,
     train_fast,
 )
 from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import WINDOW, train

@@ -35,7 +35,8 @@ from polyad.estimators.schema import (
 )
 from polyad.fitting.epochs import History
 
-FORMAT = 4  # 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene
+# 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene, 4 no superpixels
+FORMAT = 5
 MOST = 2**31 - 1
 UNITS = 2**20  # hidden units, or terms of one
 OUTPUTS = 2**16

@@ -169,7 +169,7 @@ def test_files_of_format_3_know_no_light_and_map_as_before(files, tmp_path, scen
     path = forge(files["plain"], json.dumps(header | {"format": 3}), tmp_path / "m")
     old, new = SceneModel.load(path), SceneModel.load(files["plain"])
     assert old.radiometry is None
-    assert header_of(files["plain"])["format"] == 4
+    assert header_of(files["plain"])["format"] == 5
     np.testing.assert_array_equal(map_scene(old, scene), map_scene(new, scene))
 
 

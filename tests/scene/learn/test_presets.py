@@ -240,10 +240,10 @@ def test_a_model_with_unknown_steps_is_not_saved(models, tmp_path):
 
 
 def test_the_noise_of_a_large_scene_is_learned_by_strips(monkeypatch):
-    import polyad.scene.learn.presets as presets
+    import polyad.scene.learn.scene_statistics as module
 
     scene, labels = make_scene()
-    monkeypatch.setattr(presets, "SAMPLE_PIXELS", 800)
+    monkeypatch.setattr(module, "SAMPLE_PIXELS", 800)
     pixels = np.argwhere(labels.values > 0)[::60]
     model = train_best(scene, labels, pixels, goal="other-scenes", **QUICK)
     assert evaluate(model, scene, labels).overall_accuracy > 0.8

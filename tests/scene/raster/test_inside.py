@@ -334,14 +334,14 @@ def test_graphs_of_another_mask_do_not_serve_a_map(tmp_path):
 
 
 def test_noise_is_learned_inside_a_mask_that_strips_of_the_scene_would_miss():
-    from polyad.scene.learn import presets
-    from polyad.scene.learn.presets import scene_statistics
+    import polyad.scene.learn.scene_statistics as module
+    from polyad.scene.learn.scene_statistics import scene_statistics
 
     scene = a_scene()
     mask = np.zeros((SIDE, SIDE), bool)
     mask[3:12, 4:15] = True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(presets, "SAMPLE_PIXELS", 100)
+        patch.setattr(module, "SAMPLE_PIXELS", 100)
         whitening = scene_statistics(mask_scene(scene, mask), "other-scenes").whitening
     inside = scene.values[mask].mean(axis=0)
     np.testing.assert_allclose(whitening.mean_, inside, rtol=0.05)

@@ -76,6 +76,7 @@ _PROPAGATION = Record(
         "alpha": number(0, 1),
         "walk": whole(0, 500),
         "doubt": number(0, 1),
+        "superpixel": whole(1, 4096),
     },
 )
 _STEPS: dict[str, Record] = {

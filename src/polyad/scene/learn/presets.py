@@ -10,13 +10,13 @@ are smoothed. `docs/results/few-labels.md` has the figures.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import SceneError
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
@@ -32,6 +32,7 @@ from polyad.scene.learn.choosing import (
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples, ViewSamples
+from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, log_losses, scored
 from polyad.scene.learn.steps.propagation import Propagation
@@ -40,24 +41,17 @@ from polyad.scene.learn.steps.spatial import mean_distance, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.patches import check_window
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.threads import limit_threads, threads_for
 
 Array = npt.NDArray[Any]
 
-COMPONENTS = 20
 STARTS = 3
 GUIDE = 3  # components that lead the guided filter
 RIDGE = 0.01
 REACH = 0.4  # labels held out must lie this share as far from others as the map does
-SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 # Before any fold is seen: the log shares of propagation are mild, a network's logits are not.
 PRIOR_WEIGHTS = (1.0, 0.2)
 PULL = 0.06
-SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
 
 
 def preset_parameters(preset: str) -> dict[str, Any]:
@@ -69,21 +63,6 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
     """Return the recipe of the paper's model: the network and nothing else."""
     line = f"bands standardized > rank-{estimator.rank} network on {window} x {window} windows, "
     return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
-
-
-def scene_statistics(
-    scene: xr.DataArray, goal: str = "this-scene", max_bytes: int | None = None
-) -> SceneStatistics:
-    """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels."""
-    scene = prepared(scene)
-    cube, valid = _readable(scene, goal, memory_budget(max_bytes, share=0.25))
-    with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
-        whitening = NoiseWhitening(COMPONENTS).fit(cube, valid)
-        if goal == "other-scenes":
-            return SceneStatistics(whitening, [])
-        z = whitening.transform(cube) * valid[..., None]
-    graphs = Propagation().graphs_of_whitened(z, valid)
-    return SceneStatistics(whitening, graphs, packed(scene), _some_pixels(valid))
 
 
 def train_best(
@@ -101,7 +80,7 @@ def train_best(
     starts: int = STARTS,
     folds: int = FOLDS,
     propagation: bool = True,
-    iterations: int = Propagation.iterations,
+    iterations: int | None = None,
     check: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
@@ -118,7 +97,9 @@ def train_best(
     """
     scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
-    statistics = scene_statistics(scene, goal, max_bytes) if statistics is None else statistics
+    if statistics is None:
+        with statistics_bar(bool(parameters.get("verbose", 0))) as bar:
+            statistics = scene_statistics(scene, goal, max_bytes, progress=bar, check=check)
     views = {"whitened": statistics.whitening, "plain": statistics.plain}
     y = labels.values[tuple(pixels.T)].astype(np.int64)
     targets = np.unique(y, return_inverse=True)[1]
@@ -143,14 +124,14 @@ def train_best(
         estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
-    settings = Propagation(iterations=iterations)
+    settings = statistics.propagation
+    if iterations is not None:
+        settings = replace(settings, iterations=iterations)
     weights: list[float] | None = None
     if goal == "this-scene" and propagation:
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
-            weights, choice = _tested_propagation(
-                settings, statistics, pixels, targets, held, scene
-            )
+            weights, choice = _tested_propagation(settings, statistics, pixels, targets, held)
     if weights is not None:
         steps.append(_propagate(settings, targets, weights))
         line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
@@ -221,7 +202,6 @@ def _tested_propagation(
     pixels: Array,
     targets: Array,
     held: HeldOut,
-    scene: xr.DataArray,
 ) -> tuple[list[float] | None, Choice]:
     """Return the weights of propagation and network from folds, and the choice with their score.
 
@@ -234,9 +214,13 @@ def _tested_propagation(
         return list(PRIOR_WEIGHTS), held.choice
     if _out_of_reach(statistics, pixels, held):
         return None, held.choice
-    shape = scene.sizes["y"], scene.sizes["x"]
     shares = settings.propagate_folds(
-        statistics.graphs, pixels[held.which], some, dealt.fold, shape, held.logits.shape[1]
+        statistics.graphs,
+        pixels[held.which],
+        some,
+        dealt.fold,
+        statistics.nodes,
+        held.logits.shape[1],
     )
     both, y = [shares[tested], held.logits[tested]], some[tested]
     weights = fit_weights(both, y, PRIOR_WEIGHTS, PULL)
@@ -260,43 +244,6 @@ def _out_of_reach(statistics: SceneStatistics, pixels: Array, held: HeldOut) -> 
 def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:
     """Return how far the pixels of the map lie from the labels on average."""
     return None if statistics.pixels is None else mean_distance(statistics.pixels, pixels)
-
-
-def _some_pixels(valid: Array) -> Array:
-    """Return pixels with data all over the scene, ``(m, 2)``."""
-    pixels = np.argwhere(valid)
-    return pixels[:: max(len(pixels) // SOME_PIXELS, 1)]
-
-
-def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
-    """Return the pixels that the noise is learned from, and which of them have data."""
-    if goal == "other-scenes":  # strips of a large scene would miss a small mask
-        scene = cropped_to_mask(scene)
-    height, width, bands = scene.shape
-    nodata = scene.rio.nodata
-    needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's edges
-    if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
-        if needed > budget:
-            whole = goal == "this-scene"
-            raise SceneError(
-                f"{'goal this-scene' if whole else 'learning the noise of a scene this small'} "
-                f"holds the whole scene in memory, about {needed:,} bytes where {budget:,} may be "
-                "used; crop the scene, raise --max-bytes (in Python, max_bytes)"
-                + (", or train with --goal other-scenes" if whole else "")
-            )
-        cube = read_pixels(scene, slice(None), slice(None))
-        valid = valid_pixels(cube, nodata)
-        return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
-    count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
-    starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
-    strips, masks = [], []
-    for start in np.unique(starts):
-        strip = read_pixels(scene, slice(start, start + SAMPLE_ROWS), slice(None))
-        good = valid_pixels(strip, nodata)
-        # An empty row keeps pixels of different strips from being neighbors
-        strips += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]
-        masks += [good, np.zeros((1, width), bool)]
-    return np.concatenate(strips), np.concatenate(masks)
 
 
 def _guide(whitening: NoiseWhitening, radius: int) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,12 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps.graph import Graph
+from polyad.scene.learn.scene_statistics import graph_statistics
 from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import packed, read_pixels
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.inside import packed
 from polyad.scene.raster.tiles import Tile, read_window
 
 Array = npt.NDArray[Any]
@@ -63,32 +63,90 @@ def refiner(
 ) -> Network:
     """Return the function from a tile to its probabilities after ``steps``.
 
-    Steps that need the whole scene are done at the first call, and kept.
+    Labels are propagated over the whole scene at the first call, and what came of it is kept.
     """
     scene = as_scene(scene)
     local = [step for step in steps if step["step"] == "guided"]
-    if not _propagates(steps):
-        return lambda tile: _filtered(scene, local, tile, network)
-    kept: list[Array] = []
+    global_steps = [step for step in steps if step["step"] == "propagate"]
+    kept: list[Shares] = []
 
-    def from_whole(tile: Tile) -> Array:
+    def refined(tile: Tile) -> Array:
         if not kept:
-            _check_room(scene, len(model.classes))
-            everything = Tile(slice(0, scene.sizes["y"]), slice(0, scene.sizes["x"]))
-            proba = _filtered(scene, local, everything, network)
-            for step in steps:
-                if step["step"] == "propagate":
-                    proba = _propagated(model, scene, step, proba)
-            kept.append(proba)
-        return kept[0][tile]
+            kept.extend(propagated_shares(model, scene, step) for step in global_steps)
+        proba = _filtered(scene, local, tile, network)
+        for shares in kept:
+            proba = shares.combined(proba, tile)
+        return proba
 
-    return from_whole
+    return refined
 
 
-def _check_room(scene: xr.DataArray, classes: int) -> None:
-    """Raise `SceneError` where the labels of all classes do not fit in memory at every pixel."""
+@dataclass(frozen=True)
+class Shares:
+    """What label propagation gives a scene; a tile of it needs its own ``nodes`` only.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, ``(height, width)``
+        Which row of ``logs`` each pixel has; any where there is no data.
+    logs : ndarray of float32, ``(nodes, classes)``
+        Log shares of the classes.
+    weights : tuple of float
+        Of the propagation and of the network, see `combine`.
+    """
+
+    nodes: Array
+    logs: Array
+    weights: tuple[float, float]
+
+    def cut(self, tile: Tile) -> Shares:
+        """Return what a tile of the scene needs: its nodes, numbered anew, and their rows.
+
+        Pixels without data have some row, which says nothing.
+        """
+        rows, nodes = np.unique(self.nodes[tile], return_inverse=True)
+        return replace(self, nodes=nodes.reshape(tile.shape), logs=self.logs[rows])
+
+    def combined(self, proba: Array, tile: Tile) -> Array:
+        """Return probabilities ``(h, w, classes)`` of a tile times its shares; NaN stays."""
+        count = proba.shape[-1]
+        flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
+        both = combine(flat, self.logs[self.nodes[tile].ravel()], self.weights)
+        both = both.reshape(proba.shape).astype(np.float32)
+        both[np.isnan(proba[..., 0])] = np.nan
+        return both
+
+
+def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any]) -> Shares:
+    """Propagate the model's labels over its scene, whose graphs are built if it has none.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Its training pixels are where propagation starts.
+    scene : DataArray, dims ``(y, x, band)``
+    step : mapping
+        The model's step ``propagate``.
+    """
+    settings = Propagation.from_dict(step["settings"])
+    _check_room(scene, len(model.classes), settings)
+    statistics = model.statistics
+    if statistics is None or statistics.inside != packed(scene):
+        statistics = graph_statistics(scene, settings)
+    pixels = model.training_pixels((scene.sizes["y"], scene.sizes["x"]))
+    targets = np.asarray(step["targets"], np.intp)
+    logs = settings.propagate(
+        statistics.graphs, pixels, targets, statistics.nodes, len(model.classes)
+    )
+    weights = float(step["weights"][0]), float(step["weights"][1])
+    return Shares(statistics.nodes, logs, weights)
+
+
+def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:
+    """Raise `SceneError` where the labels of all classes do not fit in memory at every node."""
     height, width = scene.sizes["y"], scene.sizes["x"]
-    needed, budget = height * width * classes * 24, memory_budget()  # six copies
+    nodes = -(-height * width // settings.superpixel)
+    needed, budget = nodes * classes * 24, memory_budget()  # six copies
     if needed > budget:
         raise SceneError(
             f"label propagation of {classes:,} classes over {height} x {width} pixels takes about "
@@ -127,44 +185,3 @@ def smooth(proba: Array, cube: Array, blank: Array, step: Mapping[str, Any]) -> 
     smoothed = (smoothed / smoothed.sum(axis=-1, keepdims=True)).astype(np.float32)
     smoothed[blank] = np.nan
     return smoothed
-
-
-def _propagated(
-    model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], proba: Array
-) -> Array:
-    """Return probabilities of the whole scene after label propagation."""
-    if model.statistics is not None and model.statistics.inside == packed(scene):
-        return propagate(model, step, proba, model.statistics.graphs)
-    cube = read_pixels(scene, slice(None), slice(None))
-    valid = valid_pixels(cube, scene.rio.nodata)
-    cube = cube if valid.all() else np.where(valid[..., None], cube, 0)
-    graphs = Propagation.from_dict(step["settings"]).build_graphs(cube, valid)
-    return propagate(model, step, proba, graphs)
-
-
-def propagate(
-    model: SceneModel, step: Mapping[str, Any], proba: Array, graphs: Sequence[Graph]
-) -> Array:
-    """Return ``proba`` times the class shares that label propagation gives each pixel.
-
-    Parameters
-    ----------
-    model : SceneModel
-        Its training pixels are where propagation starts.
-    step : mapping
-        The model's step of this name.
-    proba : ndarray, ``(height, width, classes)``
-        Of the network; NaN where there is no data.
-    graphs : sequence of Graph
-        Of the scene; see `Propagation.build_graphs`.
-    """
-    settings = Propagation.from_dict(step["settings"])
-    height, width, count = proba.shape
-    pixels = model.training_pixels((height, width))
-    targets = np.asarray(step["targets"], np.intp)
-    shares = settings.propagate(graphs, pixels, targets, (height, width), count)
-    flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
-    both = combine(flat, shares, (float(step["weights"][0]), float(step["weights"][1])))
-    both = both.reshape(proba.shape).astype(np.float32)
-    both[np.isnan(proba[..., 0])] = np.nan
-    return both

@@ -19,6 +19,7 @@ from polyad.scene.learn.steps.graph import (
     make_seeds,
     mean_mass,
     pixel_graph,
+    pixel_nodes,
     propagate_labels,
     propagate_labels_slow,
 )
@@ -209,7 +210,7 @@ def test_the_graph_is_symmetric_without_loops_and_leaves_out_pixels_without_data
 def test_propagation_equals_the_dense_matrix_pixel_by_pixel():
     values, label = fields(6, 9)
     graph = pixel_graph(values, 4)
-    seeds = make_seeds(np.array([[0, 0], [3, 4], [5, 8]]), np.array([0, 1, 2]), label.shape, 3)
+    seeds = make_seeds(np.array([0, 31, 53]), np.array([0, 1, 2]), label.size, 3)
     assert_allclose(
         propagate_labels(graph, seeds, 0.9, 20),
         propagate_labels_slow(graph, seeds, 0.9, 20),
@@ -237,8 +238,9 @@ def test_a_field_that_hardly_any_label_reaches_is_left_to_the_network():
     degree = np.sqrt(blocks.sum(axis=1))
     graph = sparse.csr_array((blocks / degree / degree[:, None]).astype(np.float32))
     pixels, targets = np.array([[0, 0], [0, 5]]), np.array([0, 1])
+    nodes = pixel_nodes(np.ones((1, 12), bool))
     smoothed, believed = (
-        softmax(settings_.propagate([graph], pixels, targets, (1, 12), 2), axis=1)
+        softmax(settings_.propagate([graph], pixels, targets, nodes, 2), axis=1)
         for settings_ in (Propagation(smoothing=0.03), Propagation(smoothing=0.0))
     )
     assert (believed[8:, 1] > 0.99).all()
@@ -251,12 +253,12 @@ def test_labels_propagate_over_their_fields_and_folds_leave_their_own_label_out(
     settings_ = Propagation(components=6, graphs=((4, 2.0), (3, 2.0)), least=5)
     graphs = settings_.build_graphs(values)
     pixels = np.array([[2, 3], [9, 5], [4, 13], [20, 15], [5, 25], [11, 24]])
-    targets = label[tuple(pixels.T)]
-    found = settings_.propagate(graphs, pixels, targets, label.shape, 3).argmax(axis=1)
+    targets, nodes = label[tuple(pixels.T)], pixel_nodes(label >= 0)
+    found = settings_.propagate(graphs, pixels, targets, nodes, 3).argmax(axis=1)
     assert (found == label.ravel()).mean() > 0.99
     fold = np.array([0, 1, 0, 1, 0, 1])
-    held = settings_.propagate_folds(graphs, pixels, targets, fold, label.shape, 3)
-    first = settings_.propagate(graphs, pixels[1::2], targets[1::2], label.shape, 3)
+    held = settings_.propagate_folds(graphs, pixels, targets, fold, nodes, 3)
+    first = settings_.propagate(graphs, pixels[1::2], targets[1::2], nodes, 3)
     assert_allclose(held[0], first[pixels[0, 0] * 30 + pixels[0, 1]], rtol=1e-4)
 
 

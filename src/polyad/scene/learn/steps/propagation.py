@@ -22,20 +22,25 @@ from polyad.scene.learn.steps.graph import (
 )
 from polyad.scene.learn.steps.segments import find_segments
 from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
+from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
 # What model files call these settings: their keys stay when names here change.
 _STORED = {"neighbors": "neighbours", "iterations": "walk", "smoothing": "doubt"}
+EXACT_PIXELS = 60_000  # of a scene whose every pixel is a node; a larger one has superpixels
 
 
 @dataclass(frozen=True)
 class Propagation:
     """Settings of label propagation; all lengths are in units of the scene's own noise.
 
-    Needs the whole scene (``halo`` None).
+    Needs the whole scene (``halo`` None). The defaults are those of a graph of pixels;
+    `for_pixels` gives those that suit the size of a scene.
 
     Attributes
     ----------
+    superpixel : int
+        Least pixels of a node of the graphs, see `find_superpixels`; with 1 every pixel is one.
     components : int
         Kept of the whitened scene, twice as many as its segments are cut by.
     coarse : float
@@ -46,11 +51,11 @@ class Propagation:
         One graph each: components after whitening by segments, and contrast of the edge filter
         that they go through. The log shares of all graphs are averaged.
     neighbors, nearness : int, float
-        Of `pixel_graph`.
+        Of `pixel_graph` or `node_graph`.
     alpha, iterations : float, int
         Of `propagate_labels`: how much of a label is handed on, and how often.
     smoothing : float
-        Of `log_shares`: below about this share of the mean, what reaches a pixel says little.
+        Of `log_shares`: below about this share of the mean, what reaches a node says little.
     """
 
     components: int = 20
@@ -63,8 +68,26 @@ class Propagation:
     alpha: float = 0.99
     iterations: int = 100
     smoothing: float = 0.03
+    superpixel: int = 1
 
     halo = None
+
+    @classmethod
+    def for_pixels(cls, pixels: int, **settings: Any) -> Propagation:
+        """Return the settings for a scene of so many pixels, other than those given.
+
+        Superpixels are farther apart than pixels, so that labels need fewer neighbors and shorter
+        paths to get as far.
+
+        Examples
+        --------
+        >>> Propagation.for_pixels(20_000).superpixel, Propagation.for_pixels(10**6).superpixel
+        (1, 4)
+        """
+        if pixels <= EXACT_PIXELS:
+            return cls(**settings)
+        nodes = {"superpixel": 4, "neighbors": 3, "nearness": 0.02, "alpha": 0.97}
+        return cls(**({**nodes, "iterations": 50} | settings))
 
     def build_graphs(self, cube: Array, valid: Array | None = None) -> list[Graph]:
         """Return the graphs of a scene ``(height, width, bands)``; no label is used."""
@@ -91,16 +114,28 @@ class Propagation:
         graphs: Sequence[Graph],
         pixels: Array,
         targets: Array,
-        shape: tuple[int, int],
+        nodes: Array,
         n_classes: int,
     ) -> Array:
-        """Return log shares of the classes, ``(height * width, classes)``."""
-        seeds = make_seeds(pixels, targets, shape, n_classes)
-        logs = []
+        """Return log shares of the classes, ``(nodes, classes)``.
+
+        Parameters
+        ----------
+        graphs : sequence of Graph
+        pixels : ndarray of int, ``(n, 2)``
+            With labels.
+        targets : ndarray of int, ``(n,)``
+            Position of each label's class, from 0.
+        nodes : ndarray of int, ``(height, width)``
+            Node of each pixel, -1 where there is no data.
+        n_classes : int
+        """
+        seeds = make_seeds(nodes[tuple(pixels.T)], targets, graphs[0].shape[0], n_classes)
+        total: Any = 0.0
         for graph in graphs:
             mass = propagate_labels(graph, seeds, self.alpha, self.iterations)
-            logs.append(log_shares(mass, mean_mass(mass), self.smoothing))
-        return np.mean(logs, axis=0)
+            total = total + log_shares(mass, mean_mass(mass), self.smoothing)
+        return np.asarray(total / len(graphs))
 
     def propagate_folds(
         self,
@@ -108,28 +143,35 @@ class Propagation:
         pixels: Array,
         targets: Array,
         fold: Array,
-        shape: tuple[int, int],
+        nodes: Array,
         n_classes: int,
     ) -> Array:
         """Return log shares at the training pixels, ``(n, classes)``, each without its own fold.
 
-        All folds are propagated side by side.
+        Folds do not depend on each other: they are shared among threads.
         """
-        numbers = np.unique(fold)
-        kept = [(pixels[fold != k], targets[fold != k]) for k in numbers]
-        seeds = np.concatenate([make_seeds(*rest, shape, n_classes) for rest in kept], axis=1)
-        here, own = pixels[:, 0] * shape[1] + pixels[:, 1], np.searchsorted(numbers, fold)
-        logs = []
-        for graph in graphs:
+        here = nodes[tuple(pixels.T)]
+
+        def propagate(task: tuple[Graph, Any]) -> Array:
+            graph, number = task
+            rest, own = fold != number, here[fold == number]
+            seeds = make_seeds(here[rest], targets[rest], graph.shape[0], n_classes)
             mass = propagate_labels(graph, seeds, self.alpha, self.iterations)
-            mass = mass.reshape(-1, len(numbers), n_classes)
-            mean = np.array([mean_mass(mass[:, k]) for k in range(len(numbers))])
-            logs.append(log_shares(mass[here, own], mean[own, None], self.smoothing))
-        return np.mean(logs, axis=0)
+            at = np.where(own[:, None] < 0, np.float32(0), mass[own])
+            return log_shares(at, mean_mass(mass), self.smoothing)
+
+        numbers = np.unique(fold)
+        tasks = [(graph, number) for graph in graphs for number in numbers]
+        shares = np.zeros((len(graphs), len(pixels), n_classes), np.float32)
+        for k, logs in enumerate(run_tasks(propagate, tasks)):
+            shares[k // len(numbers), fold == numbers[k % len(numbers)]] = logs
+        return np.mean(shares, axis=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, under the keys of model files."""
         plain = asdict(self) | {"graphs": [list(pair) for pair in self.graphs]}
+        if self.superpixel == 1:  # as files had it before there were others
+            del plain["superpixel"]
         return {_STORED.get(name, name): value for name, value in plain.items()}
 
     @classmethod

@@ -11,7 +11,9 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def find_segments(features: Array, scale: float = 30.0, least: int = 20) -> Array:
+def find_segments(
+    features: Array, scale: float = 30.0, least: int = 20, deviation: float | None = None
+) -> Array:
     """Cut a scene into connected segments of like pixels (Felzenszwalb & Huttenlocher 2004).
 
     Needs the whole scene.
@@ -24,6 +26,8 @@ def find_segments(features: Array, scale: float = 30.0, least: int = 20) -> Arra
         Larger makes larger segments.
     least : int
         Pixels of the smallest segment.
+    deviation : float, optional
+        Of the scene that ``features`` are a tile of; their own when not given.
 
     Returns
     -------
@@ -39,7 +43,7 @@ def find_segments(features: Array, scale: float = 30.0, least: int = 20) -> Arra
     # Imported here: it takes a second, and only some presets cut segments
     from skimage.segmentation import felzenszwalb
 
-    deviation = float(features.std()) or 1.0
+    deviation = (float(features.std()) if deviation is None else deviation) or 1.0
     bands = [features[..., k] / deviation for k in range(features.shape[-1])]
     if len(bands) in (1, 2):  # the library wants a gray image or at least three channels
         bands += [np.zeros_like(bands[0])] * (3 - len(bands))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from polyad.scene.learn.steps.graph import Graph
+from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
@@ -23,17 +25,23 @@ class SceneStatistics:
     whitening : NoiseWhitening
         Of the scene's noise.
     graphs : list of Graph
-        Of the scene's pixels; none unless the goal is this-scene.
+        Of the scene's pixels or superpixels; none unless the goal is this-scene.
     inside : bytes or None
         The mask of the scene, packed: the graphs of another one do not serve.
     pixels : ndarray of int, ``(m, 2)``, or None
         Some pixels with data, all over the scene.
+    nodes : ndarray of int32, ``(height, width)``
+        Which node of the graphs each pixel belongs to, -1 where there is no data.
+    propagation : Propagation
+        The settings that the graphs were built by.
     """
 
     whitening: NoiseWhitening
     graphs: list[Graph]
     inside: bytes | None = None
     pixels: Array | None = None
+    nodes: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    propagation: Propagation = field(default_factory=Propagation)
 
     @cached_property
     def plain(self) -> NoiseWhitening:

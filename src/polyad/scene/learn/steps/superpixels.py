@@ -44,7 +44,8 @@ def find_superpixels(features: Array, least: int = 4, valid: Array | None = None
     """
     valid = np.ones(features.shape[:2], bool) if valid is None else valid
     one, other = _edges(features, valid)
-    group, size = np.arange(valid.size), np.ones(valid.size, np.intp)
+    group: Array = np.arange(valid.size)
+    size: Array = np.ones(valid.size, np.intp)
     while len(one):
         here, there = group[one], group[other]
         apart = here != there

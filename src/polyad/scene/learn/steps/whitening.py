@@ -8,6 +8,8 @@ first (maximum noise fraction, Green et al. 1988). No label is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +72,28 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         self._solve(self.covariance_, neighbor_covariance(z, valid))
         return self
 
+    def fit_strips(self, strips: Iterable[tuple[Array, Array]]) -> Self:
+        """Learn as `fit` does, from strips of a scene of which one is held at a time.
+
+        Parameters
+        ----------
+        strips : iterable of pairs
+            Of pixels ``(rows, width, bands)`` and which of them have data ``(rows, width)``.
+            Pixels of different strips are no neighbors.
+        """
+        sums: _Sums | None = None
+        for cube, valid in strips:
+            sums = _Sums.like(cube, valid) if sums is None else sums
+            sums.add(cube, valid)
+        if sums is None or sums.count < 2:
+            raise InputError("whitening needs at least two pixels with data")
+        _check_spectra(np.stack([sums.lowest, sums.highest]), sums.count)
+        mean, covariance, noise = sums.moments()
+        self.mean_, self.scale_ = mean, _scale(mean, np.sqrt(np.diag(covariance)))
+        self.covariance_ = covariance / np.outer(self.scale_, self.scale_)
+        self._solve(self.covariance_, noise / np.outer(self.scale_, self.scale_))
+        return self
+
     def principal(self) -> NoiseWhitening:
         """Return the plain view of the same scene: its principal components, on their own scale.
 
@@ -112,8 +136,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     def _center(self, cube: Array, valid: Array) -> None:
         spectra = cube[valid]
         self.mean_ = spectra.mean(axis=0, dtype=np.float64)
-        deviation = spectra.std(axis=0, dtype=np.float64)
-        self.scale_ = np.where(deviation > 1e-6 * np.abs(self.mean_), deviation, 1.0)
+        self.scale_ = _scale(self.mean_, spectra.std(axis=0, dtype=np.float64))
 
     def _solve(self, signal: Array, noise: Array) -> None:
         bands = len(signal)
@@ -130,6 +153,57 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         # An eigenvector's sign is the solver's choice: the largest entry is made positive
         peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(order))]
         self.projection_ = vectors * np.where(peak < 0, -1.0, 1.0)
+
+
+@dataclass
+class _Sums:
+    """Sums over strips of a scene, of values that are shifted and divided to be near one."""
+
+    shift: Array
+    unit: Array
+    lowest: Array
+    highest: Array
+    first: Array
+    second: Array
+    steps: Array
+    count: int = 0
+    pairs: int = 0
+
+    @classmethod
+    def like(cls, cube: Array, valid: Array) -> _Sums:
+        """Return empty sums, shifted by the mean of this strip."""
+        spectra = _checked(cube, valid, least=1)[0][valid]
+        _check_range(spectra)
+        shift = spectra.mean(axis=0, dtype=np.float64).astype(np.float32)
+        unit = _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32)
+        bands = len(shift)
+        square = np.zeros((bands, bands))
+        return cls(shift, unit, spectra[0], spectra[0], np.zeros(bands), square, square)
+
+    def add(self, cube: Array, valid: Array) -> None:
+        """Add the pixels of a strip."""
+        cube, valid = _checked(cube, valid, least=1)
+        spectra = cube[valid]
+        _check_range(spectra)
+        self.lowest = np.minimum(self.lowest, spectra.min(axis=0))
+        self.highest = np.maximum(self.highest, spectra.max(axis=0))
+        z = (cube - self.shift) / self.unit
+        inside = z[valid]
+        self.first = self.first + inside.sum(axis=0, dtype=np.float64)
+        self.second = self.second + _gram(inside)
+        across, down = neighbor_steps(z, valid)
+        self.steps = self.steps + _gram(across) + _gram(down)
+        self.count += len(inside)
+        self.pairs += len(across) + len(down)
+
+    def moments(self) -> tuple[Array, Array, Array]:
+        """Return the mean of the pixels, their covariance and that of the noise."""
+        unit, mean = self.unit.astype(np.float64), self.first / self.count
+        scale = np.outer(unit, unit)
+        covariance = (self.second / self.count - np.outer(mean, mean)) * scale
+        np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
+        noise = self.steps / (2 * max(self.pairs, 1)) * scale
+        return self.shift + unit * mean, covariance, noise
 
 
 class SegmentWhitening(NoiseWhitening):
@@ -168,23 +242,34 @@ def check_magnitude(*values: Array) -> None:
         )
 
 
-def _check_spectra(spectra: Array) -> None:
+def _check_range(spectra: Array) -> None:
+    check_magnitude(spectra.min(axis=0), spectra.max(axis=0))
+
+
+def _check_spectra(spectra: Array, count: int | None = None) -> None:
     """Raise `SceneError` unless spectra ``(n, bands)`` can be computed with and told apart."""
     lowest, highest = spectra.min(axis=0), spectra.max(axis=0)
     check_magnitude(lowest, highest)
     if (lowest == highest).all():
+        count = len(spectra) if count is None else count
         raise SceneError(
-            f"all {len(spectra):,} pixels with data have the same spectrum, so that nothing can be "
+            f"all {count:,} pixels with data have the same spectrum, so that nothing can be "
             "told apart; check the scene and its nodata value"
         )
 
 
 def neighbor_covariance(z: Array, valid: Array) -> Array:
     """Return half the covariance ``(bands, bands)`` of differences of neighbors."""
-    across = (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
-    down = (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
+    across, down = neighbor_steps(z, valid)
     count = max(len(across) + len(down), 1)
     return (_gram(across) + _gram(down)) / (2 * count)
+
+
+def neighbor_steps(z: Array, valid: Array) -> tuple[Array, Array]:
+    """Return differences of neighbors in a row and of those in a column, each ``(n, bands)``."""
+    across = (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
+    down = (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
+    return across, down
 
 
 def neighbor_covariance_slow(z: Array, valid: Array) -> Array:
@@ -210,11 +295,16 @@ def _covariance(rows: Array) -> Array:
     return _gram(centered) / max(len(rows), 1)
 
 
-def _checked(cube: Array, valid: Array | None) -> tuple[Array, Array]:
+def _scale(mean: Array, deviation: Array) -> Array:
+    """Return what bands are divided by: their deviation, or one where they do not vary."""
+    return np.where(deviation > 1e-6 * np.abs(mean), deviation, 1.0)
+
+
+def _checked(cube: Array, valid: Array | None, least: int = 2) -> tuple[Array, Array]:
     if cube.ndim != 3:
         raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
     valid = np.ones(cube.shape[:2], bool) if valid is None else valid
-    if valid.sum() < 2:
+    if valid.sum() < least:
         raise InputError("whitening needs at least two pixels with data")
     with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
         return cube.astype(np.float32, copy=False), valid

@@ -1,0 +1,256 @@
+"""What the best preset learns of a scene without labels: its noise, and graphs of its pixels.
+
+A small scene is held whole, and every pixel is a node of its graphs. Of a larger one the noise is
+learned from strips; components are computed tile by tile, and superpixels are the nodes. Time is
+then linear in the pixels, and memory some two hundred bytes for each beside one tile of bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from tqdm import tqdm
+
+from polyad.errors import SceneError
+from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.steps.graph import pixel_nodes
+from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.steps.tiled import TILE, scene_superpixels, sharper_whitening
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
+from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.tiles import plan_tiles, read_window, tile_shape
+from polyad.threads import limit_threads, run_tasks, threads_for
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str, float], None]
+"""Takes the name of the stage and the share of all the work that is done."""
+Check = Callable[[], None]
+
+SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
+SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
+CHUNK = 1024  # pixels that a thread projects at a time
+PIXEL_BYTES = 120  # of a large scene, beside its components: nodes, edges
+STAGES = {"noise": 0.15, "components": 0.4, "superpixels": 0.3, "graphs": 0.15}  # of the time
+
+
+def scene_statistics(
+    scene: xr.DataArray,
+    goal: str = "this-scene",
+    max_bytes: int | None = None,
+    *,
+    settings: Propagation | None = None,
+    progress: Progress = lambda stage, share: None,  # noqa: ARG005
+    check: Check = lambda: None,
+) -> SceneStatistics:
+    """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels.
+
+    Parameters
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    goal : {"this-scene", "other-scenes"}
+    max_bytes : int, optional
+        Memory that may be used, by default a quarter of the machine's.
+    settings : Propagation, optional
+        By default those that suit the scene's size, see `Propagation.for_pixels`.
+    progress : callable, optional
+        Called after each tile with the stage and the share of all the work that is done.
+    check : callable, optional
+        Called after each tile, and may raise to end the work.
+    """
+    scene, budget = prepared(scene), memory_budget(max_bytes, share=0.25)
+    steps = _Steps(progress, check)
+    if goal == "this-scene":
+        return graph_statistics(scene, settings, budget, steps)
+    cube, valid = _readable(scene, goal, budget)
+    with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
+        return SceneStatistics(NoiseWhitening().fit(cube, valid), [])
+
+
+def graph_statistics(
+    scene: xr.DataArray,
+    settings: Propagation | None = None,
+    budget: int | None = None,
+    steps: _Steps | None = None,
+) -> SceneStatistics:
+    """Return the statistics of a scene with its graphs; the scene is taken as it is."""
+    height, width, _ = scene.shape
+    settings = Propagation.for_pixels(height * width) if settings is None else settings
+    budget = memory_budget() if budget is None else budget
+    steps = _Steps() if steps is None else steps
+    build = _of_pixels if settings.superpixel == 1 else _of_superpixels
+    return build(scene, settings, budget, steps)
+
+
+@contextmanager
+def statistics_bar(shown: bool) -> Iterator[Progress]:
+    """Yield a function for ``progress`` that moves a bar on, if one is shown."""
+    with tqdm(total=100, desc="scene", unit="%", disable=not shown) as bar:
+
+        def move(stage: str, share: float) -> None:
+            bar.set_postfix_str(stage, refresh=False)
+            bar.update(int(100 * share) - bar.n)
+
+        yield move
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Whom to tell what is done, and whom to ask whether to go on."""
+
+    progress: Progress = lambda stage, share: None  # noqa: ARG005
+    check: Check = lambda: None
+
+    def done(self, stage: str, share: float) -> None:
+        """Say which share of a stage is done."""
+        names = list(STAGES)
+        before = sum(STAGES[name] for name in names[: names.index(stage)])
+        self.progress(stage, min(before + STAGES[stage] * share, 1.0))
+        self.check()
+
+
+def _of_pixels(
+    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps
+) -> SceneStatistics:
+    """Return the statistics of a scene that is held whole: every pixel is a node."""
+    cube, valid = _readable(scene, "this-scene", budget)
+    with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
+        whitening = NoiseWhitening(settings.components).fit(cube, valid)
+        steps.done("noise", 1.0)
+        z = whitening.transform(cube) * valid[..., None]
+    steps.done("components", 1.0)
+    graphs = settings.graphs_of_whitened(z, valid)
+    steps.done("graphs", 1.0)
+    some = _some_pixels(valid)
+    return SceneStatistics(whitening, graphs, packed(scene), some, pixel_nodes(valid), settings)
+
+
+def _of_superpixels(
+    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps
+) -> SceneStatistics:
+    """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
+    height, width, _ = scene.shape
+    needed = height * width * (4 * settings.components + PIXEL_BYTES)
+    if needed > budget:
+        raise SceneError(
+            f"goal this-scene holds components of every pixel in memory, about {needed:,} bytes "
+            f"where {budget:,} may be used; crop the scene, raise --max-bytes (in Python, "
+            "max_bytes), or train with --goal other-scenes"
+        )
+    whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
+    z, valid = _components(scene, whitening, steps)
+    sharper = sharper_whitening(z, valid, settings)
+    count = len(plan_tiles((height, width), (TILE, TILE)))
+    superpixels = scene_superpixels(
+        z, valid, sharper, settings, lambda tiles: steps.done("superpixels", tiles / count)
+    )
+    del z
+    graphs = []
+    for k in range(len(settings.graphs)):
+        graphs.append(superpixels.graph(k, settings))
+        steps.done("graphs", (k + 1) / len(settings.graphs))
+    some = _some_pixels(valid)
+    return SceneStatistics(whitening, graphs, packed(scene), some, superpixels.nodes, settings)
+
+
+def _strips(scene: xr.DataArray, steps: _Steps) -> Iterator[tuple[Array, Array]]:
+    """Yield strips all over a scene with their valid pixels, until there are enough of these."""
+    scene = cropped_to_mask(scene)
+    nodata, found = scene.rio.nodata, 0
+    for strip in spread(-(-scene.shape[0] // SAMPLE_ROWS)):
+        rows = slice(strip * SAMPLE_ROWS, (strip + 1) * SAMPLE_ROWS)
+        cube = read_pixels(scene, rows, slice(None))
+        valid = valid_pixels(cube, nodata)
+        if valid.any():
+            yield (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
+        found += int(valid.sum())
+        steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
+        if found >= SAMPLE_PIXELS:
+            return
+
+
+def spread(count: int) -> list[int]:
+    """Return the numbers below ``count`` in an order whose every beginning is spread evenly.
+
+    Examples
+    --------
+    >>> spread(6)
+    [0, 4, 2, 1, 5, 3]
+    """
+    bits = max((count - 1).bit_length(), 1)
+    reversed_bits = (int(f"{k:0{bits}b}"[::-1], 2) for k in range(2**bits))
+    return [k for k in reversed_bits if k < count]
+
+
+def _components(
+    scene: xr.DataArray, whitening: NoiseWhitening, steps: _Steps
+) -> tuple[Array, Array]:
+    """Return the whitened components of a scene, read tile by tile, and which pixels have data.
+
+    Components are ``(height, width, k)``, 0 without data.
+    """
+    height, width, bands = scene.shape
+    z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
+    valid = np.empty((height, width), bool)
+    tiles = plan_tiles((height, width), tile_shape((height, width), bands * scene.dtype.itemsize))
+    for number, tile in enumerate(tiles):
+        cube = read_window(scene, tile)
+        valid[tile] = inside = valid_pixels(cube, scene.rio.nodata)
+        spectra, known = cube.reshape(-1, bands), inside.ravel()
+
+        def project(start: int, spectra: Array = spectra, known: Array = known) -> Array:
+            some, good = spectra[start : start + CHUNK], known[start : start + CHUNK, None]
+            if good.all():
+                return whitening.transform(some)
+            return whitening.transform(np.where(good, some, 0)) * good
+
+        parts = run_tasks(project, range(0, len(spectra), CHUNK))
+        z[tile] = np.concatenate(parts).reshape(*tile.shape, -1)
+        steps.done("components", (number + 1) / len(tiles))
+    return z, valid
+
+
+def _some_pixels(valid: Array) -> Array:
+    """Return pixels with data all over the scene, ``(m, 2)``."""
+    index = np.flatnonzero(valid)
+    index = index[:: max(len(index) // SOME_PIXELS, 1)]
+    return np.stack(np.unravel_index(index, valid.shape), axis=1)
+
+
+def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
+    """Return the pixels that the noise is learned from, and which of them have data."""
+    if goal == "other-scenes":  # strips of a large scene would miss a small mask
+        scene = cropped_to_mask(scene)
+    height, width, bands = scene.shape
+    nodata = scene.rio.nodata
+    needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's edges
+    if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
+        if needed > budget:
+            whole = goal == "this-scene"
+            raise SceneError(
+                f"{'goal this-scene' if whole else 'learning the noise of a scene this small'} "
+                f"holds the whole scene in memory, about {needed:,} bytes where {budget:,} may be "
+                "used; crop the scene, raise --max-bytes (in Python, max_bytes)"
+                + (", or train with --goal other-scenes" if whole else "")
+            )
+        cube = read_pixels(scene, slice(None), slice(None))
+        valid = valid_pixels(cube, nodata)
+        return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
+    count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
+    starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
+    strips, masks = [], []
+    for start in np.unique(starts):
+        strip = read_pixels(scene, slice(start, start + SAMPLE_ROWS), slice(None))
+        good = valid_pixels(strip, nodata)
+        # An empty row keeps pixels of different strips from being neighbors
+        strips += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]
+        masks += [good, np.zeros((1, width), bool)]
+    return np.concatenate(strips), np.concatenate(masks)
