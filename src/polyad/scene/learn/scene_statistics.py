@@ -137,7 +137,7 @@ def _of_superpixels(
     scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
-    height, width, _ = scene.shape
+    height, width, bands = scene.shape
     needed = height * width * (4 * settings.components + PIXEL_BYTES)
     if needed > budget:
         raise SceneError(
@@ -145,7 +145,8 @@ def _of_superpixels(
             f"where {budget:,} may be used; crop the scene, raise --max-bytes (in Python, "
             "max_bytes), or train with --goal other-scenes"
         )
-    whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
+    with limit_threads(threads_for(2.0 * SAMPLE_ROWS * width * bands**2)):
+        whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
     z, valid = _components(scene, whitening, steps)
     sharper = sharper_whitening(z, valid, settings)
     count = len(plan_tiles((height, width), (TILE, TILE)))

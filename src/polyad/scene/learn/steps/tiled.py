@@ -111,7 +111,12 @@ def _tile_superpixels(
     inside = valid[tile]
     if not inside.any():
         blank = [np.empty((0, int(kept)), np.float32) for kept, _ in settings.graphs]
-        return np.full(tile.shape, -1, np.int32), blank, np.empty((0, 2), np.float32), np.empty(0, int)
+        return (
+            np.full(tile.shape, -1, np.int32),
+            blank,
+            np.empty((0, 2), np.float32),
+            np.empty(0, int),
+        )
     wide = tile.grown(HALO, shape)
     inner, components = tile.within(wide), sharper.transform(z[wide])
     maps = [

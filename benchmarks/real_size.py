@@ -1,0 +1,228 @@
+"""The best preset on scenes of real size: seconds, memory and accuracy as the pixels grow.
+
+    python benchmarks/real_size.py --folder FOLDER [--pixels 100000 400000 1600000]
+
+Indian Pines is laid out again and again, mirrored, each part with its own gain and noise, on 285
+bands of uint16, and written to FOLDER as ENVI; ten labels of each class train in every part. Each
+size runs in a process of its own. Appends one JSON line per size to docs/results/real-size.jsonl,
+skips what is there, and writes docs/results/real-size.md from the lines. Scenes are removed after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.scene_statistics import scene_statistics
+from polyad.scene.learn.training import train_on
+from polyad.scene.map.mapping import map_file
+from polyad.scene.raster.tiles import plan_tiles, read_window, tile_shape
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_scene
+
+ROOT = Path(__file__).parent.parent
+RECORDS, PAGE = (ROOT / f"docs/results/real-size.{end}" for end in ("jsonl", "md"))
+SIZES = (100_000, 400_000, 1_600_000)
+BANDS, PER_CLASS, SEED = 285, 10, 100
+GAIN, NOISE = 0.1, 0.5  # of each part: its gain differs by up to this; of the scene's own noise
+Array = np.ndarray[Any, Any]
+
+HEADER = """ENVI
+samples = {side}
+lines = {side}
+bands = {bands}
+data type = 12
+interleave = bip
+byte order = 0
+header offset = 0
+"""
+
+
+def make_scene(folder: Path, pixels: int) -> None:
+    """Write a square scene, its labels and which pixels train."""
+    rng, side = np.random.default_rng(SEED), math.isqrt(pixels)
+    scene = open_scene("indian-pines").load()
+    truth = np.asarray(open_labels("indian-pines", scene).values).astype(np.uint8)
+    old, new = np.linspace(0, 1, scene.sizes["band"]), np.linspace(0, 1, BANDS)
+    spectra = scene.values.reshape(-1, len(old)).astype(np.float64)
+    cube = np.stack([np.interp(new, old, spectrum) for spectrum in spectra])
+    cube = cube.reshape(*truth.shape, BANDS).astype(np.float32)
+    noise = np.diff(cube, axis=1).std(axis=(0, 1)) / np.sqrt(2) * NOISE
+    labels, train = np.zeros((side, side), np.uint8), np.zeros((side, side), bool)
+    data = np.memmap(folder / "scene.img", np.uint16, "w+", shape=(side, side, BANDS))
+    for part in plan_tiles((side, side), (truth.shape[0], truth.shape[1])):
+        height, width = part.shape
+        down, across = (1 - 2 * (s.start // n % 2) for s, n in zip(part, truth.shape, strict=True))
+        gain = 1 + rng.uniform(-GAIN, GAIN)
+        ground = gain * cube[::down, ::across][:height, :width]
+        made = ground + rng.normal(size=ground.shape).astype(np.float32) * noise
+        data[part] = made.clip(0, 65535).round().astype(np.uint16)
+        labels[part] = truth[::down, ::across][:height, :width]
+        for value in np.unique(labels[part][labels[part] > 0]):
+            where = rng.permutation(np.argwhere(labels[part] == value))
+            train[part][tuple(where[: min(PER_CLASS, len(where) // 2)].T)] = True
+    data.flush()
+    (folder / "scene.hdr").write_text(HEADER.format(side=side, bands=BANDS))
+    np.savez(folder / "labels.npz", truth=labels, train=train)
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Return the record of the scene in a folder."""
+    scene = open_scene(folder / "scene.hdr")
+    with np.load(folder / "labels.npz") as stored:
+        truth, train = stored["truth"], stored["train"]
+    labels = scene.isel(band=0, drop=True).copy(data=truth)
+    clock: dict[str, float] = {}
+    processor: dict[str, float] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        started, used = time.perf_counter(), time.process_time()
+        outcome = work()
+        clock[name] = round(time.perf_counter() - started, 2)
+        processor[name] = round(time.process_time() - used, 2)
+        return outcome
+
+    def read() -> None:
+        shape = scene.sizes["y"], scene.sizes["x"]
+        for tile in plan_tiles(shape, tile_shape(shape, 2 * BANDS)):
+            read_window(scene, tile)
+
+    timed("read", read)
+    nodes = timed("statistics", lambda: scene_statistics(scene)).graphs[0].shape[0]
+    options: dict[str, Any] = {"preset": "best", "goal": "this-scene", "random_state": SEED}
+    model = timed("train", lambda: train_on(scene, labels, np.argwhere(train), **options))
+    timed("map", lambda: map_file(model, scene, folder / "map.tif"))
+    model.save(folder / "model.polyad")
+    loaded = SceneModel.load(folder / "model.polyad")
+    timed("map_from_file", lambda: map_file(loaded, scene, folder / "again.tif"))
+    first, again = (
+        np.asarray(open_labels(folder / f"{name}.tif", scene).values) for name in ("map", "again")
+    )
+    test = (truth > 0) & ~train & np.isin(truth, np.unique(truth[train]))
+    return {
+        "pixels": int(truth.size),
+        "bands": BANDS,
+        "nodes": int(nodes),
+        "labels": int(train.sum()),
+        "threads": torch.get_num_threads(),
+        "seconds": clock,
+        "processor_seconds": processor,
+        "load": round(os.getloadavg()[0], 1),
+        "peak_mb": round(resident_peak() / 1e6),
+        "accuracy": round(float((first == truth)[test].mean()), 4),
+        "same_from_file": bool((first == again).all()),
+        "steps": "" if model.recipe is None else model.recipe.line,
+    }
+
+
+def resident_peak() -> int:
+    """Return the most memory that this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
+    """Return all whole lines of the record file, smallest scene first."""
+    if not path.exists():
+        return []
+    records = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    return sorted(records, key=lambda r: r["pixels"])
+
+
+def power(records: list[dict[str, Any]]) -> float:
+    """Return the power by which processor time of training and mapping grows with the pixels."""
+    used = [r["processor_seconds"] for r in records]
+    seconds = [each["train"] + each["map"] for each in used]
+    return float(np.polyfit(np.log([r["pixels"] for r in records]), np.log(seconds), 1)[0])
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """Return the page of the records."""
+    names = ("read", "statistics", "train", "map", "map_from_file")
+    rows = [
+        f"| {r['pixels']:,} | {r['nodes']:,} | {r['labels']:,} | "
+        + " | ".join(f"{r['seconds'][n]:.1f} ({r['processor_seconds'][n]:.1f})" for n in names)
+        + f" | {r['peak_mb']:,} | {100 * r['accuracy']:.1f} |"
+        for r in records
+    ]
+    head = ["pixels", "nodes", "labels", "reading, s", "statistics, s", "training, s", "map, s"]
+    head += ["map from a file, s", "memory, MB", "accuracy, %"]
+    table = "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
+    grown = f"grow as the pixels to the power {power(records):.2f}" if len(records) > 1 else ""
+    threads = records[0]["threads"] if records else 0
+    return f"""# Scenes of real size
+
+What `--preset best --goal this-scene` takes as a scene grows. Made by
+
+<!-- not run: minutes, and gigabytes on disk -->
+```sh
+python benchmarks/real_size.py --folder FOLDER
+```
+
+from [records](real-size.jsonl), with {threads} threads. The scenes are made: Indian Pines laid out
+again and again, mirrored, each part with a gain and noise of its own, on {BANDS} bands of uint16 in
+an ENVI file; {PER_CLASS} labels of each class train in every part, all others test. Scene
+statistics are part of training; a map by the trained model has them already, one by a model file
+learns them again. Reading is one pass over the file, which is part of every other column too.
+Seconds by the clock, and in brackets those of all processors together: other work on the machine
+adds to the first. Memory is the most that the process held, with its libraries.
+
+{table}
+
+Processor seconds of training and mapping {grown}.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, help="where scenes are written and removed again")
+    parser.add_argument("--pixels", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--make", type=int, help=argparse.SUPPRESS)  # make it in this process
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--page-only", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.make:
+        make_scene(options.folder, options.make)
+        return
+    if options.measure:
+        print(json.dumps(measure(options.folder)))
+        return
+    done = {r["pixels"] for r in read_records()}
+    for pixels in () if options.page_only else options.pixels:
+        if math.isqrt(pixels) ** 2 in done:
+            continue
+        folder = options.folder / str(pixels)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, __file__, "--folder", str(folder)]
+        try:
+            subprocess.run([*command, "--make", str(pixels)], check=True)
+            measuring = subprocess.run(
+                [*command, "--measure"], check=True, stdout=subprocess.PIPE, text=True
+            )
+            line = measuring.stdout
+        finally:
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+        with RECORDS.open("a") as file:
+            file.write(line.splitlines()[-1] + "\n")
+        print(line, file=sys.stderr, flush=True)
+    PAGE.write_text(page(read_records()))
+
+
+if __name__ == "__main__":
+    main()
