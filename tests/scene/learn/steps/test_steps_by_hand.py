@@ -66,7 +66,12 @@ def test_graph_equals_that_found_pair_by_pair(nearness):
 def test_what_comes_of_several_graphs_is_the_mean_of_each_alone():
     features = np.random.default_rng(0).normal(size=(2, 6, 7, 3))
     graphs = [pixel_graph(each, 4) for each in features]
-    labeled = np.array([[0, 0], [5, 6], [2, 3]]), np.array([0, 1, 1]), pixel_nodes(np.ones((6, 7), bool)), 2
+    labeled = (
+        np.array([[0, 0], [5, 6], [2, 3]]),
+        np.array([0, 1, 1]),
+        pixel_nodes(np.ones((6, 7), bool)),
+        2,
+    )
     alone = [Propagation().propagate([graph], *labeled) for graph in graphs]
     assert np.abs(alone[0] - alone[1]).max() > 0.1
     assert_allclose(Propagation().propagate(graphs, *labeled), np.mean(alone, axis=0), rtol=1e-6)
