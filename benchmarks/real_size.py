@@ -178,8 +178,9 @@ again and again, mirrored, each part with a gain and noise of its own, on {BANDS
 an ENVI file; {PER_CLASS} labels of each class train in every part, all others test.
 Statistics are learned without labels, before the networks are fitted; a map by the trained model
 has them already, one by a model file learns them again. Reading is one pass over the file, which
-is part of every other column but that of the networks. Seconds by the clock, and in brackets those of all processors together: other work on the machine
-adds to the first. Memory is the most that the process held, with its libraries.
+is part of every other column but that of the networks. Seconds by the clock, and in brackets those
+of all processors together: other work on the machine adds to the first. Memory is the most that the
+process held, with its libraries.
 
 {table}
 

@@ -31,6 +31,7 @@ from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.presets import train_best, train_fast
+from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
 from polyad.scene.learn.radiometry import (
     light_of,

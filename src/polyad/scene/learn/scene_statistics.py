@@ -22,7 +22,7 @@ from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.tiled import TILE, scene_superpixels, sharper_whitening
+from polyad.scene.learn.steps.tiled import scene_superpixels, sharper_whitening
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
@@ -149,9 +149,8 @@ def _of_superpixels(
         whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
     z, valid = _components(scene, whitening, steps)
     sharper = sharper_whitening(z, valid, settings)
-    count = len(plan_tiles((height, width), (TILE, TILE)))
     superpixels = scene_superpixels(
-        z, valid, sharper, settings, lambda tiles: steps.done("superpixels", tiles / count)
+        z, valid, sharper, settings, lambda share: steps.done("superpixels", share)
     )
     del z
     graphs = []

@@ -53,7 +53,8 @@ def test_superpixels_are_connected_and_none_is_smaller_than_it_must_be(h, w, lea
 def test_superpixels_of_a_field_without_noise_stay_small():
     groups = find_superpixels(np.zeros((200, 300, 2)), 4)
     sizes = np.bincount(groups.ravel())
-    assert 4 <= sizes.min() and sizes.max() <= 40
+    assert sizes.min() >= 4
+    assert sizes.max() <= 40
 
 
 def test_superpixels_are_numbered_in_the_order_of_their_first_pixels():

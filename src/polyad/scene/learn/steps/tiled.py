@@ -80,11 +80,11 @@ def scene_superpixels(
     valid: Array,
     sharper: SegmentWhitening,
     settings: Propagation,
-    done: Callable[[int], None] = lambda tiles: None,  # noqa: ARG005
+    done: Callable[[float], None] = lambda share: None,  # noqa: ARG005
 ) -> Superpixels:
     """Cut a whitened scene ``(height, width, k)`` into superpixels.
 
-    ``done`` is called with the number of finished tiles every now and then, and may raise.
+    ``done`` is called every few tiles with the share of them that is done, and may raise.
     """
     shape = (valid.shape[0], valid.shape[1])
     tiles, count = plan_tiles(shape, (TILE, TILE)), 0
@@ -95,9 +95,10 @@ def scene_superpixels(
         made = run_tasks(lambda tile: _tile_superpixels(z, valid, sharper, settings, tile), batch)
         for tile, (groups, features, places, sizes) in zip(batch, made, strict=True):
             nodes[tile] = np.where(groups < 0, groups, groups + np.int32(count))
-            parts.append((features, places, sizes))
+            if len(sizes):
+                parts.append((features, places, sizes))
             count += len(sizes)
-        done(min(start + BATCH, len(tiles)))
+        done(min((start + BATCH) / len(tiles), 1.0))
     joined = [np.concatenate([p[0][k] for p in parts]) for k in range(len(settings.graphs))]
     places, sizes = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
     return Superpixels(nodes, joined, places, sizes)
@@ -110,13 +111,7 @@ def _tile_superpixels(
     shape = (valid.shape[0], valid.shape[1])
     inside = valid[tile]
     if not inside.any():
-        blank = [np.empty((0, int(kept)), np.float32) for kept, _ in settings.graphs]
-        return (
-            np.full(tile.shape, -1, np.int32),
-            blank,
-            np.empty((0, 2), np.float32),
-            np.empty(0, int),
-        )
+        return np.full(tile.shape, -1, np.int32), [], np.empty((0, 2)), np.empty(0, np.intp)
     wide = tile.grown(HALO, shape)
     inner, components = tile.within(wide), sharper.transform(z[wide])
     maps = [
