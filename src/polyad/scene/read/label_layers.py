@@ -108,7 +108,7 @@ def _marks(
 ) -> list[Mark]:
     """Return the marks of a layer; one of nothing but points is taken as a whole."""
     chosen = np.array([a is not None for a in annotations], bool)
-    points = _all_points(table)
+    points = all_points(table)
     if points is not None:
         numbers = (np.flatnonzero(chosen) + 1).tolist()
         given = [a for a in annotations if a is not None]
@@ -143,7 +143,7 @@ def parts_of(path: Path, table: VectorLayer) -> list[list[Part]]:
     return parts
 
 
-def _all_points(table: VectorLayer) -> Array | None:
+def all_points(table: VectorLayer) -> Array | None:
     """Return the positions of a layer of nothing but points; None if it is another."""
     if not len(table.sizes) or (table.sizes != _POINT).any():
         return None

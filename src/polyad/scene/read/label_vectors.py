@@ -14,9 +14,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
@@ -43,11 +44,39 @@ _PLACES = (
 _HEX = "0123456789abcdefABCDEF"
 
 
+class CsvPoints(NamedTuple):
+    """The lines of a CSV: their numbers, their classes if they have one, their places in pixels.
+
+    ``exact`` says that the file gives rows and columns.
+    """
+
+    numbers: Sequence[int]
+    annotations: list[Annotation | None]
+    xy: NDArray[np.float64]
+    exact: bool
+
+
 def read_csv_marks(path: Path, grid: Grid, budget: int, *, field: str | None = None) -> list[Mark]:
     """Read ``row,col,class`` (0-based), ``x,y,class`` (map) or ``lon,lat,class`` (WGS 84).
 
     ``easting,northing`` and ``longitude,latitude`` are read too, in capitals or not, and ``field``
     in place of ``class``.
+    """
+    points = read_csv_points(path, grid, budget, field=field)
+    annotations = [a for a in points.annotations if a is not None]
+    if len(annotations) < len(points.annotations):
+        first = points.annotations.index(None)
+        raise _no_class(path, f"line {points.numbers[first]}")
+    marks = Points("line", points.numbers, annotations, points.xy, points.exact)
+    return [marks] if annotations else []
+
+
+def read_csv_points(
+    path: Path, grid: Grid, budget: int, *, field: str | None = None, required: bool = True
+) -> CsvPoints:
+    """Read the points of a CSV, those without a class too; see `read_csv_marks`.
+
+    Without ``required`` the file need not have the field; then no point has a class.
     """
     text = _read_text(path, budget)
     first = re.split(r"[\r\n]", text, maxsplit=1)[0]
@@ -57,7 +86,7 @@ def read_csv_marks(path: Path, grid: Grid, budget: int, *, field: str | None = N
         columns = [name.strip().lower() for name in next(rows, [])]
         system, place = _placed(columns)
         named = _CLASS_FIELDS if field is None else (field.strip().lower(),)
-        if not system or not set(named) & set(columns):
+        if not system or (required and not set(named) & set(columns)):
             raise SceneError(
                 f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class'"
                 f" or 'lon,lat,class', {_instead(field)}got {first[:80]!r}"
@@ -69,9 +98,7 @@ def read_csv_marks(path: Path, grid: Grid, budget: int, *, field: str | None = N
         xy = points.xy + 0.5  # indices name pixel centers
     else:
         xy = to_pixels(path, points.xy, _WGS84 if system == "wgs84" else grid.crs, grid)
-    exact = system == "pixel"
-    marks = Points("line", points.numbers, points.annotations, xy, exact)
-    return [marks] if points.annotations else []
+    return points._replace(xy=xy)
 
 
 def _csv_points(
@@ -81,7 +108,7 @@ def _csv_points(
     place: tuple[str, str],
     whole: bool,
     named: Sequence[str],
-) -> Points:
+) -> CsvPoints:
     """Return the points of a CSV in its own coordinates; one pass over its lines."""
     at = {name: k for k, name in enumerate(columns)}
     across, down = at[place[0]], at[place[1]]
@@ -110,13 +137,10 @@ def _csv_points(
                 f"{path}, line {rows.line_num}: row and col are whole numbers counted from 0, got "
                 f"{told_y[:40]} and {told_x[:40]}; name map coordinates x and y"
             )
-        annotation = annotation_of(*texts)
-        if annotation is None:
-            raise _no_class(path, f"line {rows.line_num}")
         numbers.append(rows.line_num)
-        annotations.append(annotation)
+        annotations.append(annotation_of(*texts))
         xy.extend((x, y))
-    return Points("line", numbers, annotations, np.array(xy).reshape(-1, 2))
+    return CsvPoints(numbers, annotations, np.array(xy).reshape(-1, 2), whole)
 
 
 def read_geojson_marks(
@@ -130,7 +154,7 @@ def read_geojson_marks(
     features, shapes, crs = read_geojson(path, budget)
     if grid.transform is None:
         raise no_georeference(path, "GeoJSON labels")
-    records = [_properties(feature) for feature in features]
+    records = [properties_of(feature) for feature in features]
     annotations, skipped = _annotations(path, records, field)
     parts: list[Labeled] = []
     for number, (own, annotation) in enumerate(zip(shapes, annotations, strict=True), start=1):
@@ -192,7 +216,8 @@ def _annotations(
     return [own[code] if code >= 0 else None for code in column.codes], skipped
 
 
-def _properties(feature: Any) -> Mapping[str, Any]:
+def properties_of(feature: Any) -> Mapping[str, Any]:
+    """Return the fields of a GeoJSON feature."""
     properties = feature.get("properties") if isinstance(feature, dict) else None
     return properties if isinstance(properties, dict) else {}
 

@@ -1,0 +1,276 @@
+"""A probability sample of a map's pixels, to be checked on the ground or in finer images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import InputError, SceneError
+from polyad.scene.assess.areas import Z95
+from polyad.scene.assess.designs import (
+    ALLOCATIONS,
+    accuracy_deviations,
+    accuracy_error,
+    allocate,
+    allocation_shares,
+    draw_pixels,
+    size_for_error,
+)
+from polyad.scene.assess.regions import Region, region_of
+from polyad.scene.raster.classes import ClassInfo, class_key
+from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.read.sample_points import REFERENCE, STRATUM, look_up
+from polyad.scene.write.points import centers, write_points
+
+EXPECTED = 0.8  # user's accuracy of a class of which nothing is known
+FEW = 25  # points of a stratum, below which intervals are rough; see docs/results/areas.md
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Pixels drawn at random from the strata of a map; made by `draw_sample`.
+
+    Attributes
+    ----------
+    grid : Grid
+        Of the map.
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns, in random order.
+    strata, mapped : tuple of ClassInfo, length n
+        Stratum and class of the map of each pixel.
+    allocation : tuple of (ClassInfo, int, int, float)
+        Each stratum, its pixels, its points, and the accuracy expected there (NaN where standard
+        deviations were given).
+    how : str
+        How the points were shared out.
+    margin : float or None
+        Half the width of the 95 % interval of overall accuracy that is expected.
+    wanted : float or None
+        The margin that was asked for.
+    """
+
+    grid: Grid
+    pixels: NDArray[np.intp]
+    strata: tuple[ClassInfo, ...]
+    mapped: tuple[ClassInfo, ...]
+    allocation: tuple[tuple[ClassInfo, int, int, float], ...]
+    how: str
+    margin: float | None
+    wanted: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def save(self, path: str | os.PathLike[str], *, blind: bool = False) -> None:
+        """Write the points with an empty field ``reference``; see `polyad.scene.write_points`.
+
+        Parameters
+        ----------
+        path : path-like
+            Ending in ``.gpkg``, ``.geojson`` or ``.csv``.
+        blind : bool, default=False
+            Leave out stratum and class of the map, so that whoever looks is not led by them.
+        """
+        n = len(self)
+        fields: dict[str, list[Any]] = {"id": list(range(1, n + 1))}
+        if not blind:
+            fields |= {
+                STRATUM: [c.value for c in self.strata],
+                "stratum_name": [c.name for c in self.strata],
+                "map_class": [c.value for c in self.mapped],
+                "map_name": [c.name for c in self.mapped],
+            }
+        write_points(path, self.grid, self.pixels, fields | {REFERENCE: [None] * n})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings."""
+        return {
+            "size": len(self),
+            "allocation": self.how,
+            "margin": self.margin,
+            "margin_wanted": self.wanted,
+            "strata": [
+                {
+                    "id": info.value,
+                    "name": info.name,
+                    "pixels": pixels,
+                    "points": points,
+                    "expected_accuracy": None if np.isnan(expected) else expected,
+                }
+                for info, pixels, points, expected in self.allocation
+            ],
+        }
+
+    def __str__(self) -> str:
+        total = sum(pixels for _, pixels, _, _ in self.allocation)
+        keys = [class_key(info) for info, *_ in self.allocation]
+        wide = max(map(len, ("stratum", "total", *keys)))
+        lines = [f"{'stratum':{wide}}  {'pixels':>13}  {'share':>7}  {'expected':>8}  {'points':>7}"]
+        for key, (_, pixels, points, expected) in zip(keys, self.allocation, strict=True):
+            share, told = f"{pixels / total:.1%}", "-" if np.isnan(expected) else f"{expected:.0%}"
+            lines.append(f"{key:{wide}}  {pixels:13,}  {share:>7}  {told:>8}  {points:7,}")
+        lines.append(f"{'total':{wide}}  {total:13,}  {'100.0%':>7}  {'':>8}  {len(self):7,}")
+        return "\n".join([*lines, "", *self.notes()])
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know of the design, a sentence each."""
+        notes = [f"Shared out: {self.how}."]
+        if self.margin is not None:
+            asked = "" if self.wanted is None else f", {self.wanted:.3g} was asked for"
+            notes.append(
+                "Expected margin of error of overall accuracy, if the map is as accurate as "
+                f"expected: {self.margin:.3g} (95 %){asked}."
+            )
+        few = [class_key(info) for info, pixels, n, _ in self.allocation if n < min(FEW, pixels)]
+        if few:
+            notes.append(
+                f"Strata of fewer than {FEW} points have rough intervals: {', '.join(few)}; "
+                "--minimum gives them more."
+            )
+        return notes
+
+    def xy(self) -> NDArray[np.float64]:
+        """Return the centers of the pixels on the map, shape (n, 2)."""
+        return centers(self.grid, self.pixels)
+
+
+def draw_sample(
+    class_map: xr.DataArray,
+    size: int | None = None,
+    *,
+    margin: float | None = None,
+    strata: xr.DataArray | None = None,
+    allocation: str = "proportional",
+    minimum: int = 2,
+    accuracy: float | Mapping[str | int, float] = EXPECTED,
+    deviations: Mapping[str | int, float] | None = None,
+    random_state: int | np.random.Generator = 0,
+) -> Sample:
+    """Draw a stratified random sample of a map's pixels, without replacement.
+
+    Parameters
+    ----------
+    class_map : DataArray of int, dims (y, x)
+        0 where there is no class; nothing is drawn there.
+    size : int, optional
+        How many pixels; or else ``margin``.
+    margin : float, optional
+        Half the width of the 95 % interval of overall accuracy that is wanted, such as 0.03: as
+        many pixels are drawn as it takes if the map is as accurate as expected.
+    strata : DataArray of int, dims (y, x), optional
+        On the grid of the map, 0 where there is none. By default the classes of the map.
+    allocation : {"proportional", "equal", "optimal"}
+        By pixels; the same for all; or Neyman's, by pixels times standard deviation.
+    minimum : int, default=2
+        Points of each stratum at least.
+    accuracy : float or mapping, default=0.8
+        Expected user's accuracy of all strata, or of each by name or id (0.8 for the others).
+    deviations : mapping, optional
+        Standard deviations of each stratum by name or id, in place of those that ``accuracy`` gives.
+    random_state : int or Generator
+
+    Returns
+    -------
+    Sample
+
+    Examples
+    --------
+    >>> land = xr.DataArray(np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0), dims=("y", "x"))
+    >>> sample = draw_sample(land, 100)
+    >>> [(info.value, points) for info, _, points, _ in sample.allocation]
+    [(1, 60), (2, 40)]
+    >>> len(draw_sample(land, margin=0.05))
+    235
+    """
+    region = region_of(class_map, strata)
+    pixels, known = region.pixels, region.strata
+    if (size is None) == (margin is None):
+        raise InputError("wanted a size or a margin of error, one of the two; give --size N")
+    expected = _by_stratum(accuracy if isinstance(accuracy, Mapping) else {}, known, "accuracy")
+    usual = EXPECTED if isinstance(accuracy, Mapping) else float(accuracy)
+    users = np.where(np.isnan(expected), usual, expected)
+    spread = accuracy_deviations(users)
+    if deviations is not None:
+        spread = _by_stratum(deviations, known, "standard deviation")
+        users = np.full(len(known), np.nan)
+        if not (spread > 0).all():  # NaN too
+            raise InputError(
+                "wanted a standard deviation above 0 for each stratum; "
+                f"{known_classes(known)}"
+            )
+    shares = allocation_shares(allocation, pixels, spread)
+    if size is None:
+        counts = _counts_for(float(margin or 0), pixels, spread, allocation, shares, minimum)
+    else:
+        counts = allocate(size, shares, minimum)
+    _check_room(counts, region)
+    rng = np.random.default_rng(random_state)
+    ids = [info.value for info in known]
+    drawn = draw_pixels(region.stratum_map, ids, counts, rng, where=region.class_map)
+    drawn = rng.permutation(drawn)  # by stratum, the order would tell the class
+    named, mapped = {c.value: c for c in known}, {c.value: c for c in region.classes}
+    even = allocation == "optimal" and len(set(spread.tolist())) == 1
+    how = f"{allocation}, at least {minimum} of each stratum"
+    if even:
+        how += "; all strata are expected to be equally accurate, so optimal is proportional"
+    rows = zip(known, pixels.tolist(), counts.tolist(), users.tolist(), strict=True)
+    return Sample(
+        region.grid,
+        drawn,
+        tuple(named[v] for v in look_up(region.stratum_map, drawn).tolist()),
+        tuple(mapped[v] for v in look_up(region.class_map, drawn).tolist()),
+        tuple(rows),
+        how,
+        Z95 * accuracy_error(pixels, spread, counts),
+        margin,
+    )
+
+
+def _counts_for(
+    margin: float,
+    pixels: NDArray[np.int64],
+    spread: NDArray[np.float64],
+    allocation: str,
+    shares: NDArray[np.float64],
+    minimum: int,
+) -> NDArray[np.int64]:
+    """Return the points of each stratum that give the margin, also with the minimum."""
+    size = max(size_for_error(margin / Z95, pixels, spread, allocation), minimum * len(pixels))
+    counts = np.minimum(allocate(size, shares, minimum), pixels)
+    while accuracy_error(pixels, spread, counts) > margin / Z95 and size < pixels.sum():
+        size += max(1, size // 1000)
+        counts = np.minimum(allocate(size, shares, minimum), pixels)
+    return counts
+
+
+def _by_stratum(
+    given: Mapping[str | int, float], strata: tuple[ClassInfo, ...], what: str
+) -> NDArray[np.float64]:
+    """Return a value for each stratum, NaN where none is given."""
+    values = np.full(len(strata), np.nan)
+    for key, value in given.items():
+        found = find_classes(strata, key)
+        if not found:
+            raise InputError(
+                f"no stratum is called {str(key)[:80]!r}, for which there is an expected {what}; "
+                f"{known_classes(strata)}"
+            )
+        values[[info in found for info in strata]] = value
+    return values
+
+
+def _check_room(counts: NDArray[np.int64], region: Region) -> None:
+    for info, size, n in zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True):
+        if n > size:
+            raise SceneError(
+                f"stratum {class_key(info)} has {size:,} pixels, and {n:,} points would be drawn "
+                f"from it; lower --size or --minimum, or choose another of "
+                f"{', '.join(ALLOCATIONS)}"
+            )

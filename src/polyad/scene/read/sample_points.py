@@ -1,0 +1,281 @@
+"""Points of a sample with what somebody saw there, each kept with its own value.
+
+Labels are drawn onto a grid, where the later of two wins. The points of a sample are counted
+instead: none may be lost, doubled, empty or off the map.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError, SceneMismatch, told_as
+from polyad.scene.files.paths import locate, no_file
+from polyad.scene.raster import guards
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table
+from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import Grid, describe_extents
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.read.formats.geometry import Part
+from polyad.scene.read.formats.ogr import read_layer, vector_kind
+from polyad.scene.read.label_fields import Column, choose_field
+from polyad.scene.read.label_layers import CORNER_BYTES, all_points, check_placed, parts_of
+from polyad.scene.read.label_shapes import to_pixels
+from polyad.scene.read.label_vectors import (
+    label_of,
+    no_georeference,
+    properties_of,
+    read_csv_points,
+    read_geojson,
+)
+
+REFERENCE = "reference"
+STRATUM = "stratum"  # the field that a sample of ours has
+_TABLES, _GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePoints:
+    """Sampled pixels and their true classes.
+
+    Attributes
+    ----------
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns of the map.
+    reference : ndarray of int, shape (n,)
+        Ids of the true classes.
+    strata : tuple of str, or None
+        Id or name of each point's stratum as far as its file tells.
+    where : tuple of str
+        Place of each point in its file, for messages.
+    """
+
+    pixels: NDArray[np.intp]
+    reference: NDArray[np.int64]
+    strata: tuple[str, ...] | None = None
+    where: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def place(self, k: int) -> str:
+        """Return the place in the file of one point."""
+        return self.where[k] if self.where else f"point {k + 1}"
+
+
+class _Table(NamedTuple):
+    """The points of a file: where in it, where in pixels, what was seen, from which stratum."""
+
+    where: list[str]
+    xy: NDArray[np.float64]
+    values: list[str]
+    strata: list[str] | None
+
+
+def open_points(
+    source: str | os.PathLike[str],
+    class_map: xr.DataArray,
+    *,
+    field: str = REFERENCE,
+    layer: str | None = None,
+    max_bytes: int | None = None,
+) -> SamplePoints:
+    """Open the points of a sample with their true classes.
+
+    Parameters
+    ----------
+    source : str or path
+        A CSV with ``row,col``, ``x,y`` or ``lon,lat``, a GeoJSON, GeoPackage, Shapefile, FlatGeobuf
+        or KML of points.
+    class_map : DataArray of int, dims (y, x)
+        The map that is checked; the points lie on its pixels.
+    field : str, default="reference"
+        Which field holds the true class, as name or id of a class of the map.
+    layer : str, optional
+        Which layer of a file that has several.
+    max_bytes : int, optional
+        Most bytes that may be read at once.
+
+    Raises
+    ------
+    SceneError
+        There is no such field, it is still empty somewhere or names no class, or two points lie in
+        one pixel.
+    SceneMismatch
+        Points lie off the map.
+    """
+    class_map = as_labels(class_map)
+    path, budget, grid = locate(os.fspath(source))[0], memory_budget(max_bytes), grid_of(class_map)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
+        table = _read(path, grid, budget, field, layer)
+    if not table.where:
+        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
+    pixels = _pixels(path, table, grid)
+    _check_apart(path, table.where, pixels)
+    empty = sum(not value for value in table.values)
+    if empty:
+        raise SceneError(
+            f"{path}: {empty:,} of {len(table.values):,} points have no {field[:80]!r} yet, the "
+            f"first in {table.where[table.values.index('')]}; fill in what is there, by name or id "
+            "of a class"
+        )
+    reference = _references(path, table, class_table(class_map), field)
+    strata = None if table.strata is None else tuple(table.strata)
+    return SamplePoints(pixels, reference, strata, tuple(table.where))
+
+
+def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
+    if not path.exists():
+        raise no_file(path)
+    suffix = path.suffix.lower()
+    if suffix in (*_TABLES, *_GEOJSON) and layer is not None:
+        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
+    if suffix in _TABLES:
+        return _read_csv(path, grid, budget, field)
+    if suffix in _GEOJSON:
+        return _read_geojson(path, grid, budget, field)
+    kind = vector_kind(path)
+    if kind is None:
+        raise SceneError(
+            f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
+            "FlatGeobuf or KML, got another kind of file"
+        )
+    return _read_layer(path, kind, grid, budget, field, layer)
+
+
+def _read_csv(path: Path, grid: Grid, budget: int, field: str) -> _Table:
+    points = read_csv_points(path, grid, budget, field=field)
+    said = read_csv_points(path, grid, budget, field=STRATUM, required=False)
+    values, strata = (
+        ["" if a is None else a.label for a in each.annotations] for each in (points, said)
+    )
+    where = [f"line {number}" for number in points.numbers]
+    return _Table(where, points.xy, values, _told(strata))
+
+
+def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
+    features, shapes, crs = read_geojson(path, budget)
+    if grid.transform is None:
+        raise no_georeference(path, "the points of a GeoJSON")
+    records = [properties_of(feature) for feature in features]
+    names = dict.fromkeys(name for record in records for name in record)
+    plain = (int, float, str, type(None))
+    wanted = [n for n in names if n.casefold() in (field.casefold(), STRATUM)]
+    columns = [
+        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
+        for n in (wanted if any(n.casefold() == field.casefold() for n in wanted) else names)
+    ]
+    xy = _single(path, shapes)
+    return _table(path, to_pixels(path, xy, crs, grid), columns, field)
+
+
+def _read_layer(
+    path: Path, kind: str, grid: Grid, budget: int, field: str, layer: str | None
+) -> _Table:
+    if grid.transform is None:
+        raise no_georeference(path, f"the points of a {kind}")
+    table = read_layer(path, kind, layer, budget)
+    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
+    points = all_points(table)
+    xy = _single(path, parts_of(path, table)) if points is None else points
+    if len(xy):
+        check_placed(path, table, xy, grid)
+    return _table(path, to_pixels(path, xy, table.crs, grid), table.columns, field)
+
+
+def _table(
+    path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str
+) -> _Table:
+    column = choose_field(path, columns, field)
+    said = next((c for c in columns if c.name.casefold() == STRATUM), None)
+    where = [f"feature {number}" for number in range(1, len(xy) + 1)]
+    return _Table(where, xy, _labels(column), None if said is None else _told(_labels(said)))
+
+
+def _labels(column: Column) -> list[str]:
+    own = [label_of(value) for value in column.values]
+    return [own[code] if code >= 0 else "" for code in column.codes.tolist()]
+
+
+def _told(strata: list[str]) -> list[str] | None:
+    return strata if any(strata) else None
+
+
+def _single(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]:
+    """Return the one point of each feature, shape (n, 2)."""
+    for number, parts in enumerate(shapes, start=1):
+        if len(parts) != 1 or parts[0].kind != "Point":
+            got = "no geometry" if not parts else f"{len(parts)} of kind {parts[0].kind}"
+            raise SceneError(
+                f"{path}, feature {number}: wanted one point for each feature of a sample, got "
+                f"{got}; keep the points alone"
+            )
+    return np.array([parts[0].rings[0][0] for parts in shapes]).reshape(-1, 2)
+
+
+def _pixels(path: Path, table: _Table, grid: Grid) -> NDArray[np.intp]:
+    col, row = np.floor(table.xy).T
+    inside = (row >= 0) & (row < grid.shape[0]) & (col >= 0) & (col < grid.shape[1])  # not NaN
+    off = int(np.count_nonzero(~inside))
+    if off:
+        extents = describe_extents(table.xy[~inside], grid).replace("the scene", "the map")
+        raise SceneMismatch(
+            f"{path}: {off:,} of {len(inside):,} points lie off the map, the first in "
+            f"{table.where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
+            "coordinates and their reference system"
+        )
+    return np.stack([row, col], axis=1).astype(np.intp)
+
+
+def _check_apart(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
+    first: dict[tuple[int, ...], str] = {}
+    for place, pixel in zip(where, map(tuple, pixels.tolist()), strict=True):
+        if pixel in first:
+            raise SceneError(
+                f"{path}: {first[pixel]} and {place} lie in one pixel, row {pixel[0]}, col "
+                f"{pixel[1]}; a sample has each pixel once, remove one of the two"
+            )
+        first[pixel] = place
+
+
+def _references(
+    path: Path, table: _Table, classes: Sequence[ClassInfo], field: str
+) -> NDArray[np.int64]:
+    ids: dict[str, int] = {}
+    for place, value in zip(table.where, table.values, strict=True):
+        if value not in ids:
+            found = find_classes(classes, value)
+            if len(found) != 1:
+                said = "names several classes" if found else "is no class"
+                raise SceneError(
+                    f"{path}, {place}: {field[:80]} {value[:80]!r} {said} of the map; "
+                    f"{known_classes(classes)}"
+                )
+            ids[value] = found[0].value
+    return np.array([ids[value] for value in table.values], np.int64)
+
+
+def look_up(raster: xr.DataArray, pixels: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the ids of a raster at some pixels, shape (n,)."""
+    at = {d: xr.DataArray(pixels[:, k], dims="point") for k, d in enumerate(("y", "x"))}
+    return raster.isel(at).to_numpy().astype(np.int64)
+
+
+def check_classed(points: SamplePoints, ids: NDArray[np.int64], what: str) -> None:
+    """Raise `SceneMismatch` if points lie where the map has no class, or no stratum."""
+    bare = np.flatnonzero(ids == UNLABELED)
+    if len(bare):
+        raise SceneMismatch(
+            f"{len(bare):,} of {len(ids):,} points lie where {what}, the first in "
+            f"{points.place(int(bare[0]))}; remove them"
+        )

@@ -1,0 +1,142 @@
+"""Points with fields to files: GeoPackage, GeoJSON or CSV, by the ending."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import struct
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.warp import transform as transform_points
+
+from polyad.atomic import replacing
+from polyad.errors import OutputError
+from polyad.scene.files.paths import check_ending
+from polyad.scene.raster.grid import Grid, move
+
+Fields = Mapping[str, Sequence[Any]]
+_WGS84 = CRS.from_epsg(4326)
+
+
+def write_points(
+    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
+) -> None:
+    """Write the centers of pixels as points; nothing of an existing file is lost if that fails.
+
+    ======== ==================================================================================
+    ending   format
+    ======== ==================================================================================
+    .gpkg    GeoPackage in the reference system of the grid (with ``polyad[vector]``)
+    .geojson longitude and latitude (RFC 7946)
+    .csv     columns ``x,y`` in the reference system of the grid, and ``row,col`` from 0
+    ======== ==================================================================================
+
+    Parameters
+    ----------
+    path : path-like
+    grid : Grid
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns.
+    fields : mapping of str to sequence
+        Whole numbers, texts, or None for what is to be filled in.
+    """
+    content = _FORMATS[check_ending(path, "sample")](Path(path), grid, pixels, fields)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the centers of pixels on the map, shape (n, 2); without one, in columns and rows."""
+    cols, rows = pixels[:, 1] + 0.5, pixels[:, 0] + 0.5
+    xy = (cols, rows) if grid.transform is None else move(grid.transform, cols, rows)
+    return np.stack(xy, axis=1)
+
+
+def _csv(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    del path
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    first, *others = fields
+    writer.writerow([first, "x", "y", "row", "col", *others])
+    for k, ((x, y), (row, col)) in enumerate(
+        zip(centers(grid, pixels).tolist(), pixels.tolist(), strict=True)
+    ):
+        values = ["" if fields[name][k] is None else fields[name][k] for name in fields]
+        writer.writerow([values[0], x, y, row, col, *values[1:]])
+    return out.getvalue().encode()
+
+
+def _geojson(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    if grid.transform is None or grid.crs is None:
+        raise _not_on_the_map(path)
+    xy = centers(grid, pixels)
+    if grid.crs != _WGS84 and len(xy):
+        xy = np.stack(transform_points(grid.crs, _WGS84, *xy.T.tolist()), axis=1)
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": [round(x, 9), round(y, 9)]},
+            "properties": {name: fields[name][k] for name in fields} | {"row": row, "col": col},
+        }
+        for k, ((x, y), (row, col)) in enumerate(zip(xy.tolist(), pixels.tolist(), strict=True))
+    ]
+    document = {"type": "FeatureCollection", "features": features}
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
+def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    if grid.transform is None:
+        raise _not_on_the_map(path)
+    if importlib.util.find_spec("pyogrio") is None:
+        raise OutputError(
+            f"cannot write {path}: a GeoPackage needs pyogrio; install it with: pip install "
+            "'polyad[vector]', or choose a name ending in .geojson or .csv"
+        )
+    from pyogrio.raw import write as write_layer
+
+    shapes = [struct.pack("<BIdd", 1, 1, x, y) for x, y in centers(grid, pixels).tolist()]
+    named = {**fields, "row": pixels[:, 0].tolist(), "col": pixels[:, 1].tolist()}
+    data = [np.array(values, _kind(values)) for values in named.values()]
+    # Into a folder of its own: the library looks at the ending, and at what lies beside the file
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there is no reference system
+        temporary = Path(folder) / "sample.gpkg"
+        write_layer(
+            temporary,
+            np.array([*shapes, None], dtype=object)[:-1],
+            data,
+            list(named),
+            geometry_type="Point",
+            crs=None if grid.crs is None else grid.crs.to_wkt(),
+            driver="GPKG",
+            layer="sample",
+        )
+        return temporary.read_bytes()
+
+
+def _kind(values: Sequence[Any]) -> Any:
+    return np.int64 if all(isinstance(v, int) for v in values) else object
+
+
+def _not_on_the_map(path: Path) -> OutputError:
+    return OutputError(
+        f"cannot write {path}: its points lie on the map, and this one has no georeference; choose "
+        "a name ending in .csv, for rows and columns"
+    )
+
+
+_FORMATS: dict[str, Callable[[Path, Grid, NDArray[np.intp], Fields], bytes]] = {
+    ".gpkg": _geopackage,
+    ".geojson": _geojson,
+    ".csv": _csv,
+}
