@@ -81,3 +81,9 @@ Bands = Annotated[
 DropNm = Annotated[
     str | None, typer.Option(help="Wavelengths to leave out, in nm, as in 1340-1450,1800-1960.")
 ]
+ClassMap = Annotated[
+    str, typer.Argument(metavar="MAP", help="Class map: GeoTIFF, ENVI, NetCDF, Zarr, .npy or PNG.")
+]
+Strata = Annotated[
+    str, typer.Option(help="map: its classes; or a raster or polygons that the sample is drawn by.")
+]

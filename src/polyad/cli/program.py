@@ -17,12 +17,14 @@ import typer
 from typer.core import TyperCommand
 
 import polyad
+from polyad.cli.area import area
 from polyad.cli.data import fetch, info, scenes
 from polyad.cli.demo import demo
 from polyad.cli.evaluate import evaluate
 from polyad.cli.label import label
 from polyad.cli.map import map_command
 from polyad.cli.reproduce import Lists, reproduce
+from polyad.cli.sample import sample
 from polyad.cli.train import train
 from polyad.errors import PolyadError
 from polyad.terminal import fail, misuse, put, warn
@@ -42,6 +44,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("train", train, "train scene.hdr labels.geojson --out model.polyad --rank 2"),
     ("map", map_command, "map model.polyad scene.hdr --out map.tif"),
     ("evaluate", evaluate, "evaluate model.polyad scene.hdr truth.tif --report page.html"),
+    ("sample", sample, "sample map.tif --size 200 --out sample.gpkg"),
+    ("area", area, "area map.tif checked.csv --out areas.csv --report areas.html"),
     ("label", label, "label indian-pines --truth indian-pines"),
     ("info", info, "info model.polyad"),
     ("scenes", scenes, "scenes"),

@@ -11,15 +11,22 @@ from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
     from polyad.scene.assess import (
+        AreaEstimates,
         Examination,
+        Sample,
         Scores,
+        draw_sample,
+        estimate_areas,
         evaluate,
         examine,
         held_out,
+        parse_accuracies,
         score,
+        write_area_report,
         write_report,
     )
     from polyad.scene.draw import (
+        area_figure,
         class_picture,
         color_bands,
         comparison,
@@ -73,21 +80,32 @@ if TYPE_CHECKING:
         with_classes,
     )
     from polyad.scene.read import (
+        SamplePoints,
         fetch,
         open_known,
         open_known_labels,
         open_labels,
         open_mask,
+        open_points,
         open_scene,
+        open_strata,
         read_colors,
         restrict_scene,
         scene_from_array,
     )
-    from polyad.scene.write import MapWriter, write_map, write_probabilities, write_scores
+    from polyad.scene.write import (
+        MapWriter,
+        write_areas,
+        write_map,
+        write_points,
+        write_probabilities,
+        write_scores,
+    )
 
 __all__ = [
     "KNOWN_SCENES",
     "PROTOCOLS",
+    "AreaEstimates",
     "Blocks",
     "ClassInfo",
     "Examination",
@@ -97,10 +115,13 @@ __all__ = [
     "NoOverlap",
     "OtherFields",
     "RandomPerClass",
+    "Sample",
+    "SamplePoints",
     "SceneModel",
     "Scores",
     "Split",
     "adapt_model",
+    "area_figure",
     "as_labels",
     "as_scene",
     "band_offset",
@@ -111,6 +132,8 @@ __all__ = [
     "comparison",
     "confusion_figure",
     "describe",
+    "draw_sample",
+    "estimate_areas",
     "evaluate",
     "examine",
     "extract_patches",
@@ -133,8 +156,11 @@ __all__ = [
     "open_known_labels",
     "open_labels",
     "open_mask",
+    "open_points",
     "open_scene",
+    "open_strata",
     "palette",
+    "parse_accuracies",
     "per_class",
     "pixel_noise",
     "read_colors",
@@ -152,7 +178,10 @@ __all__ = [
     "valid_mask",
     "valid_pixels",
     "with_classes",
+    "write_area_report",
+    "write_areas",
     "write_map",
+    "write_points",
     "write_probabilities",
     "write_report",
     "write_scores",
@@ -169,19 +198,22 @@ if not TYPE_CHECKING:
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
-            "reliability_figure spectra_figure to_png"
+            "reliability_figure spectra_figure to_png area_figure"
         ),
         read=(
             "open_scene scene_from_array open_labels open_mask restrict_scene fetch open_known "
-            "open_known_labels read_colors"
+            "open_known_labels read_colors SamplePoints open_points open_strata"
         ),
-        write="MapWriter write_map write_probabilities write_scores",
+        write="MapWriter write_areas write_map write_points write_probabilities write_scores",
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
             "train_on adapt_model replaced_pixels"
         ),
         map="map_file map_scene",
-        assess="Examination evaluate examine held_out write_report Scores score",
+        assess=(
+            "Examination evaluate examine held_out write_report Scores score AreaEstimates "
+            "estimate_areas write_area_report Sample draw_sample parse_accuracies"
+        ),
         info="describe",
     )

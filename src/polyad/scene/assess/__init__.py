@@ -5,24 +5,36 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
+    from polyad.scene.assess.area_report import write_area_report
     from polyad.scene.assess.evaluation import Examination, evaluate, examine, held_out
     from polyad.scene.assess.report import write_report
+    from polyad.scene.assess.sample import Sample, draw_sample, parse_accuracies
     from polyad.scene.assess.scores import Scores, score
 
 __all__ = [
+    "AreaEstimates",
     "Examination",
+    "Sample",
     "Scores",
+    "draw_sample",
+    "estimate_areas",
     "evaluate",
     "examine",
     "held_out",
+    "parse_accuracies",
     "score",
+    "write_area_report",
     "write_report",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        area_estimates="AreaEstimates estimate_areas",
+        area_report="write_area_report",
         evaluation="Examination evaluate examine held_out",
         report="write_report",
+        sample="Sample draw_sample parse_accuracies",
         scores="Scores score",
     )

@@ -41,6 +41,8 @@ class AreaEstimates:
         Whether areas are in hectares.
     pixels : int
         Of the region.
+    even : bool
+        Whether all pixels have one size, so that areas are also numbers of pixels.
     strata : tuple of (ClassInfo, int, int)
         Each stratum, its pixels and its points.
     estimator : str
@@ -54,6 +56,7 @@ class AreaEstimates:
     total: float
     hectares: bool
     pixels: int
+    even: bool
     strata: tuple[tuple[ClassInfo, int, int], ...]
     estimator: str
 
@@ -107,7 +110,11 @@ class AreaEstimates:
         info, shares = self.classes[k], self.shares
         low_high = interval(shares.area[k], shares.area_se[k])
         row: dict[str, Any] = {"name": info.name, "id": info.value, "color": info.color}
-        for unit, total in (("ha", self.total if self.hectares else None), ("pixels", self.pixels)):
+        totals = {
+            "ha": self.total if self.hectares else None,
+            "pixels": self.pixels if self.even else None,
+        }
+        for unit, total in totals.items():
             known = total is not None
             size = float(total or 0)
             row |= {
@@ -169,7 +176,9 @@ class AreaEstimates:
         rows = [["map \\ reference", *names, "sum", "points"]]
         for k, info in enumerate(self.classes):
             cells = [f"{v:.4f}" if v else "0" for v in matrix[k]]
-            rows.append([class_key(info), *cells, f"{matrix[k].sum():.4f}", str(self.counts[k].sum())])
+            rows.append(
+                [class_key(info), *cells, f"{matrix[k].sum():.4f}", str(self.counts[k].sum())]
+            )
         sums = [f"{v:.4f}" for v in matrix.sum(axis=0)]
         return [*rows, ["sum", *sums, f"{matrix.sum():.4f}", str(self.points)]]
 
@@ -181,13 +190,17 @@ class AreaEstimates:
                 "The map does not say its reference system, so areas are in pixels; write it into "
                 "the map for hectares."
             )
-        unseen = [class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n]
+        unseen = [
+            class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n
+        ]
         if unseen:
             notes.append(
                 f"No point is truly of {', '.join(unseen)}: the area is estimated as 0, and its "
                 "interval says nothing of how far off that may be."
             )
-        bare = [class_key(c) for c, n in zip(self.classes, self.counts.sum(1), strict=True) if not n]
+        bare = [
+            class_key(c) for c, n in zip(self.classes, self.counts.sum(1), strict=True) if not n
+        ]
         if bare:
             notes.append(f"No point is mapped as {', '.join(bare)}: no user's accuracy.")
         return notes
@@ -227,12 +240,13 @@ def estimate_areas(
 
     Examples
     --------
-    >>> land = xr.DataArray(np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0), dims=("y", "x"))
-    >>> pixels = np.array([[0, 0], [9, 9], [30, 30], [44, 50], [0, 60], [9, 69], [30, 80], [44, 99]])
-    >>> seen = np.array([1, 1, 1, 2, 2, 2, 2, 2])
+    >>> ids = np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0)
+    >>> land = xr.DataArray(ids, dims=("y", "x"))
+    >>> pixels = np.array([[0, 0], [9, 9], [30, 30], [44, 50], [0, 60], [9, 69], [30, 80], [44, 9]])
+    >>> seen = np.array([1, 1, 1, 2, 2, 2, 2, 1])
     >>> areas = estimate_areas(land, SamplePoints(pixels, seen))
     >>> areas.areas.round().tolist(), round(areas.shares.overall, 2)
-    ([2250.0, 2750.0], 0.85)
+    ([2400.0, 2600.0], 0.88)
     """
     if design not in DESIGNS:
         raise InputError(f"unknown design {design[:40]!r}; wanted one of {', '.join(DESIGNS)}")
@@ -264,6 +278,7 @@ def estimate_areas(
         float(total),
         region.hectares is not None,
         int(region.pixels.sum()),
+        region.row_hectares is None or bool(np.ptp(region.row_hectares) == 0),
         tuple(zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True)),
         _estimator(design, region),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,11 @@ class Sample:
     allocation : tuple of (ClassInfo, int, int, float)
         Each stratum, its pixels, its points, and the accuracy expected there (NaN where standard
         deviations were given).
-    how : str
+    rule : {"proportional", "equal", "optimal"}
         How the points were shared out.
-    margin : float or None
+    minimum : int
+        Points that each stratum gets at least.
+    margin : float
         Half the width of the 95 % interval of overall accuracy that is expected.
     wanted : float or None
         The margin that was asked for.
@@ -61,8 +63,9 @@ class Sample:
     strata: tuple[ClassInfo, ...]
     mapped: tuple[ClassInfo, ...]
     allocation: tuple[tuple[ClassInfo, int, int, float], ...]
-    how: str
-    margin: float | None
+    rule: str
+    minimum: int
+    margin: float
     wanted: float | None = None
 
     def __len__(self) -> int:
@@ -93,7 +96,8 @@ class Sample:
         """Return plain numbers, lists and strings."""
         return {
             "size": len(self),
-            "allocation": self.how,
+            "allocation": self.rule,
+            "minimum": self.minimum,
             "margin": self.margin,
             "margin_wanted": self.wanted,
             "strata": [
@@ -112,7 +116,9 @@ class Sample:
         total = sum(pixels for _, pixels, _, _ in self.allocation)
         keys = [class_key(info) for info, *_ in self.allocation]
         wide = max(map(len, ("stratum", "total", *keys)))
-        lines = [f"{'stratum':{wide}}  {'pixels':>13}  {'share':>7}  {'expected':>8}  {'points':>7}"]
+        lines = [
+            f"{'stratum':{wide}}  {'pixels':>13}  {'share':>7}  {'expected':>8}  {'points':>7}"
+        ]
         for key, (_, pixels, points, expected) in zip(keys, self.allocation, strict=True):
             share, told = f"{pixels / total:.1%}", "-" if np.isnan(expected) else f"{expected:.0%}"
             lines.append(f"{key:{wide}}  {pixels:13,}  {share:>7}  {told:>8}  {points:7,}")
@@ -121,13 +127,24 @@ class Sample:
 
     def notes(self) -> list[str]:
         """Return what a reader should know of the design, a sentence each."""
-        notes = [f"Shared out: {self.how}."]
-        if self.margin is not None:
-            asked = "" if self.wanted is None else f", {self.wanted:.3g} was asked for"
+        even = len({expected for *_, expected in self.allocation}) == 1
+        same = self.rule == "optimal" and even
+        notes = [
+            f"Shared out: {self.rule}, at least {self.minimum} of each stratum."
+            + (" All are expected to be equally accurate, so optimal is proportional." * same)
+        ]
+        if self.wanted is not None:
+            source = "5.25, and Olofsson et al. 2014, Eq. 13" if self.rule == "optimal" else "5.24"
+            error = self.wanted / Z95
             notes.append(
-                "Expected margin of error of overall accuracy, if the map is as accurate as "
-                f"expected: {self.margin:.3g} (95 %){asked}."
+                f"A margin of {self.wanted:.3g} is 1.96 standard errors of {error:.3g}; "
+                f"with the accuracies expected this takes {len(self):,} points (Cochran 1977, Eq. "
+                f"{source})."
             )
+        notes.append(
+            f"Overall accuracy will be known to ± {self.margin:.3g} (95 %), if the map is as "
+            "accurate as expected."
+        )
         few = [class_key(info) for info, pixels, n, _ in self.allocation if n < min(FEW, pixels)]
         if few:
             notes.append(
@@ -173,7 +190,7 @@ def draw_sample(
     accuracy : float or mapping, default=0.8
         Expected user's accuracy of all strata, or of each by name or id (0.8 for the others).
     deviations : mapping, optional
-        Standard deviations of each stratum by name or id, in place of those that ``accuracy`` gives.
+        Standard deviations of each stratum by name or id, in place of those by ``accuracy``.
     random_state : int or Generator
 
     Returns
@@ -182,7 +199,8 @@ def draw_sample(
 
     Examples
     --------
-    >>> land = xr.DataArray(np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0), dims=("y", "x"))
+    >>> ids = np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0)
+    >>> land = xr.DataArray(ids, dims=("y", "x"))
     >>> sample = draw_sample(land, 100)
     >>> [(info.value, points) for info, _, points, _ in sample.allocation]
     [(1, 60), (2, 40)]
@@ -202,8 +220,7 @@ def draw_sample(
         users = np.full(len(known), np.nan)
         if not (spread > 0).all():  # NaN too
             raise InputError(
-                "wanted a standard deviation above 0 for each stratum; "
-                f"{known_classes(known)}"
+                f"wanted a standard deviation above 0 for each stratum; {known_classes(known)}"
             )
     shares = allocation_shares(allocation, pixels, spread)
     if size is None:
@@ -216,10 +233,6 @@ def draw_sample(
     drawn = draw_pixels(region.stratum_map, ids, counts, rng, where=region.class_map)
     drawn = rng.permutation(drawn)  # by stratum, the order would tell the class
     named, mapped = {c.value: c for c in known}, {c.value: c for c in region.classes}
-    even = allocation == "optimal" and len(set(spread.tolist())) == 1
-    how = f"{allocation}, at least {minimum} of each stratum"
-    if even:
-        how += "; all strata are expected to be equally accurate, so optimal is proportional"
     rows = zip(known, pixels.tolist(), counts.tolist(), users.tolist(), strict=True)
     return Sample(
         region.grid,
@@ -227,10 +240,42 @@ def draw_sample(
         tuple(named[v] for v in look_up(region.stratum_map, drawn).tolist()),
         tuple(mapped[v] for v in look_up(region.class_map, drawn).tolist()),
         tuple(rows),
-        how,
+        allocation,
+        minimum,
         Z95 * accuracy_error(pixels, spread, counts),
         margin,
     )
+
+
+def parse_accuracies(texts: Sequence[str]) -> float | dict[str | int, float]:
+    """Return expected accuracies as the command line takes them.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        ``0.8``, for all strata, or ``Corn=0.9``, for one by name or id.
+
+    Examples
+    --------
+    >>> parse_accuracies(["0.7"]), parse_accuracies(["Corn=0.9", "2=0.6"]), parse_accuracies([])
+    (0.7, {'Corn': 0.9, '2': 0.6}, 0.8)
+    """
+    one, each = EXPECTED, dict[str | int, float]()
+    for text in texts:
+        key, _, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError as error:
+            raise InputError(
+                f"wanted an expected accuracy such as 0.8 or Corn=0.9, got {text[:80]!r}"
+            ) from error
+        if key:
+            each[key.strip()] = value
+        elif len(texts) > 1:
+            raise InputError("give one expected accuracy for all strata, or one for each by name")
+        else:
+            one = value
+    return each or one
 
 
 def _counts_for(

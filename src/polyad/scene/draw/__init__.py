@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         spectra_figure,
         to_png,
     )
+    from polyad.scene.draw.intervals import area_figure
 
 __all__ = [
+    "area_figure",
     "class_picture",
     "color_bands",
     "comparison",
@@ -32,4 +34,5 @@ if not TYPE_CHECKING:
         __name__,
         color="class_picture color_bands false_color",
         figures="comparison confusion_figure map_figure reliability_figure spectra_figure to_png",
+        intervals="area_figure",
     )

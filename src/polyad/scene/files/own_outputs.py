@@ -37,8 +37,8 @@ def is_ours(path: Path, what: str) -> bool:
     path : Path
         The existing file.
     what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
-        What is to be written; also "file of uncertainty", and "style" for the ``.qml`` of a map. A
-        side is the ``.aux.xml`` of a map.
+        What is to be written; also "file of uncertainty", "table of areas", and "style" for the
+        ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
@@ -154,6 +154,8 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("style", ""): _has(b"<qgis", QML_MARK.encode()),
     ("file of scores", ".json"): _has(b"{", b'"overall_accuracy"'),
     ("file of scores", ""): _has(b"measure,class,value", b""),
+    ("table of areas", ".json"): _has(b"{", b'"area_ha"'),
+    ("table of areas", ""): _has(b"class,id,area_ha,se_ha", b""),
     ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),
     ("model", ""): _is_model,
     ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),

@@ -22,6 +22,8 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of probabilities": (".tif", ".tiff"),
     "file of uncertainty": (".tif", ".tiff"),
     "file of scores": (".json", ".csv"),
+    "sample": (".gpkg", ".geojson", ".csv"),
+    "table of areas": (".csv", ".json"),
 }
 
 ENVI_DATA = (  # beside a header
@@ -121,8 +123,9 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     path : path-like
         The file to be written later.
     what : str
-        "map", "file of probabilities", "file of uncertainty", "file of scores", "model" or
-        "report". Decides which endings are known; a model and a report may have any.
+        "map", "file of probabilities", "file of uncertainty", "file of scores", "sample", "table of
+        areas", "model" or "report". Decides which endings are known; a model and a report may have
+        any.
     """
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)
@@ -191,6 +194,11 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
     for there in sorted(file.resolve() for file in _pair(Path(path))):
         # Data of ENVI have no mark of their own: the header speaks for both
         marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
+        if _holds_something(there) and what == "sample":
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: {there.name} is there, and what was filled in "
+                "would be lost; choose another name, or replace it with --force"
+            )
         if _holds_something(there) and not is_ours(marked, what):
             raise OutputError(
                 f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "

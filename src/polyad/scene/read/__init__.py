@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
     from polyad.scene.read.labels import open_labels
     from polyad.scene.read.masks import open_mask, restrict_scene
+    from polyad.scene.read.sample_points import SamplePoints, open_points, open_strata
     from polyad.scene.read.scenes import open_scene, scene_from_array
 
 __all__ = [
+    "SamplePoints",
     "fetch",
     "open_known",
     "open_known_labels",
     "open_labels",
     "open_mask",
+    "open_points",
     "open_scene",
+    "open_strata",
     "read_colors",
     "restrict_scene",
     "scene_from_array",
@@ -30,5 +34,6 @@ if not TYPE_CHECKING:
         labels="open_labels",
         colors="read_colors",
         masks="open_mask restrict_scene",
+        sample_points="SamplePoints open_points open_strata",
         known_scenes="fetch open_known open_known_labels",
     )

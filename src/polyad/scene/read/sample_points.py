@@ -37,6 +37,7 @@ from polyad.scene.read.label_vectors import (
     read_csv_points,
     read_geojson,
 )
+from polyad.scene.read.labels import open_labels
 
 REFERENCE = "reference"
 STRATUM = "stratum"  # the field that a sample of ours has
@@ -56,7 +57,7 @@ class SamplePoints:
     strata : tuple of str, or None
         Id or name of each point's stratum as far as its file tells.
     where : tuple of str
-        Place of each point in its file, for messages.
+        File and place in it of each point, for messages.
     """
 
     pixels: NDArray[np.intp]
@@ -68,7 +69,7 @@ class SamplePoints:
         return len(self.pixels)
 
     def place(self, k: int) -> str:
-        """Return the place in the file of one point."""
+        """Return where one point comes from."""
         return self.where[k] if self.where else f"point {k + 1}"
 
 
@@ -131,7 +132,20 @@ def open_points(
         )
     reference = _references(path, table, class_table(class_map), field)
     strata = None if table.strata is None else tuple(table.strata)
-    return SamplePoints(pixels, reference, strata, tuple(table.where))
+    return SamplePoints(pixels, reference, strata, tuple(f"{path}, {w}" for w in table.where))
+
+
+def open_strata(
+    source: str | os.PathLike[str] | None,
+    class_map: xr.DataArray,
+    *,
+    max_bytes: int | None = None,
+) -> xr.DataArray | None:
+    """Open the strata of a sample, a raster or polygons, on the grid of the map; None of None."""
+    if source is None:
+        return None
+    flat = as_labels(class_map).expand_dims("band", axis=2)
+    return open_labels(source, flat, max_bytes=max_bytes)
 
 
 def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
@@ -193,9 +207,7 @@ def _read_layer(
     return _table(path, to_pixels(path, xy, table.crs, grid), table.columns, field)
 
 
-def _table(
-    path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str
-) -> _Table:
+def _table(path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str) -> _Table:
     column = choose_field(path, columns, field)
     said = next((c for c in columns if c.name.casefold() == STRATUM), None)
     where = [f"feature {number}" for number in range(1, len(xy) + 1)]

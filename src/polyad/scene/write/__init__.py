@@ -5,12 +5,16 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.write.area_table import write_areas
     from polyad.scene.write.map_writer import MapWriter
+    from polyad.scene.write.points import write_points
     from polyad.scene.write.writers import write_map, write_probabilities, write_scores
 
 __all__ = [
     "MapWriter",
+    "write_areas",
     "write_map",
+    "write_points",
     "write_probabilities",
     "write_scores",
 ]
@@ -18,6 +22,8 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        area_table="write_areas",
         map_writer="MapWriter",
+        points="write_points",
         writers="write_map write_probabilities write_scores",
     )
