@@ -59,7 +59,7 @@ def area_page(estimates: AreaEstimates, *, title: str, command: str) -> str:
         ),
         tiles={
             "overall accuracy": percent(shares.overall),
-            "its 95 % interval": f"{100 * low:.1f} to {percent(high)}",
+            "its 95 % interval": f"{100 * low:.1f}\N{EN DASH}{percent(high)}",
             f"area, {estimates.unit}": f"{estimates.total:,.0f}",
             "checked points": f"{estimates.points:,}",
         },

@@ -42,7 +42,7 @@ def area_figure(
             f"{n} names want {n} areas, intervals and mapped areas, got shapes {middle.shape}, "
             f"{ends.shape} and {by_map.shape}"
         )
-    figure = Figure(figsize=(7.6, 1.3 + 0.42 * n), layout="constrained")
+    figure = Figure(figsize=(6.6, 1.2 + 0.4 * n), layout="constrained")
     axes = figure.subplots()
     rows = np.arange(n)
     axes.barh(rows, middle, height=0.62, color=theme.accent, alpha=0.75, label="estimated area")

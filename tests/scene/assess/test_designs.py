@@ -1,0 +1,234 @@
+"""Sizes, allocations and draws of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyad.errors import InputError, PolyadWarning, SceneError
+from polyad.scene.assess.areas import Z95
+from polyad.scene.assess.designs import (
+    ALLOCATIONS,
+    accuracy_deviations,
+    accuracy_error,
+    allocate,
+    allocation_shares,
+    draw_pixels,
+    size_for_error,
+)
+from polyad.scene.assess.sample import draw_sample, parse_accuracies
+from polyad.scene.raster.classes import ClassInfo, with_classes
+
+MAPPED = (200_000, 150_000, 3_200_000, 6_450_000)  # Olofsson et al. (2014), section 5.1
+EXPECTED = (0.7, 0.6, 0.9, 0.95)
+
+
+def raster(ids):
+    return xr.DataArray(np.asarray(ids, np.uint16), dims=("y", "x"))
+
+
+def fields():
+    """Three classes of 3000, 800 and 200 pixels, and a corner without any."""
+    ids = np.repeat([1, 2, 3, 0], [3000, 800, 200, 1000])
+    table = [ClassInfo(k, name, "") for k, name in enumerate(("Corn", "Oats", "Rye"), start=1)]
+    return with_classes(raster(np.random.default_rng(5).permutation(ids).reshape(50, 100)), table)
+
+
+# -- how many --------------------------------------------------------------------------------------
+
+
+def test_the_example_of_olofsson_takes_641_points():
+    assert size_for_error(0.01, MAPPED, accuracy_deviations(EXPECTED)) == 641
+
+
+def test_the_proportional_allocation_of_the_example_is_the_papers():
+    counts = allocate(641, allocation_shares("proportional", MAPPED, [1] * 4))
+    assert counts.tolist() == [13, 10, 205, 413]
+
+
+def test_the_one_point_left_over_of_an_equal_allocation_goes_to_the_first():
+    counts = allocate(641, allocation_shares("equal", MAPPED, [1] * 4))
+    assert counts.tolist() == [161, 160, 160, 160]
+
+
+def test_rare_classes_of_the_example_get_their_minimum_and_the_others_the_rest_by_area():
+    shares = allocation_shares("proportional", MAPPED, [1] * 4)
+    assert allocate(641, shares, minimum=100).tolist() == [100, 100, 146, 295]
+
+
+@pytest.mark.parametrize("allocation", ALLOCATIONS)
+def test_the_size_gives_the_error_that_was_asked_for(allocation):
+    spread = accuracy_deviations(EXPECTED)
+    size = size_for_error(0.01, MAPPED, spread, allocation)
+    counts = size * allocation_shares(allocation, MAPPED, spread)
+    assert accuracy_error(MAPPED, spread, counts) == pytest.approx(0.01, rel=2e-3)
+
+
+def test_optimal_needs_the_fewest_points():
+    spread = accuracy_deviations(EXPECTED)
+    sizes = {a: size_for_error(0.01, MAPPED, spread, a) for a in ALLOCATIONS}
+    assert min(sizes, key=sizes.get) == "optimal"
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(2, 40), st.data())
+def test_points_are_shared_out_without_rest(shares, minimum, data):
+    size = data.draw(st.integers(minimum * len(shares), 3000))
+    own = np.array(shares) / sum(shares)
+    counts = allocate(size, own, minimum)
+    assert counts.sum() == size
+    assert counts.min() >= minimum
+    if (own * size >= minimum).all():
+        assert np.abs(counts - own * size).max() < 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: allocate(7, [0.5, 0.5], 4), "7 points are too few for 2 strata of at least 4"),
+        (lambda: allocate(7, [0.5, 0.5], 1), "minimum must be at least 2, got 1"),
+        (lambda: allocation_shares("best", [1], [1]), "unknown allocation 'best'; wanted one of"),
+        (lambda: size_for_error(0.0, [9], [0.4]), "margin of error must lie between 0 and 1"),
+        (lambda: accuracy_deviations([80.0]), "between 0 and 1, got .80.0.; give shares"),
+    ],
+)
+def test_a_design_that_cannot_be_is_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+# -- which -----------------------------------------------------------------------------------------
+
+
+def plain_draw(ids, counts, strata, rng):
+    """Number the pixels of each stratum, and pick numbers."""
+    flat = strata.to_numpy().ravel()
+    drawn = []
+    for value, n in zip(ids, counts, strict=True):
+        own = np.flatnonzero(flat == value)
+        drawn.append(own[np.sort(rng.choice(len(own), n, replace=False))])
+    return np.stack(np.unravel_index(np.concatenate(drawn), strata.shape), axis=1)
+
+
+@pytest.mark.parametrize("strip", [1, 100, 730, 10**6])
+def test_a_draw_by_strips_is_that_of_the_whole_raster(strip):
+    land = fields()
+    got = draw_pixels(
+        land, [1, 2, 3], [50, 40, 30], np.random.default_rng(3), strip_pixels=strip
+    )  # fmt: skip
+    wanted = plain_draw([1, 2, 3], [50, 40, 30], land, np.random.default_rng(3))
+    assert got.tolist() == wanted.tolist()
+
+
+def test_pixels_are_drawn_once_from_their_stratum_only():
+    land = fields()
+    pixels = draw_pixels(land, [2, 3], [800, 150], np.random.default_rng(0))
+    assert len({tuple(p) for p in pixels.tolist()}) == 950
+    assert np.bincount(land.values[tuple(pixels.T)]).tolist() == [0, 0, 800, 150]
+
+
+def test_every_pixel_of_a_stratum_is_drawn_equally_often():
+    land = raster([[1] * 10 + [2] * 10])
+    rng = np.random.default_rng(0)
+    times = np.zeros(20)
+    for _ in range(3000):
+        times[draw_pixels(land, [1, 2], [3, 5], rng)[:, 1]] += 1
+    # 3,000 draws of probability 0.3 and 0.5: four standard deviations
+    assert np.abs(times[:10] - 900).max() < 4 * (3000 * 0.3 * 0.7) ** 0.5
+    assert np.abs(times[10:] - 1500).max() < 4 * (3000 * 0.5 * 0.5) ** 0.5
+
+
+def test_strata_are_drawn_only_where_the_map_has_a_class():
+    land = raster([[0, 0, 1, 1]] * 5)
+    pixels = draw_pixels(raster(np.ones((5, 4))), [1], [10], np.random.default_rng(0), where=land)
+    assert pixels[:, 1].min() == 2
+
+
+# -- from a map ------------------------------------------------------------------------------------
+
+
+def test_the_seed_alone_decides():
+    one, same, other = (draw_sample(fields(), 60, random_state=k) for k in (1, 1, 2))
+    assert one.pixels.tolist() == same.pixels.tolist() != other.pixels.tolist()
+
+
+def test_points_come_in_no_order_of_their_strata():
+    strata = [info.value for info in draw_sample(fields(), 300).strata]
+    assert strata != sorted(strata)
+
+
+@pytest.mark.parametrize("allocation", ALLOCATIONS)
+def test_a_margin_is_reached_also_with_a_minimum(allocation):
+    sample = draw_sample(fields(), margin=0.05, allocation=allocation, minimum=40)
+    assert 0.049 < sample.margin <= 0.05
+    assert min(points for *_, points, _ in sample.allocation) >= 40
+
+
+def test_expected_accuracies_by_name_move_points():
+    sample = draw_sample(fields(), 200, allocation="optimal", accuracy={"corn": 0.99, 2: 0.5})
+    points = {info.name: n for info, _, n, _ in sample.allocation}
+    assert points["Oats"] > points["Corn"]
+
+
+def test_deviations_take_the_place_of_accuracies():
+    sample = draw_sample(
+        fields(), 200, allocation="optimal", deviations={"Corn": 0.1, "Oats": 0.3, "Rye": 0.4}
+    )
+    weights = np.array([3000 * 0.1, 800 * 0.3, 200 * 0.4])
+    counts = [points for *_, points, _ in sample.allocation]
+    assert counts == pytest.approx(200 * weights / weights.sum(), abs=1)
+
+
+def test_strata_of_their_own_are_drawn_from():
+    halves = raster(np.repeat([[1] * 50 + [2] * 50], 50, axis=0))
+    sample = draw_sample(fields(), 100, strata=halves, allocation="equal")
+    assert [(info.value, n) for info, _, n, _ in sample.allocation] == [(1, 50), (2, 50)]
+    assert {info.name for info in sample.mapped} <= {"Corn", "Oats", "Rye"}
+
+
+def test_pixels_of_the_map_in_no_stratum_are_told():
+    half = raster(np.repeat([[1] * 50 + [0] * 50], 50, axis=0))
+    with pytest.warns(PolyadWarning, match="pixels of the map lie in no stratum"):
+        sample = draw_sample(fields(), 20, strata=half)
+    assert sample.pixels[:, 1].max() < 50
+
+
+def test_a_sample_says_how_its_size_came_about():
+    text = str(draw_sample(fields(), margin=0.03, allocation="optimal"))
+    assert "A margin of 0.03 is 1.96 standard errors of 0.0153" in text
+    assert "Olofsson et al. 2014, Eq. 13" in text
+    assert "so optimal is proportional" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "wanted a size or a margin of error"),
+        ({"size": 9, "margin": 0.1}, "wanted a size or a margin of error"),
+        ({"size": 5}, "5 points are too few for 3 strata of at least 2"),
+        ({"size": 900, "allocation": "equal"}, "stratum 3 Rye has 200 pixels, and 300 points"),
+        ({"size": 99, "allocation": "most"}, "unknown allocation 'most'"),
+        ({"size": 99, "accuracy": {"Maize": 0.5}}, "no stratum is called 'Maize'"),
+        ({"size": 99, "deviations": {"Corn": 0.5}}, "standard deviation above 0 for each stratum"),
+        ({"margin": 2.0}, "margin of error must lie between 0 and 1"),
+    ],
+)
+def test_a_sample_that_cannot_be_drawn_is_refused(given, words):
+    with pytest.raises((InputError, SceneError), match=words):
+        draw_sample(fields(), **given)
+
+
+@pytest.mark.parametrize("text", ["high", "Corn=", "Corn=much"])
+def test_an_accuracy_that_is_no_number_is_refused(text):
+    with pytest.raises(InputError, match=r"wanted an expected accuracy such as 0.8 or Corn=0.9"):
+        parse_accuracies([text])
+
+
+def test_a_margin_is_half_of_a_95_percent_interval():
+    sample = draw_sample(fields(), 200)
+    spread = accuracy_deviations([0.8] * 3)
+    counts = [n for *_, n, _ in sample.allocation]
+    assert sample.margin == pytest.approx(Z95 * accuracy_error([3000, 800, 200], spread, counts))
