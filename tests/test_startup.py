@@ -14,18 +14,25 @@ from sklearn.base import clone
 
 import polyad
 from polyad.scene.files import paths
-from polyad.scene.write import writers
+from polyad.scene.write import area_table, points, writers
 
 HEAVY = {
     "torch", "numpy", "scipy", "sklearn", "pandas", "xarray", "rasterio", "rioxarray", "h5py",
     "matplotlib", "skimage", "tensorly", "dask", "rich",
 }  # fmt: skip
-COMMANDS = ("demo", "train", "map", "evaluate", "label", "info", "scenes", "reproduce", "fetch")
+COMMANDS = (
+    "demo", "train", "map", "evaluate", "sample", "area", "label", "info", "scenes", "reproduce",
+    "fetch",
+)  # fmt: skip
 REFUSED = [
     ["map", "missing.polyad", "scene.npy"],
     ["train", "missing.hdr", "labels.csv"],
     ["train", "indian-pines", "missing.csv"],
     ["evaluate", "missing.polyad", "scene.npy", "truth.tif"],
+    ["sample", "missing.tif", "--size", "60"],
+    ["sample", "indian-pines", "--size", "60", "--out", "points.shp"],
+    ["area", "missing.tif", "points.csv"],
+    ["area", "indian-pines", "missing.csv"],
     ["label", "missing.hdr"],
     ["info", "missing.hdr"],
     ["info", "missing.polyad"],
@@ -185,6 +192,8 @@ def test_type_hints_of_classes_resolve(name):
 def test_endings_that_are_checked_are_those_that_are_written():
     assert paths.ENDINGS["map"] == tuple(writers._MAP_FORMATS)
     assert paths.ENDINGS["file of scores"] == tuple(writers._SCORE_FORMATS)
+    assert paths.ENDINGS["sample"] == tuple(points._FORMATS)
+    assert paths.ENDINGS["table of areas"] == tuple(area_table._FORMATS)
 
 
 # -- how long it takes -----------------------------------------------------------------------------

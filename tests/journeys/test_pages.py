@@ -114,9 +114,8 @@ def test_code_of_a_page_stands_in_fences_where_it_is_found(page):
 
 
 def test_the_readme_and_the_guides_have_blocks_that_run():
-    assert {"README.md", *(f"docs/{n}.md" for n in ("cluster", "labeling", "mapping"))} <= {
-        name(page) for page in RUN
-    }
+    guides = ("areas", "cluster", "labeling", "mapping")
+    assert {"README.md", *(f"docs/{n}.md" for n in guides)} <= {name(page) for page in RUN}
 
 
 # --- the examples of `polyad COMMAND --help` -----------------------------------------------------

@@ -97,5 +97,5 @@ def test_pixels_and_areas_are_counted_by_class_and_by_stratum():
 
 def test_ids_below_zero_are_refused():
     land = xr.DataArray([[1, -1]], dims=("y", "x"))
-    with pytest.raises(InputError, match="between 0 .none. and 65535, got -1 to 1"):
+    with pytest.raises(InputError, match=r"between 0 \(none\) and 65535, got -1 to 1"):
         class_totals(land, land, np.ones(1))

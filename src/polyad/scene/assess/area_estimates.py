@@ -190,6 +190,19 @@ class AreaEstimates:
                 "The map does not say its reference system, so areas are in pixels; write it into "
                 "the map for hectares."
             )
+        certain = [
+            class_key(info)
+            for k, info in enumerate(self.classes)
+            if self.shares.area_se[k] == 0 and self.counts[:, k].any() and self.points < self.pixels
+        ]
+        if certain:
+            # The rule of three: of n points without an error, 95 % confidence leaves 3 / n of them
+            least = min(points for _, _, points in self.strata)
+            notes.append(
+                f"All points agree on {', '.join(certain)}, so these intervals have no width; that "
+                f"is no certainty: {least} points without an error leave room for errors of up to "
+                f"{min(3 / least, 1):.0%}."
+            )
         unseen = [
             class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n
         ]

@@ -125,13 +125,14 @@ def estimate_shares(
     on_map, truly = m[:, None] == classes, r[:, None] == classes  # (n, C)
     both = (on_map & truly).astype(np.float64)
     right = (m == r).astype(np.float64)[:, None]
-    cells = np.bincount(m * n_classes + r, design.represented, minlength=n_classes**2)
+    cells = np.zeros((n_classes, n_classes))
+    np.add.at(cells, (m, r), design.represented)
     area, area_se = design.mean(truly)
     overall, overall_se = design.mean(right)
     users, users_se = design.ratio(both, on_map)
     producers, producers_se = design.ratio(both, truly)
     return Shares(
-        matrix=cells.reshape(n_classes, n_classes),
+        matrix=cells,
         area=area,
         area_se=area_se,
         users=users,

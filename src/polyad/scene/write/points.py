@@ -57,7 +57,7 @@ def write_points(
 
 def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the centers of pixels on the map, shape (n, 2); without one, in columns and rows."""
-    cols, rows = pixels[:, 1] + 0.5, pixels[:, 0] + 0.5
+    rows, cols = pixels.T.astype(np.float64) + 0.5
     xy = (cols, rows) if grid.transform is None else move(grid.transform, cols, rows)
     return np.stack(xy, axis=1)
 

@@ -1,0 +1,118 @@
+"""The page about areas, and its picture."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from polyad.errors import InputError
+from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
+from polyad.scene.assess.area_report import area_page, write_area_report
+from polyad.scene.draw.figures import DARK, to_png
+from polyad.scene.draw.intervals import area_figure
+from polyad.scene.files.own_outputs import is_ours
+from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.read.sample_points import SamplePoints
+
+HOSTILE = "<script>alert('x')</script> & \"Corn\""
+VOID = {"meta", "img", "br", "source"}
+
+
+class Page(HTMLParser):
+    """A reader that insists on closed elements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def estimates(seen: tuple[int, ...] = (1, 1, 1, 2, 2, 2, 2, 2)) -> AreaEstimates:
+    ids = np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0)
+    table = [ClassInfo(1, HOSTILE, ""), ClassInfo(2, "Oats", ""), ClassInfo(3, "Rye", "")]
+    land = with_classes(xr.DataArray(ids, dims=("y", "x")), table)
+    places = np.array([[0, 0], [9, 9], [30, 30], [44, 50], [0, 60], [9, 69], [30, 80], [44, 99]])
+    return estimate_areas(land, SamplePoints(places, np.array(seen)))
+
+
+def test_the_page_is_whole_and_escapes_every_name():
+    page = area_page(estimates(), title="map", command="polyad area map.tif <points>")
+    parsed = Page(page)
+    assert parsed.open == []
+    assert "<script>" not in page
+    assert HOSTILE in "".join(parsed.words)
+    assert "polyad area map.tif <points>" in "".join(parsed.words)
+
+
+def test_the_page_fetches_nothing_and_has_a_picture_for_each_theme():
+    page = area_page(estimates(), title="map", command="")
+    assert not re.search(r"(src|href|srcset)=\"(?!data:)", page)
+    assert len(re.findall(r"data:image/png;base64,", page)) == 2
+    assert 'media="screen and (prefers-color-scheme: dark)"' in page
+
+
+def test_the_page_says_what_a_table_of_a_paper_says():
+    words = "".join(Page(area_page(estimates(), title="map", command="")).words)
+    for said in (
+        "85.0",
+        "95 % interval",
+        "user's %",
+        "producer's %",
+        "Stehman",
+        "areas are in pix",
+    ):
+        assert said in words
+
+
+def test_the_page_is_known_as_an_output_of_ours(tmp_path):
+    path = tmp_path / "areas.html"
+    write_area_report(path, estimates(), title="map", command="")
+    assert is_ours(path, "report")
+
+
+def test_a_class_that_nobody_saw_is_told():
+    notes = " ".join(estimates((1, 1, 1, 1, 1, 1, 1, 1)).notes())
+    assert "No point is truly of 2 Oats: the area is estimated as 0" in notes
+
+
+def test_a_class_that_the_map_does_not_have_gets_an_area():
+    found = estimates((1, 1, 1, 3, 2, 2, 2, 2))
+    row = found.to_dict()["classes"][2]
+    assert row["name"] == "Rye"
+    assert row["area_pixels"] == pytest.approx(3000 / 4)
+    assert row["users_accuracy"] is None
+    assert "No point is mapped as 3 Rye: no user's accuracy." in found.notes()
+
+
+def test_a_class_with_neither_pixels_nor_points_is_left_out():
+    assert [info.name for info in estimates().classes] == [HOSTILE, "Oats"]
+
+
+def test_bars_end_at_the_areas_and_whiskers_at_the_intervals():
+    figure = area_figure(["a", "b"], [5.0, 2.0], [[4.0, 6.0], [0.0, 5.0]], [4.5, 2.5], theme=DARK)
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [5.0, 2.0]
+    (whiskers,) = axes.collections
+    assert [segment[:, 0].tolist() for segment in whiskers.get_segments()] == [[4, 6], [0, 5]]
+    assert to_png(figure)[:4] == b"\x89PNG"
+
+
+def test_a_picture_of_other_lengths_is_refused():
+    with pytest.raises(InputError, match="2 names want 2 areas"):
+        area_figure(["a", "b"], [5.0], [[4.0, 6.0]], [4.5])

@@ -1,0 +1,405 @@
+"""``polyad sample`` and ``polyad area``: the whole way from a map to a table, and every refusal."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+
+from attacks.vectors import at, box, multi, point, polygon, write
+from polyad.cli import main
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.sample_points import open_points
+from polyad.scene.write.map_writer import MapWriter
+
+NAMES = ("Corn", "Oats", "Water")
+PLACE = Affine(30, 0, 365_000, 0, -30, 5_809_000)
+UTM = "EPSG:32633"
+
+
+def truth():
+    """Three upright fields; Corn is half of the land."""
+    return np.repeat([1, 2, 3], [50, 30, 20])[None].repeat(80, axis=0).astype(np.uint8)
+
+
+def mapped():
+    """The truth with a tenth of the pixels confused, and a corner without a class."""
+    rng = np.random.default_rng(2)
+    wrong = rng.random(truth().shape) < 0.1
+    ids = np.where(wrong, rng.integers(1, 4, truth().shape), truth()).astype(np.uint8)
+    ids[:5, :5] = 0
+    return ids
+
+
+def write_map(path, ids, crs=UTM, place=PLACE, names=NAMES):
+    classes = [ClassInfo(k, name, "") for k, name in enumerate(names, start=1)]
+    with MapWriter(path, ids.shape, classes, crs=crs, transform=place) as out:
+        out.write((slice(None), slice(None)), ids)
+    return path
+
+
+@pytest.fixture
+def land(tmp_path, monkeypatch):
+    """A folder with a map, and us in it."""
+    monkeypatch.chdir(tmp_path)
+    write_map(tmp_path / "map.tif", mapped())
+    return tmp_path
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in arguments])
+    return stop.value.code or 0
+
+
+def refused(capsys, *arguments):
+    """Return the one sentence that bad input is answered with."""
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("polyad: ")
+    assert err.count("\n") == 1, err
+    return err
+
+
+def result(capsys, *arguments):
+    capsys.readouterr()
+    assert run(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_rows(path, rows):
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def checked(land, *options, size=200, name="checked.csv"):
+    """Draw a sample and fill in the truth, as somebody in the field would."""
+    assert run("sample", "map.tif", "--size", size, "--out", "drawn.csv", "--force", *options) == 0
+    rows = rows_of(land / "drawn.csv")
+    for row in rows:
+        row["reference"] = NAMES[truth()[int(row["row"]), int(row["col"])] - 1]
+    return write_rows(land / name, rows)
+
+
+# -- the way ---------------------------------------------------------------------------------------
+
+
+def test_a_table_of_areas_has_every_number_that_was_promised(land, capsys):
+    told = result(capsys, "area", "map.tif", checked(land))
+    row = told["classes"][0]
+    assert {"name", "area_ha", "se_ha", "ci95_ha", "users_accuracy", "producers_accuracy"} <= {*row}
+    low, high = row["ci95_ha"]
+    assert low < row["area_ha"] < high
+    assert high - low == pytest.approx(2 * 1.959964 * row["se_ha"], rel=1e-6)
+    assert told["overall_accuracy_ci95"][0] < told["overall_accuracy"]
+    assert sum(r["area_ha"] for r in told["classes"]) == pytest.approx(told["total_ha"])
+    assert told["total_ha"] == pytest.approx((8000 - 25) * 0.09)
+
+
+def test_true_areas_lie_within_three_standard_errors(land, capsys):
+    told = result(capsys, "area", "map.tif", checked(land, size=600))
+    wanted = np.bincount(truth()[mapped() > 0], minlength=4)[1:] * 0.09
+    for row, area in zip(told["classes"], wanted, strict=True):
+        assert abs(row["area_ha"] - area) < 3 * row["se_ha"]
+
+
+def test_the_table_is_printed_as_a_paper_has_it(land, capsys):
+    assert run("area", "map.tif", checked(land)) == 0
+    out = capsys.readouterr().out
+    assert "class    mapped ha  area ha  ± SE   95 % interval  user's %" in out
+    assert "Error matrix in shares of the area (rows: map, columns: reference)" in out
+    assert "Estimator: stratified, the strata are the map's classes (Olofsson et al. 2014)." in out
+
+
+def test_a_map_of_olofssons_size_gives_olofssons_table(land, capsys):
+    """The example of 2014 as files: ten million pixels of 30 m, 640 points, one command."""
+    matrix = [[66, 0, 5, 4], [0, 55, 8, 12], [1, 0, 153, 11], [2, 1, 9, 313]]
+    sizes = [200_000, 150_000, 3_200_000, 6_450_000]
+    ids = np.repeat(np.arange(1, 5, dtype=np.uint8), sizes).reshape(2500, 4000)
+    names = ("Deforestation", "Forest gain", "Stable forest", "Stable non-forest")
+    write_map(land / "change.tif", ids, names=names)
+    starts, lines = np.cumsum([0, *sizes]), ["row,col,reference"]
+    for k, counts in enumerate(matrix):
+        seen = np.repeat(names, counts)
+        lines += [
+            f"{(starts[k] + n) // 4000},{(starts[k] + n) % 4000},{s}" for n, s in enumerate(seen)
+        ]
+    (land / "points.csv").write_text("\n".join(lines))
+    told = result(capsys, "area", "change.tif", "points.csv")
+    areas = [row["area_ha"] for row in told["classes"]]
+    assert np.round(areas).tolist() == [21_158, 11_686, 285_770, 581_386]
+    assert round(told["classes"][0]["area_pixels"]) == 235_086
+    halves = [(row["ci95_ha"][1] - row["ci95_ha"][0]) / 2 for row in told["classes"]]
+    assert halves == pytest.approx([6_158, 3_756, 15_510, 16_281], rel=2e-4)
+    assert told["overall_accuracy"] == pytest.approx(0.947, abs=5e-4)
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson", "gpkg"])
+def test_a_sample_of_every_kind_is_read_where_it_was_drawn(land, capsys, ending):
+    out = f"points.{ending}"
+    told = result(capsys, "sample", "map.tif", "--size", 60, "--out", out)
+    assert told["size"] == 60
+    wanted = result(capsys, "sample", "map.tif", "--size", 60, "--out", "same.csv")
+    assert wanted["strata"] == told["strata"]
+    class_map = open_labels("map.tif")
+    here = open_points(out, class_map, field="map_name")
+    there = open_points("same.csv", class_map, field="map_name")
+    assert here.pixels.tolist() == there.pixels.tolist()
+    assert here.reference.tolist() == there.reference.tolist()
+    assert "60 of 60 points have no 'reference' yet" in refused(capsys, "area", "map.tif", out)
+
+
+def test_a_geopackage_filled_in_gives_the_same_table_as_a_csv(land, capsys):
+    rows = rows_of(checked(land))
+    shapes = [point(*at(int(r["col"]) + 0.5, int(r["row"]) + 0.5, PLACE)) for r in rows]
+    seen = [r["reference"] for r in rows]
+    write(land / "points.gpkg", shapes, {"seen": seen}, crs=UTM)
+    write(land / "multi.gpkg", [multi(4, shape) for shape in shapes], {"seen": seen}, crs=UTM)
+    wanted = result(capsys, "area", "map.tif", "checked.csv")
+    for name in ("points.gpkg", "multi.gpkg"):
+        assert result(capsys, "area", "map.tif", name, "--field", "seen") == wanted
+
+
+def test_ids_serve_as_well_as_names(land, capsys):
+    wanted = result(capsys, "area", "map.tif", checked(land))
+    rows = rows_of(land / "checked.csv")
+    for row in rows:
+        row["reference"] = NAMES.index(row["reference"]) + 1
+    assert result(capsys, "area", "map.tif", write_rows(land / "ids.csv", rows)) == wanted
+
+
+def test_a_blind_sample_tells_nothing_of_the_map(land, capsys):
+    assert run("sample", "map.tif", "--size", 50, "--blind", "--out", "blind.csv") == 0
+    assert list(rows_of(land / "blind.csv")[0]) == ["id", "x", "y", "row", "col", "reference"]
+
+
+def test_points_lie_on_the_centers_of_their_pixels(land):
+    assert run("sample", "map.tif", "--size", 50, "--out", "s.csv") == 0
+    for row in rows_of(land / "s.csv"):
+        x, y = at(int(row["col"]) + 0.5, int(row["row"]) + 0.5, PLACE)
+        assert (float(row["x"]), float(row["y"])) == (x, y)
+
+
+def test_a_margin_gives_the_size_and_says_so(land, capsys):
+    assert run("sample", "map.tif", "--margin", 0.05, "--allocation", "optimal") == 0
+    out = capsys.readouterr().out
+    assert "A margin of 0.05 is 1.96 standard errors of 0.0255" in out
+    assert (land / "sample.gpkg").exists()
+
+
+def test_other_strata_give_stehmans_estimates(land, capsys):
+    zones = np.repeat([[1], [2]], 40, axis=0).repeat(100, axis=1).astype(np.uint8)
+    write_map(land / "zones.tif", zones, names=("north", "south"))
+    path = checked(land, "--strata", "zones.tif", "--allocation", "equal")
+    told = result(capsys, "area", "map.tif", path, "--strata", "zones.tif")
+    assert "Stehman 2014" in told["estimator"]
+    assert [(row["name"], row["points"]) for row in told["strata"]] == [
+        ("north", 100),
+        ("south", 100),
+    ]
+
+
+def test_polygons_serve_as_strata(land, capsys):
+    shapes = [polygon(box(0, 0, 100, 40, PLACE)), polygon(box(0, 40, 100, 80, PLACE))]
+    write(land / "zones.gpkg", shapes, {"zone": ["north", "south"]}, crs=UTM)
+    path = checked(land, "--strata", "zones.gpkg")
+    told = result(capsys, "area", "map.tif", path, "--strata", "zones.gpkg")
+    assert [row["name"] for row in told["strata"]] == ["north", "south"]
+
+
+def test_a_sample_of_other_strata_is_not_taken_for_one_of_the_map(land, capsys):
+    zones = np.repeat([[7], [9]], 40, axis=0).repeat(100, axis=1).astype(np.uint8)
+    with rasterio.open(
+        land / "zones.tif", "w", driver="GTiff", width=100, height=80, count=1, dtype="uint8",
+        crs=UTM, transform=PLACE,
+    ) as out:  # fmt: skip
+        out.write(zones, 1)
+    path = checked(land, "--strata", "zones.tif")
+    said = refused(capsys, "area", "map.tif", path)
+    assert "was drawn from stratum" in said
+    assert "--strata" in said
+
+
+def test_a_random_sample_is_stratified_afterwards(land, capsys):
+    rng = np.random.default_rng(0)
+    pixels = np.argwhere(mapped() > 0)
+    rows = [
+        {"row": r, "col": c, "reference": truth()[r, c]}
+        for r, c in rng.choice(pixels, 300, replace=False).tolist()
+    ]
+    path = write_rows(land / "random.csv", rows)
+    told = result(capsys, "area", "map.tif", path, "--design", "random")
+    assert "post-stratified by the map's classes" in told["estimator"]
+    assert told["classes"][0]["area_ha"] == pytest.approx(50 * 80 * 0.09, rel=0.1)
+
+
+def test_degrees_give_hectares_by_the_ellipsoid(land, capsys):
+    write_map(land / "map.tif", mapped(), "EPSG:4326", Affine(0.001, 0, 14, 0, -0.001, 52))
+    told = result(capsys, "area", "map.tif", checked(land))
+    # 0.001 degrees are 111.3 m to the north and 68.6 m to the east at 52 N
+    assert told["total_ha"] == pytest.approx(7975 * 111.25 * 68.7 / 10_000, rel=5e-3)
+    assert sum(r["area_ha"] for r in told["classes"]) == pytest.approx(told["total_ha"])
+    assert told["classes"][0]["area_pixels"] is None
+
+
+def test_without_a_reference_system_areas_are_pixels_and_it_is_said(land, capsys):
+    np.save(land / "map.npy", mapped())
+    path = checked(land)
+    rows = [{k: row[k] for k in ("row", "col")} for row in rows_of(path)]
+    for row in rows:
+        row["reference"] = truth()[int(row["row"]), int(row["col"])]
+    write_rows(land / "bare.csv", rows)
+    told = result(capsys, "area", "map.npy", "bare.csv")
+    assert told["classes"][0]["area_ha"] is None
+    assert told["classes"][0]["area_pixels"] > 0
+    assert "areas are in pixels" in " ".join(told["notes"])
+
+
+def test_table_and_report_are_written(land, capsys):
+    path = checked(land)
+    assert run("area", "map.tif", path, "--out", "t.csv", "--report", "r.html") == 0
+    capsys.readouterr()
+    rows = rows_of(land / "t.csv")
+    assert [row["class"] for row in rows] == [*NAMES, "total"]
+    told = result(capsys, "area", "map.tif", path, "--out", "t.json")
+    assert json.loads((land / "t.json").read_text()) == told
+    assert float(rows[0]["area_ha"]) == told["classes"][0]["area_ha"]
+    assert float(rows[-1]["overall_accuracy"]) == told["overall_accuracy"]
+    assert run("area", "map.tif", path, "--out", "t.csv", "--report", "r.html") == 0  # ours
+
+
+# -- what is refused, with nothing written ---------------------------------------------------------
+
+SAMPLES = [
+    (("--size", 5), "5 points are too few for 3 strata of at least 2 each"),
+    (("--size", 6000, "--allocation", "equal"), "pixels, and 2,000 points would be drawn from it"),
+    (("--size", 60, "--allocation", "best"), "unknown allocation 'best'"),
+    ((), "wanted a size or a margin of error"),
+    (("--margin", 0), "margin of error must lie between 0 and 1"),
+    (("--size", 60, "--strata", "none.tif"), "none.tif: no such file"),
+    (("--size", 60, "--accuracy", "Maize=0.9"), "no stratum is called 'Maize'"),
+    (("--size", 60, "--out", "points.shp"), "wanted a name ending in .gpkg, .geojson, .csv"),
+    (("--size", 60, "--out", "map.tif"), "wanted a name ending in"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), SAMPLES, ids=[words[:40] for _, words in SAMPLES])
+def test_a_sample_that_cannot_be_drawn_is_refused_in_one_sentence(land, capsys, options, words):
+    before = sorted(p.name for p in land.iterdir())
+    assert words in refused(capsys, "sample", "map.tif", *options)
+    assert sorted(p.name for p in land.iterdir()) == before
+
+
+def test_a_sample_that_was_filled_in_is_not_written_over(land, capsys):
+    path = checked(land)
+    before = path.read_bytes()
+    said = refused(capsys, "sample", "map.tif", "--size", 60, "--out", path)
+    assert "what was filled in would be lost" in said
+    assert path.read_bytes() == before
+    assert run("sample", "map.tif", "--size", 60, "--out", path, "--force") == 0
+
+
+def test_a_sample_of_a_map_without_a_place_is_rows_and_columns(land, capsys):
+    np.save(land / "bare.npy", mapped())
+    for out in ("s.gpkg", "s.geojson"):
+        said = refused(capsys, "sample", "bare.npy", "--size", 60, "--out", out)
+        assert "no georeference" in said
+        assert not (land / out).exists()
+    assert run("sample", "bare.npy", "--size", 60, "--out", "s.csv") == 0
+
+
+def without_water(rows):
+    return [r for r in rows if r["map_name"] != "Water"]
+
+
+def one_of_water(rows):
+    return [*without_water(rows), next(r for r in rows if r["map_name"] == "Water")]
+
+
+def doubled(rows):
+    return [*rows, rows[3]]
+
+
+def changed(k, **values):
+    return lambda rows: [*rows[:k], rows[k] | values, *rows[k + 1 :]]
+
+
+def renamed(rows):
+    return [{("seen" if k == "reference" else k): v for k, v in r.items()} for r in rows]
+
+
+POINTS = [
+    (without_water, "class 3 Water has 1,", "no point in the sample, wanted at least two"),
+    (one_of_water, "class 3 Water has 1,", "one point in the sample, wanted at least two"),
+    (doubled, "line 5 and line 202 lie in one pixel", "a sample has each pixel once"),
+    (changed(7, row="900"), "1 of 200 points lie off the map, the first in line 9", "remove them"),
+    (changed(7, row="1", col="2"), "1 of 200 points lie where the map has no class", "line 9"),
+    (changed(7, reference=""), "1 of 200 points have no 'reference' yet", "the first in line 9"),
+    (changed(7, reference="Maize"), "line 9: reference 'Maize' is no class of the map", "1 Corn"),
+    (changed(7, reference="0"), "line 9: reference '0' is no class of the map", "3 Water"),
+    (renamed, "with 'reference' in place of class", "got 'id,x,y,row,col"),
+    (lambda rows: [rows[0] | {"row": "north"}], "line 2: wanted numbers for row and col", "north"),
+]
+
+
+@pytest.mark.parametrize("change", POINTS, ids=[words[:40] for _, words, _ in POINTS])
+def test_points_that_cannot_be_used_are_refused_in_one_sentence(land, capsys, change):
+    edit, *words = change
+    path = write_rows(land / "edited.csv", edit(rows_of(checked(land))))
+    said = refused(capsys, "area", "map.tif", path, "--out", "t.csv", "--report", "r.html")
+    for each in words:
+        assert each in said
+    assert not (land / "t.csv").exists()
+    assert not (land / "r.html").exists()
+
+
+def test_polygons_are_no_points_of_a_sample(land, capsys):
+    shapes = [polygon(box(0, 0, 10, 10, PLACE))]
+    write(land / "p.gpkg", shapes, {"reference": ["Corn"]}, crs=UTM)
+    said = refused(capsys, "area", "map.tif", "p.gpkg")
+    assert "feature 1: wanted one point for each feature of a sample, got 1 of kind Polygon" in said
+
+
+def test_a_field_that_a_layer_does_not_have_is_named_with_those_it_has(land, capsys):
+    write(land / "p.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
+    said = refused(capsys, "area", "map.tif", "p.gpkg")
+    assert "there is no field 'reference'; it has kind (1 value)" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--design", "systematic"), "unknown design 'systematic'; wanted one of stratified"),
+        (("--out", "t.xlsx"), "wanted a name ending in .csv, .json"),
+        (("--out", "checked.csv"), "it is the input checked.csv, which would be lost"),
+        (("--strata", "small.tif"), "labels must cover the scene's 80 rows and 100 columns"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(land, capsys, options, words):
+    write_map(land / "small.tif", mapped()[:40])
+    checked(land)
+    assert words in refused(capsys, "area", "map.tif", "checked.csv", *options)
+
+
+def test_a_raster_is_no_sample(land, capsys):
+    assert "wanted the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
+
+
+def test_a_table_of_somebody_else_is_not_written_over(land, capsys):
+    (land / "t.csv").write_text("my,notes\n")
+    path = checked(land)
+    said = refused(capsys, "area", "map.tif", path, "--out", "t.csv")
+    assert "is no table of areas of polyad and would be lost" in said
