@@ -291,6 +291,7 @@ SAMPLES = [
     (("--margin", 0), "margin of error must lie between 0 and 1"),
     (("--size", 60, "--strata", "none.tif"), "none.tif: no such file"),
     (("--size", 60, "--accuracy", "Maize=0.9"), "no stratum is called 'Maize'"),
+    (("--size", 60, "--deviation", "Corn=0.3"), "a standard deviation above 0 for each stratum"),
     (("--size", 60, "--out", "points.shp"), "wanted a name ending in .gpkg, .geojson, .csv"),
     (("--size", 60, "--out", "map.tif"), "wanted a name ending in"),
 ]

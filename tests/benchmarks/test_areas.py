@@ -19,6 +19,13 @@ def test_the_page_is_what_its_records_give():
     assert (DOCS / "areas.md").read_text() == page(records())
 
 
+def test_the_page_says_how_good_its_maps_are():
+    maps = land()
+    right = [100 * (maps["truth"] == maps[k]).values.mean() for k in ("map", "older map")]
+    text = (DOCS / "areas.md").read_text()
+    assert [f"({share:.0f} % right)" in text for share in right] == [True, True]
+
+
 @pytest.mark.parametrize("design", [d for d in DESIGNS if d.size >= 600], ids=lambda d: d.key)
 def test_intervals_of_a_thousand_samples_hold_as_often_as_they_say(design):
     own = [r for r in records() if r["design"] == design.key and r["class"] in NAMES]

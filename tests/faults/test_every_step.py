@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from affine import Affine
+from rasterio.crs import CRS
 
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
@@ -20,10 +22,15 @@ from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
+from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
+from polyad.scene.read.sample_points import open_points
+from polyad.scene.write.area_table import write_areas
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.map_writer import MapWriter
+from polyad.scene.write.points import write_points
 from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
@@ -237,6 +244,40 @@ def test_scores(bench, ending: str) -> None:
     bench.check(
         lambda folder: write_scores(folder / name, {"overall_accuracy": 0.5}),
         lambda folder: write_scores(folder / name, {"overall_accuracy": 0.75, "kappa": 0.1}),
+        lambda folder: (folder / name).read_text(),
+    )
+
+
+@pytest.mark.parametrize("ending", [".csv", ".geojson", ".gpkg"])
+def test_sample(bench, ending: str) -> None:
+    name, grid = f"sample{ending}", Grid((6, 5), CRS.from_epsg(32633), Affine(10, 0, 0, 0, -10, 0))
+    if ending == ".gpkg":
+        pytest.importorskip("pyogrio")
+
+    def write(folder: Path, n: int) -> None:
+        pixels = np.stack([np.arange(n), np.arange(n)], axis=1)
+        write_points(folder / name, grid, pixels, {"id": list(range(n)), "reference": ["a"] * n})
+
+    def read(folder: Path) -> Any:
+        table = with_classes(class_map(0), [ClassInfo(1, "a", "")])
+        placed = describe(table, crs=grid.crs, transform=grid.transform)
+        return open_points(folder / name, placed).pixels.tolist()
+
+    bench.check(lambda folder: write(folder, 3), lambda folder: write(folder, 4), read)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_table_of_areas(bench, ending: str) -> None:
+    name = f"areas{ending}"
+
+    def write(folder: Path, accuracy: float) -> None:
+        told = {"overall_accuracy": accuracy, "overall_accuracy_se": 0.1, "classes": []}
+        told |= {"overall_accuracy_ci95": [0.1, 0.9], "total_ha": 1.0, "total_pixels": 9}
+        write_areas(folder / name, told | {"n_points": 5})
+
+    bench.check(
+        lambda folder: write(folder, 0.5),
+        lambda folder: write(folder, 0.75),
         lambda folder: (folder / name).read_text(),
     )
 

@@ -29,6 +29,10 @@ def sample(
         list[str] | None,
         typer.Option(help="Accuracy expected: 0.8, or Corn=0.9 for one stratum. Repeatable."),
     ] = None,
+    deviation: Annotated[
+        list[str] | None,
+        typer.Option(help="Or its standard deviation, of a quantity of yours. Repeatable."),
+    ] = None,
     blind: Annotated[
         bool, typer.Option("--blind", help="Leave the class of the map out of the file.")
     ] = False,
@@ -43,7 +47,7 @@ def sample(
     """Draw a random sample of a map's pixels to be checked on the ground."""
     raster = None if strata == "map" else strata
     check_arguments(outputs={"sample": out}, labels=[class_map, raster], force=force)
-    from polyad.scene import draw_sample, open_strata, parse_accuracies
+    from polyad.scene import draw_sample, open_strata, parse_by_stratum
 
     mapped = polyad.open_labels(class_map, max_bytes=max_bytes)
     drawn = draw_sample(
@@ -53,7 +57,8 @@ def sample(
         strata=open_strata(raster, mapped, max_bytes=max_bytes),
         allocation=allocation,
         minimum=minimum,
-        accuracy=parse_accuracies(accuracy or ()),
+        accuracy=parse_by_stratum(accuracy or ()),
+        deviations=parse_by_stratum(deviation or ()),
         random_state=seed,
     )
     drawn.save(out, blind=blind)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         evaluate,
         examine,
         held_out,
-        parse_accuracies,
+        parse_by_stratum,
         score,
         write_area_report,
         write_report,
@@ -160,7 +160,7 @@ __all__ = [
     "open_scene",
     "open_strata",
     "palette",
-    "parse_accuracies",
+    "parse_by_stratum",
     "per_class",
     "pixel_noise",
     "read_colors",
@@ -213,7 +213,7 @@ if not TYPE_CHECKING:
         map="map_file map_scene",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
-            "estimate_areas write_area_report Sample draw_sample parse_accuracies"
+            "estimate_areas write_area_report Sample draw_sample parse_by_stratum"
         ),
         info="describe",
     )

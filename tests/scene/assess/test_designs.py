@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -19,8 +21,10 @@ from polyad.scene.assess.designs import (
     draw_pixels,
     size_for_error,
 )
-from polyad.scene.assess.sample import draw_sample, parse_accuracies
+from polyad.scene.assess.sample import draw_sample, parse_by_stratum
 from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.lazy import lazy_scene
 
 MAPPED = (200_000, 150_000, 3_200_000, 6_450_000)  # Olofsson et al. (2014), section 5.1
 EXPECTED = (0.7, 0.6, 0.9, 0.95)
@@ -212,6 +216,7 @@ def test_a_sample_says_how_its_size_came_about():
         ({"size": 900, "allocation": "equal"}, "stratum 3 Rye has 200 pixels, and 300 points"),
         ({"size": 99, "allocation": "most"}, "unknown allocation 'most'"),
         ({"size": 99, "accuracy": {"Maize": 0.5}}, "no stratum is called 'Maize'"),
+        ({"size": 99, "deviations": 0.5, "accuracy": 0.5}, "wanted one of the two, got both"),
         ({"size": 99, "deviations": {"Corn": 0.5}}, "standard deviation above 0 for each stratum"),
         ({"margin": 2.0}, "margin of error must lie between 0 and 1"),
     ],
@@ -223,8 +228,8 @@ def test_a_sample_that_cannot_be_drawn_is_refused(given, words):
 
 @pytest.mark.parametrize("text", ["high", "Corn=", "Corn=much"])
 def test_an_accuracy_that_is_no_number_is_refused(text):
-    with pytest.raises(InputError, match=r"wanted an expected accuracy such as 0.8 or Corn=0.9"):
-        parse_accuracies([text])
+    with pytest.raises(InputError, match=r"wanted a number such as 0.8, or Corn=0.9"):
+        parse_by_stratum([text])
 
 
 def test_a_margin_is_half_of_a_95_percent_interval():
@@ -232,3 +237,30 @@ def test_a_margin_is_half_of_a_95_percent_interval():
     spread = accuracy_deviations([0.8] * 3)
     counts = [n for *_, n, _ in sample.allocation]
     assert sample.margin == pytest.approx(Z95 * accuracy_error([3000, 800, 200], spread, counts))
+
+
+class Endless:
+    """A map that is made as it is read: 36 million pixels, eight bytes each where counted."""
+
+    path, shape, dtype = "made", (6000, 6000, 1), np.dtype(np.uint8)
+
+    def read(self, rows, cols, bands):
+        ids = np.arange(rows.start, rows.stop)[:, None] + np.arange(cols.start, cols.stop)
+        return (ids % 3 + 1).astype(np.uint8)[..., None]
+
+
+def test_memory_is_bounded_by_a_strip_of_the_map():
+    land = as_labels(lazy_scene(Endless()))
+    tracemalloc.start()
+    try:
+        sample = draw_sample(land, 300)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(sample) == 300
+    assert peak < 36e6 * 4  # a whole map in eight bytes takes 288 MB
+
+
+def test_numbers_for_all_strata_and_for_one_do_not_mix():
+    with pytest.raises(InputError, match="one number for all strata, or one for each by name"):
+        parse_by_stratum(["Corn=0.9", "0.8"])

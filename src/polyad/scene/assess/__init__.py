@@ -1,4 +1,4 @@
-"""How good a map is: scores, examinations, reports."""
+"""How good a map is: scores, examinations, samples to check, areas, reports."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from polyad.scene.assess.area_report import write_area_report
     from polyad.scene.assess.evaluation import Examination, evaluate, examine, held_out
     from polyad.scene.assess.report import write_report
-    from polyad.scene.assess.sample import Sample, draw_sample, parse_accuracies
+    from polyad.scene.assess.sample import Sample, draw_sample, parse_by_stratum
     from polyad.scene.assess.scores import Scores, score
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "evaluate",
     "examine",
     "held_out",
-    "parse_accuracies",
+    "parse_by_stratum",
     "score",
     "write_area_report",
     "write_report",
@@ -35,6 +35,6 @@ if not TYPE_CHECKING:
         area_report="write_area_report",
         evaluation="Examination evaluate examine held_out",
         report="write_report",
-        sample="Sample draw_sample parse_accuracies",
+        sample="Sample draw_sample parse_by_stratum",
         scores="Scores score",
     )

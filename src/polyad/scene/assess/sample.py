@@ -127,8 +127,8 @@ class Sample:
 
     def notes(self) -> list[str]:
         """Return what a reader should know of the design, a sentence each."""
-        even = len({expected for *_, expected in self.allocation}) == 1
-        same = self.rule == "optimal" and even
+        expected = {accuracy for *_, accuracy in self.allocation}
+        same = self.rule == "optimal" and len(expected) == 1 and not np.isnan(expected.pop())
         notes = [
             f"Shared out: {self.rule}, at least {self.minimum} of each stratum."
             + (" All are expected to be equally accurate, so optimal is proportional." * same)
@@ -142,7 +142,9 @@ class Sample:
                 f"{source})."
             )
         notes.append(
-            f"Overall accuracy will be known to ± {self.margin:.3g} (95 %), if the map is as "
+            f"The mean of what deviates so will be known to ± {self.margin:.3g} (95 %)."
+            if any(np.isnan(accuracy) for *_, accuracy in self.allocation)
+            else f"Overall accuracy will be known to ± {self.margin:.3g} (95 %), if the map is as "
             "accurate as expected."
         )
         few = [class_key(info) for info, pixels, n, _ in self.allocation if n < min(FEW, pixels)]
@@ -166,8 +168,8 @@ def draw_sample(
     strata: xr.DataArray | None = None,
     allocation: str = "proportional",
     minimum: int = 2,
-    accuracy: float | Mapping[str | int, float] = EXPECTED,
-    deviations: Mapping[str | int, float] | None = None,
+    accuracy: float | Mapping[str | int, float] | None = None,
+    deviations: float | Mapping[str | int, float] | None = None,
     random_state: int | np.random.Generator = 0,
 ) -> Sample:
     """Draw a stratified random sample of a map's pixels, without replacement.
@@ -187,10 +189,11 @@ def draw_sample(
         By pixels; the same for all; or Neyman's, by pixels times standard deviation.
     minimum : int, default=2
         Points of each stratum at least.
-    accuracy : float or mapping, default=0.8
-        Expected user's accuracy of all strata, or of each by name or id (0.8 for the others).
-    deviations : mapping, optional
-        Standard deviations of each stratum by name or id, in place of those by ``accuracy``.
+    accuracy : float or mapping, optional
+        Expected user's accuracy of all strata, or of each by name or id; 0.8 where not given.
+    deviations : float or mapping, optional
+        Standard deviation of all strata, or of each by name or id, of what is to be estimated, in
+        place of those that ``accuracy`` gives.
     random_state : int or Generator
 
     Returns
@@ -211,17 +214,7 @@ def draw_sample(
     pixels, known = region.pixels, region.strata
     if (size is None) == (margin is None):
         raise InputError("wanted a size or a margin of error, one of the two; give --size N")
-    expected = _by_stratum(accuracy if isinstance(accuracy, Mapping) else {}, known, "accuracy")
-    usual = EXPECTED if isinstance(accuracy, Mapping) else float(accuracy)
-    users = np.where(np.isnan(expected), usual, expected)
-    spread = accuracy_deviations(users)
-    if deviations is not None:
-        spread = _by_stratum(deviations, known, "standard deviation")
-        users = np.full(len(known), np.nan)
-        if not (spread > 0).all():  # NaN too
-            raise InputError(
-                f"wanted a standard deviation above 0 for each stratum; {known_classes(known)}"
-            )
+    users, spread = _expected(accuracy, deviations, known)
     shares = allocation_shares(allocation, pixels, spread)
     if size is None:
         counts = _counts_for(float(margin or 0), pixels, spread, allocation, shares, minimum)
@@ -247,35 +240,41 @@ def draw_sample(
     )
 
 
-def parse_accuracies(texts: Sequence[str]) -> float | dict[str | int, float]:
-    """Return expected accuracies as the command line takes them.
+def parse_by_stratum(texts: Sequence[str]) -> float | dict[str | int, float] | None:
+    """Return numbers for all strata or for each, as the command line takes them.
 
     Parameters
     ----------
     texts : sequence of str
         ``0.8``, for all strata, or ``Corn=0.9``, for one by name or id.
 
+    Returns
+    -------
+    float, dict, or None if there are no texts
+
     Examples
     --------
-    >>> parse_accuracies(["0.7"]), parse_accuracies(["Corn=0.9", "2=0.6"]), parse_accuracies([])
-    (0.7, {'Corn': 0.9, '2': 0.6}, 0.8)
+    >>> parse_by_stratum(["0.7"]), parse_by_stratum(["Corn=0.9", "2=0.6"])
+    (0.7, {'Corn': 0.9, '2': 0.6})
     """
-    one, each = EXPECTED, dict[str | int, float]()
+    each: dict[str | int, float] = {}
     for text in texts:
         key, _, number = text.rpartition("=")
         try:
             value = float(number)
         except ValueError as error:
             raise InputError(
-                f"wanted an expected accuracy such as 0.8 or Corn=0.9, got {text[:80]!r}"
+                f"wanted a number such as 0.8, or Corn=0.9 for one stratum, got {text[:80]!r}"
             ) from error
-        if key:
-            each[key.strip()] = value
-        elif len(texts) > 1:
-            raise InputError("give one expected accuracy for all strata, or one for each by name")
-        else:
-            one = value
-    return each or one
+        if not key and len(texts) > 1:
+            raise InputError(
+                f"give one number for all strata, or one for each by name, got {text[:80]!r} and "
+                f"{len(texts) - 1} more"
+            )
+        if not key:
+            return value
+        each[key.strip()] = value
+    return each or None
 
 
 def _counts_for(
@@ -295,12 +294,34 @@ def _counts_for(
     return counts
 
 
+def _expected(
+    accuracy: float | Mapping[str | int, float] | None,
+    deviations: float | Mapping[str | int, float] | None,
+    strata: tuple[ClassInfo, ...],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the accuracy (NaN if not known) and the deviation expected of each stratum."""
+    if deviations is None:
+        users = _by_stratum(accuracy, strata, "accuracy")
+        users = np.where(np.isnan(users), EXPECTED, users)
+        return users, accuracy_deviations(users)
+    if accuracy is not None:
+        raise InputError("accuracies give standard deviations; wanted one of the two, got both")
+    spread = _by_stratum(deviations, strata, "standard deviation")
+    if not (spread > 0).all():  # NaN too
+        raise InputError(
+            f"wanted a standard deviation above 0 for each stratum; {known_classes(strata)}"
+        )
+    return np.full(len(strata), np.nan), spread
+
+
 def _by_stratum(
-    given: Mapping[str | int, float], strata: tuple[ClassInfo, ...], what: str
+    given: float | Mapping[str | int, float] | None, strata: tuple[ClassInfo, ...], what: str
 ) -> NDArray[np.float64]:
     """Return a value for each stratum, NaN where none is given."""
+    if isinstance(given, float | int):
+        return np.full(len(strata), float(given))
     values = np.full(len(strata), np.nan)
-    for key, value in given.items():
+    for key, value in (given or {}).items():
         found = find_classes(strata, key)
         if not found:
             raise InputError(
