@@ -494,6 +494,7 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*TRAIN[:2], "{bad}/outside.csv", *TRAIN[3:]), ("outside",)),
         ((*TRAIN[:2], "{bad}/lone.tif", *TRAIN[3:], "--samples-per-class", "5"), ("1 labeled",)),
         ((*TRAIN, "--window", "4"), ("odd", "4")),
+        ((*TRAIN, "--window", "101"), ("scene, 40 x 50 pixels, got 101", "up to 49")),
         ((*TRAIN, "--solver", "newton"), ("joint", "alternating", "newton")),
         ((*TRAIN, "--rank", "0"), ("rank", "0")),
         ((*TRAIN, "--epochs", "0"), ("epochs", "0")),

@@ -104,8 +104,13 @@ def test_a_scene_too_large_for_the_best_map_gets_the_fast_one(scene, monkeypatch
     assert Settings().for_scene(scene).preset == "best"
     monkeypatch.setattr(module, "BEST_MAX_PIXELS", 100)
     assert Settings().for_scene(scene).preset == "fast"
+
+
+def test_settings_that_no_model_could_have_are_refused(scene):
     with pytest.raises(InputError, match="preset must be one of"):
         Settings(preset="worst").for_scene(scene)
+    with pytest.raises(InputError, match="window must be no wider than the scene, "):
+        Settings(window=101).for_scene(scene)
 
 
 def same_weights(first_model, second_model):

@@ -47,7 +47,7 @@ from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import WINDOW, train
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.patches import check_window_fits, extract_patches
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads
 
@@ -79,6 +79,8 @@ class Settings:
     def for_scene(self, scene: xr.DataArray) -> Settings:
         """Return the settings for ``scene``: the fast preset if it is too large for the best."""
         check_preset(self.preset, self.goal)
+        if self.window is not None:
+            check_window_fits(self.window, scene.shape)
         large = scene.sizes["y"] * scene.sizes["x"] > BEST_MAX_PIXELS
         return replace(self, preset="fast") if self.preset == "best" and large else self
 

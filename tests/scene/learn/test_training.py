@@ -55,6 +55,19 @@ def test_a_model_knows_its_classes_window_and_pixels(land, model):
     assert np.unique(drawn, return_counts=True)[1].tolist() == [20, 20, 20]
 
 
+@pytest.mark.parametrize("preset", ["paper", "fast", "best"])
+def test_a_window_wider_than_the_scene_is_refused_before_a_pixel_is_read(land, preset):
+    scene, labels = (part.isel(y=slice(0, 12), x=slice(0, 9)) for part in land)
+    unread = scene.copy(data=np.broadcast_to(np.float32(np.nan), scene.shape))
+    told = "scene, 12 x 9 pixels, got 13; choose an odd number of pixels up to 11"
+    pixels = np.argwhere(labels.values > 0)
+    with pytest.raises(InputError, match=told):
+        train(unread, labels, window=13, preset=preset)
+    with pytest.raises(InputError, match=told):
+        train_on(unread, labels, pixels, window=13, preset=preset)
+    assert train(scene, labels, window=11, hidden=2, epochs=2).window == 11
+
+
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(land):
     maps = [
         map_scene(train(*land, samples_per_class=5, random_state=seed, **QUICK), land[0]).values

@@ -84,5 +84,6 @@ def test_a_scene_that_tells_nothing_is_refused_in_one_sentence(name, preset, goa
         pytest.skip("a constant scene is mapped by a network, as the class of most labels")
     if name == "two pixels" and (preset, goal) != ("best", "this-scene"):
         pytest.skip("only label propagation needs neighbors")
+    window = 3 if max(values.shape[:2]) >= 3 else 1
     with pytest.raises((SceneError, InputError), match=match):
-        train(scene, labels, window=3, preset=preset, goal=goal, hidden=4, epochs=3)
+        train(scene, labels, window=window, preset=preset, goal=goal, hidden=4, epochs=3)

@@ -32,10 +32,16 @@ from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import INSIDE
-from polyad.scene.raster.patches import Border, check_window, extract_patches, interior
+from polyad.scene.raster.patches import (
+    Border,
+    check_window,
+    check_window_fits,
+    extract_patches,
+    interior,
+)
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.read.colors import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
@@ -87,8 +93,9 @@ def train(
     labels : DataArray, dims ``(y, x)``
         Class ids, 0 where unlabeled; see `polyad.scene.open_labels`.
     window : int, optional
-        Side of the square of pixels the model looks at; odd. By default the presets fast and best
-        choose it by spatial folds of the labels, and others have 5.
+        Side of the square of pixels the model looks at; odd, and no wider than the scene. By
+        default the presets fast and best choose it by spatial folds of the labels, and others
+        have 5.
     samples_per_class : int, optional
         Draw this many pixels of each class; all labeled pixels when not given.
     border : {"reflect", "drop"}, default="reflect"
@@ -119,6 +126,8 @@ def train(
     -------
     SceneModel
     """
+    if window is not None:
+        check_window_fits(window, as_scene(scene).shape)
     scene, labels = usable_bands(scene), with_legend(as_labels(labels), merge, colors)
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
@@ -165,6 +174,8 @@ def train_on(
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
+    if window is not None:
+        check_window_fits(window, as_scene(scene).shape)
     scene, labels = prepared(usable_bands(scene)), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
     y = _learnable(labels, labels.values[rows, cols].astype(np.int64))

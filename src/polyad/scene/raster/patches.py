@@ -72,6 +72,27 @@ def check_window(window: int) -> int:
     return int(window)
 
 
+def check_window_fits(window: int, shape: tuple[int, ...]) -> int:
+    """Return ``window`` if a scene of ``shape``, rows and columns first, is as wide or as high.
+
+    Where the scene is narrower in one direction only, as a transect is, pixels are mirrored. A
+    window wider than both holds the whole scene around every pixel, and tells none from another.
+
+    Examples
+    --------
+    >>> check_window_fits(5, (40, 30, 103)), check_window_fits(5, (1, 30, 103))
+    (5, 5)
+    """
+    window, (rows, cols) = check_window(window), shape[:2]
+    if window > max(rows, cols):
+        most = (max(rows, cols) - 1) // 2 * 2 + 1
+        raise InputError(
+            f"window must be no wider than the scene, {rows:,} x {cols:,} pixels, got {window}; "
+            f"choose an odd number of pixels up to {most}, 5 is usual"
+        )
+    return window
+
+
 def interior(
     rows: ArrayLike, cols: ArrayLike, shape: tuple[int, ...], window: int = 5
 ) -> NDArray[np.bool_]:
