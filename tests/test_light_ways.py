@@ -94,6 +94,29 @@ def test_a_model_for_other_scenes_adapts_by_itself(folder, tmp_path, capsys):
     assert "in another light" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["constant", "random"])
+def test_a_scene_that_no_light_explains_is_told_once_and_mapped_as_it_is(
+    name, folder, tmp_path, capsys
+):
+    rng, shape = np.random.default_rng(0), (HEIGHT, WIDTH, BANDS)
+    values = np.full(shape, 5) if name == "constant" else rng.integers(0, 4000, shape)
+    write(tmp_path / "other.tif", values.astype(np.int16))
+    words = (folder / "best", tmp_path / "other.tif")
+    run("map", *words, "--out", tmp_path / "a.tif", "--no-adapt")
+    said = capsys.readouterr()
+    assert "in another light" not in said.err
+    (sentence,) = said.err.removeprefix("polyad: warning: ").splitlines()
+    assert "near the training scene" in sentence
+    run("map", *words, "--out", tmp_path / "b.tif", "--adapt")
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith(f"not adapted: {sentence}\n")
+    maps = [open_labels(tmp_path / path).values for path in ("a.tif", "b.tif")]
+    np.testing.assert_array_equal(*maps)
+    run("evaluate", *words, folder / "truth.tif", "--adapt", "--json")
+    assert json.loads(capsys.readouterr().out)["adapted"] == f"not adapted: {sentence}"
+
+
 def test_evaluate_takes_the_same_option(folder, tmp_path, capsys):
     words = ("evaluate", folder / "fast", folder / "light.tif", folder / "truth.tif")
     run(*words, "--json", "--adapt")

@@ -266,11 +266,62 @@ def test_nearest_distance_agrees_with_its_reference(seed):
     assert nearest_distance(spectra, known) == pytest.approx(nearest_distance_slow(spectra, known))
 
 
-def test_a_scene_of_one_value_is_compared_to_nothing(scene, models):
-    flat = scene.copy(data=np.full(scene.shape, 7, np.float32))
+# -- scenes that no light explains -----------------------------------------------------------------
+
+
+def unlike_scenes(scene):
+    """Return scenes by name that have nothing in common with ``scene`` but the number of bands."""
+    rng = np.random.default_rng(0)
+    shuffled = rng.permuted(scene.values.reshape(-1, BANDS), axis=0).reshape(scene.shape)
+    values = {
+        "random": rng.random(scene.shape),
+        "random in the same range": rng.uniform(1000, 2500, scene.shape),
+        "every band shuffled": shuffled,
+        "bands in another order": scene.values[..., rng.permutation(BANDS)],
+        "constant": np.full(scene.shape, 7.0),
+    }
+    return {name: scene.copy(data=cube.astype(np.float32)) for name, cube in values.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", unlike_scenes(make_scene()[0]))
+def test_a_scene_that_no_light_explains_is_not_adapted_to_and_told_with_numbers(
+    name, kind, scene, models
+):
+    other = unlike_scenes(scene)[name]
+    told = r"near the training scene: (at best )?its spectra lie [\d.,]+ times as far .* at most 4"
+    with pytest.warns(PolyadWarning, match=told) as warned:
+        left = adapt_model(models[kind], other)
+    assert "--adapt" not in str(warned[0].message)
+    assert left.adapted is None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PolyadWarning)
-        assert map_scene(models["fast"], flat, adapt=True).shape == (HEIGHT, WIDTH)
+        warnings.simplefilter("error")
+        asked = adapt_model(models[kind], other, adapt=True)
+    assert asked.adapted == f"not adapted: {warned[0].message}"
+    for model in (left, asked):
+        assert model.estimator is models[kind].estimator
+    if name == "constant":
+        assert asked.adapted.startswith("not adapted: all pixels of the scene have one spectrum")
+
+
+def test_a_known_spectrum_all_over_tells_no_gain(scene, models):
+    flat = scene.copy(data=np.broadcast_to(scene.values[3, 4], scene.shape))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asked = adapt_model(models["fast"], flat, adapt=True)
+        assert adapt_model(models["fast"], flat).adapted is None
+    told = "not adapted: all pixels of the scene have one spectrum, which tells no gain"
+    assert asked.adapted == told
+
+
+def test_a_handful_of_pixels_tells_no_light(scene, models):
+    holed = scene.copy(data=np.full(scene.shape, np.nan, np.float32))
+    holed[0, :5] = scene.values[0, :5]
+    asked = adapt_model(models["fast"], holed, adapt=True)
+    told = "not adapted: that takes 8 pixels with data at least, and the scene has 5"
+    assert asked.adapted == told
+    assert asked.soundness is models["fast"].soundness
+    assert adapt_model(models["fast"], holed) is models["fast"]
 
 
 # -- the sample ------------------------------------------------------------------------------------
