@@ -169,6 +169,24 @@ def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
     assert scores["labels"] > 20
 
 
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, preset):
+    """Water has one label: held out, none is left to train on."""
+    lines = (place / "labels.csv").read_text().splitlines()
+    lines = [line for line in lines if "Water" not in line] + ["20,40,Water"]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    words = ("train", place / "scene.tif", tmp_path / "labels.csv", "--preset", preset)
+    words = (*words, "--epochs", 25, "--out", tmp_path / "m.polyad")
+    assert run(*words) == 0
+    told = "not tested: 1 label (Water 1), as none of their class was left to train on\n"
+    assert told in (out := capsys.readouterr().out)
+    assert re.search(r"by its own labels: .* on 52 labels held out by .*\nnot tested: ", out)
+    assert run(*words, "--json") == 0
+    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    assert (scores["labels"], scores["not_tested"]) == (52, {"Water": 1})
+    assert run("info", tmp_path / "m.polyad") == 0  # the file is as it was
+
+
 def test_an_objective_that_is_none_is_refused(place, capsys):
     assert run("train", place / "scene.tif", place / "truth.tif", "--objective", "both") == 2
     assert "objective must be one of overall, average, got 'both'" in capsys.readouterr().err

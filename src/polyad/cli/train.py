@@ -118,7 +118,7 @@ def train(
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
-        "spatial_accuracy": None if model.choice is None else _scores(model.choice),
+        "spatial_accuracy": None if model.choice is None else _scores(model),
     }
     lost = result["labels_without_data"]
     lost = f"; {lost:,} more lie where the scene has no data" if lost else ""
@@ -127,6 +127,7 @@ def train(
         as_json,
         steps(result["steps"])
         + ("" if model.choice is None else f"by its own labels: {model.choice.score_line}\n")
+        + ("" if not model.untested else f"not tested: {model.untested_line}\n")
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
         + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
@@ -135,6 +136,7 @@ def train(
     )
 
 
-def _scores(choice: Any) -> dict[str, Any]:
+def _scores(model: Any) -> dict[str, Any]:
     names = ("overall", "average", "interval", "labels", "groups", "side")
-    return {name: getattr(choice, name) for name in names}
+    scores = {name: getattr(model.choice, name) for name in names}
+    return scores | {"not_tested": dict(model.untested)}

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from polyad.scene.assess.pages import Themed
-from polyad.scene.assess.report import render_report
+from polyad.scene.assess.report import render_report, write_report
 from polyad.scene.assess.scores import score
 from polyad.scene.draw.figures import DARK, LIGHT, confusion_figure, reliability_figure
+from polyad.scene.learn.training import train
 from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.read.scenes import scene_from_array
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
 CLASSES = (ClassInfo(1, HOSTILE, "#4477AA"), ClassInfo(2, "Oats", "#EE7733"))
@@ -156,3 +159,16 @@ def test_score_that_is_missing_is_left_out(missing: str) -> None:
 def test_figures_of_any_name_are_shown_under_it() -> None:
     text = make_report(figures={"Loss during fitting": Figure()})
     assert "<h2>Loss during fitting</h2>" in text
+
+
+def test_the_report_of_a_model_just_trained_says_what_its_own_score_left_out(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.repeat([1, 2, 3], 4)[None].repeat(12, axis=0)
+    cube = scene_from_array(truth[..., None] + rng.normal(0, 0.1, (12, 12, 4)))
+    ids = np.where((truth < 3) & (rng.random(truth.shape) < 0.5), truth, 0)
+    ids[5, 10] = 3
+    model = train(cube, xr.DataArray(ids, dims=("y", "x")), hidden=8)
+    labels = xr.DataArray(truth, dims=("y", "x"))
+    write_report(tmp_path / "page.html", model, cube, labels, title="Land", command="polyad")
+    told = "1 label (class 3 1), as none of their class was left to train on"
+    assert told in (tmp_path / "page.html").read_text()

@@ -166,6 +166,8 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     if model.choice is not None:
         facts["By its own labels"] = model.choice.score_line
+    if model.untested_line is not None:
+        facts["Not tested by these"] = model.untested_line
     if model.adapted is not None:
         facts["Light"] = model.adapted
     return facts

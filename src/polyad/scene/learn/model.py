@@ -91,6 +91,9 @@ class SceneModel:
         How rough the spectra of a scene are, by which corrupt pixels are found. None for few bands.
     adapted : str or None
         How the model was adapted to a scene's light, in words; see `polyad.scene.adapt_model`.
+    untested : dict
+        Labels by class that the score of ``choice`` knows nothing of: all labels of such a class
+        were held out together. Kept in memory, not in the model file.
     """
 
     estimator: Any
@@ -108,6 +111,7 @@ class SceneModel:
     radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
     soundness: Soundness | None = field(default=None, repr=False, compare=False)
     adapted: str | None = None
+    untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def merged(self, merge: str | Sequence[str]) -> SceneModel:
         """Return a model whose maps have some classes merged; their probabilities are summed.
@@ -226,6 +230,16 @@ class SceneModel:
         """What spatial folds of the labels chose; None if the model does not say."""
         stored = self.training.get("choice")
         return None if stored is None else Choice.from_dict(stored)
+
+    @property
+    def untested_line(self) -> str | None:
+        """Which labels the folds could not test, in words; None where there are none."""
+        if not self.untested:
+            return None
+        each = ", ".join(f"{name} {count:,}" for name, count in self.untested.items())
+        count = sum(self.untested.values())
+        labels = "1 label" if count == 1 else f"{count:,} labels"
+        return f"{labels} ({each}), as none of their class was left to train on"
 
     def learned_from(self, scene: xr.DataArray) -> bool:
         """Whether ``scene`` is the one that the training pixels came from."""
@@ -360,10 +374,11 @@ def trained_model(
     if LEFT_OUT in scene.attrs:
         left_out = {"kept": band_numbers(scene).tolist(), "in_file": int(scene.attrs[IN_FILE])}
         left_out["note"] = left_out_note(scene)
+    classes = tuple(known[int(v)] for v in estimator.classes_)
     return SceneModel(
         estimator,
         window,
-        tuple(known[int(v)] for v in estimator.classes_),
+        classes,
         scene.sizes["band"],
         wavelength,
         {
@@ -378,6 +393,7 @@ def trained_model(
         left_out=left_out,
         radiometry=radiometry_of(scene, pixels),
         soundness=repairs_soundness(scene),
+        untested={} if choice is None else {classes[k].name: n for k, n in choice.untested},
         **more,
     )
 

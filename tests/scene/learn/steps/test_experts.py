@@ -116,6 +116,14 @@ def test_a_choice_survives_as_plain_values():
     assert replace(choice, side=2).score_line.endswith("next to each other: expect less elsewhere")
 
 
+def test_labels_of_a_class_that_was_held_out_whole_are_counted():
+    targets, fold = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 0, 1, 2, 2, 2])
+    folds = SpatialFolds(fold, np.arange(7), 1)
+    choice, _ = choose(EXPERTS[:1], [np.eye(3)[targets]], targets, folds)
+    assert (choice.labels, choice.untested) == (4, ((2, 3),))
+    assert "untested" not in choice.to_dict()
+
+
 def test_the_interval_of_one_group_is_a_point():
     assert bootstrap(np.array([True, False]), np.array([0, 0])) == (0.5, 0.5)
 

@@ -14,7 +14,7 @@ on the scene's bands, hidden units side by side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,9 @@ class Choice:
         Between which ``overall`` lies in 95 of 100 resamples of the groups.
     side, groups, labels : int
         Of the folds: side of a block in pixels, how many blocks hold labels, labels tested.
+    untested : tuple of (int, int)
+        Position of each class whose labels were all held out together, so that none could be
+        tested, and how many there are. Known at training alone: no model file has it.
     """
 
     experts: tuple[Expert, ...]
@@ -114,6 +117,7 @@ class Choice:
     side: int = 0
     groups: int = 0
     labels: int = 0
+    untested: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
     def window(self) -> int:
@@ -124,7 +128,8 @@ class Choice:
         """Return plain values, ready for JSON."""
         experts = [[e.view, e.window, e.strength] for e in self.experts]
         interval = None if self.interval is None else list(self.interval)
-        return asdict(self) | {
+        stored = {name: value for name, value in asdict(self).items() if name != "untested"}
+        return stored | {
             "experts": experts,
             "weights": list(self.weights),
             "interval": interval,
@@ -241,6 +246,7 @@ def scored(
     if not tested.any():
         return choice
     y, group = targets[tested], folds.group[tested]
+    classes, counts = np.unique(targets[~tested], return_counts=True)
     right = held[tested].argmax(axis=1) == y
     return replace(
         choice,
@@ -250,6 +256,7 @@ def scored(
         side=folds.side,
         groups=len(np.unique(group)),
         labels=len(y),
+        untested=tuple(zip(classes.tolist(), counts.tolist(), strict=True)),
     )
 
 
