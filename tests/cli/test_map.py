@@ -1,0 +1,125 @@
+"""`polyad map`: from real files to real files, and when it is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+
+from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, pixels, run, truth, write_envi
+from polyad.scene.learn.model import SceneModel
+
+
+@pytest.mark.parametrize(
+    ("scene", "labels"),
+    [
+        ("bil.hdr", "labels.geojson"),
+        ("bsq.hdr", "labels.csv"),
+        ("bsq.img", "truth.tif"),
+        ("scene.tif", "labels.geojson"),
+        ("scene.tif", "truth.tif"),
+    ],
+)
+def test_train_map_and_evaluate(place, tmp_path, capsys, scene, labels):
+    model, out = tmp_path / "m.polyad", tmp_path / "map.tif"
+    every = ("--samples-per-class", 12, "--seed", 1, "--json")
+    assert run("train", place / scene, place / labels, "--out", model, *every, *QUICK) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["n_train"], len(result["classes"])) == (36, 3)
+    assert run("map", model, place / scene, "--out", out, "--tile", 17, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["pixels"] == HEIGHT * WIDTH
+    with rasterio.open(out) as dataset:
+        assert dataset.crs.to_epsg() == 32633
+        assert dataset.transform == Affine(10, 0, CORNER[0], 0, -10, CORNER[1])
+        assert dataset.nodata == 0
+        assert dataset.colormap(1)[1][3] == 255
+        found = dataset.read(1)
+    names = SceneModel.load(model).classes
+    if labels != "truth.tif":
+        assert [c.name for c in names] == list(NAMES)
+        assert (found == truth()).mean() > 0.9
+    assert run("evaluate", model, place / scene, place / "truth.tif", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["overall_accuracy"] > 0.9
+
+
+@pytest.mark.skipif(shutil.which("gdalinfo") is None, reason="GDAL's own programs are not here")
+def test_gdal_itself_finds_names_palette_and_place(place, tmp_path):
+    run("map", place / "m.polyad", place / "bil.hdr", "--out", tmp_path / "map.tif")
+    told = subprocess.run(
+        ["gdalinfo", "-json", tmp_path / "map.tif"], capture_output=True, text=True, check=True
+    ).stdout
+    told = json.loads(told)
+    assert told["geoTransform"] == [CORNER[0], 10.0, 0.0, CORNER[1], 0.0, -10.0]
+    assert "UTM zone 33N" in told["coordinateSystem"]["wkt"]
+    band = told["bands"][0]
+    assert band["colorInterpretation"] == "Palette"
+    assert band["noDataValue"] == 0
+
+
+@pytest.mark.parametrize("ending", ["hdr", "png", "nc", "npy"])
+def test_a_map_of_every_kind(place, tmp_path, ending):
+    out = tmp_path / f"map.{ending}"
+    assert run("map", place / "m.polyad", place / "bsq.hdr", "--out", out) == 0
+    assert out.stat().st_size > 100
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_probabilities(place, tmp_path, kind):
+    out, shares = tmp_path / "map.tif", tmp_path / "p.tif"
+    options = ("--probabilities", shares, "--probability-type", kind)
+    assert run("map", place / "m.polyad", place / "bsq.hdr", "--out", out, *options) == 0
+    with rasterio.open(shares) as dataset, rasterio.open(out) as classes:
+        assert dataset.descriptions == NAMES
+        assert dataset.dtypes[0] == kind
+        proba = dataset.read() * (dataset.scales[0] if kind == "uint8" else 1.0)
+        np.testing.assert_allclose(proba.sum(axis=0), 1.0, atol=0.01)
+        agree = proba.argmax(axis=0) + 1 == classes.read(1)
+        assert agree.mean() > (0.97 if kind == "uint8" else 0.999)
+
+
+def test_a_warning_is_one_line_without_file_and_source(place, best, tmp_path):
+    write_envi(tmp_path / "other.hdr", pixels() + 1, "bil")
+    done = subprocess.run(
+        [sys.executable, "-m", "polyad", "map", best, tmp_path / "other.hdr",
+         "--out", tmp_path / "map.tif"], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyad: warning: this model was trained for the scene")
+    assert "--goal other-scenes" in line
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kill -9 is of Unix")
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_killed_map_leaves_the_old_file_or_none(place, tmp_path, existing):
+    large = np.lib.format.open_memmap(
+        tmp_path / "large.npy", "w+", dtype=np.int16, shape=(60_000, 200, BANDS)
+    )
+    large.flush()  # of zeros, and sparse on the disk
+    out = tmp_path / "map.tif"
+    if existing:
+        run("map", place / "m.polyad", place / "bil.hdr", "--out", out)
+    names = ("map.tif", "map.tif.aux.xml", "map.qml")
+    before = {n: (tmp_path / n).read_bytes() for n in names if (tmp_path / n).exists()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polyad", "map", place / "m.polyad", tmp_path / "large.npy",
+         "--out", out, "--tile", "64"],
+    )  # fmt: skip
+    begun = time.monotonic()
+    while not any(p.stat().st_size > 2000 for p in tmp_path.glob(".map.tif.part-*")):
+        assert process.poll() is None, "mapped too soon to be killed"
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    after = {n: (tmp_path / n).read_bytes() for n in names if (tmp_path / n).exists()}
+    assert after == before
+    assert len(list(Path(tmp_path).glob("map*"))) == len(before)

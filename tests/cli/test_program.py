@@ -1,0 +1,68 @@
+"""The program: `info`, `scenes`, `fetch`, help, version and what is typed wrongly."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from land import BANDS, HEIGHT, NAMES, WIDTH, run
+
+
+def test_info_of_a_scene_and_of_a_model(place, tmp_path, capsys):
+    run("info", place / "bil.hdr", "--json")
+    scene = json.loads(capsys.readouterr().out)
+    assert (scene["rows"], scene["columns"], scene["bands"]) == (HEIGHT, WIDTH, BANDS)
+    assert (scene["crs"], scene["pixel_size"]) == ("EPSG:32633", [10.0, 10.0])
+    assert scene["wavelength_nm"] == [450.0, 900.0]
+    shutil.copy(place / "m.polyad", tmp_path / "model.bin")
+    for name in (place / "m.polyad", tmp_path / "model.bin"):
+        assert run("info", name, "--json") == 0
+        model = json.loads(capsys.readouterr().out)
+        assert (model["classes"], model["window"]) == (list(NAMES), 3)
+    run("info", place / "m.polyad")
+    assert "Corn, Soil, Water" in capsys.readouterr().out
+
+
+def test_known_scenes_are_listed_and_need_no_network(capsys):
+    assert run("scenes", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["scenes"]}
+    assert rows["indian-pines"]["here"]
+    assert run("scenes") == 0
+    assert "610 rows x 340 columns, 103 bands" in capsys.readouterr().out
+    assert run("fetch", "indian-pines") == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["demo", "train", "map", "evaluate", "info", "scenes", "fetch", "label", "reproduce"],
+)
+def test_every_command_explains_itself_with_an_example(capsys, command):
+    assert run(command, "--help") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"Example: polyad {command}" in told
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip()[0].isdigit()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("train",), ("map", "a", "--tile", "x"), ("mapp",), ("train", "a", "b", "--rang")]
+)
+def test_misspelt_commands_and_options_are_refused_without_a_traceback(capsys, arguments):
+    assert run(*arguments) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "--help" in err
+
+
+def test_a_reader_that_stops_listening_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m polyad scenes | true",
+        shell=True, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr

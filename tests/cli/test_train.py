@@ -1,0 +1,70 @@
+"""`polyad train`: what it says of labels, choice and score."""
+
+import json
+import re
+
+import pytest
+
+from land import QUICK, pixels, run, write_envi
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
+    place, tmp_path, capsys, preset
+):
+    model = tmp_path / "m.polyad"
+    said = ("--samples-per-class", 12, "--preset", preset, "--out", model, "--epochs", 40)
+    assert run("train", place / "scene.tif", place / "truth.tif", *said) == 0
+    out = capsys.readouterr().out
+    assert "steps: network on " in out
+    assert re.search(r"by its own labels: [\d.]+ % overall \(95 % interval \d+ to \d+\)", out)
+    assert run("info", model, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert f"by its own labels: {facts['spatial_accuracy']}\n" in out
+    assert run("train", place / "scene.tif", place / "truth.tif", *said, "--json") == 0
+    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    assert scores["interval"][0] <= scores["overall"] <= scores["interval"][1]
+    assert scores["labels"] > 20
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, preset):
+    """Water has one label: held out, none is left to train on."""
+    lines = (place / "labels.csv").read_text().splitlines()
+    lines = [line for line in lines if "Water" not in line] + ["20,40,Water"]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    words = ("train", place / "scene.tif", tmp_path / "labels.csv", "--preset", preset)
+    words = (*words, "--epochs", 25, "--out", tmp_path / "m.polyad")
+    assert run(*words) == 0
+    told = "not tested: 1 label (Water 1), as none of their class was left to train on\n"
+    assert told in (out := capsys.readouterr().out)
+    assert re.search(r"by its own labels: .* on 52 labels held out by .*\nnot tested: ", out)
+    assert run(*words, "--json") == 0
+    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    assert (scores["labels"], scores["not_tested"]) == (52, {"Water": 1})
+    assert run("info", tmp_path / "m.polyad") == 0  # the file is as it was
+
+
+def test_an_objective_that_is_none_is_refused(place, capsys):
+    assert run("train", place / "scene.tif", place / "truth.tif", "--objective", "both") == 2
+    assert "objective must be one of overall, average, got 'both'" in capsys.readouterr().err
+
+
+def test_train_says_how_many_labels_of_each_class_it_used(place, tmp_path, capsys):
+    values = pixels()
+    values[:, 45:] = -9999
+    write_envi(tmp_path / "holed.hdr", values, "bil")
+    arguments = ("train", tmp_path / "holed.hdr", place / "labels.csv", *QUICK)
+    model = tmp_path / "m.polyad"
+    capsys.readouterr()
+    run(*arguments, "--out", model)
+    told = "labels: Corn 26, Soil 26, Water 13; 13 more lie where the scene has no data\n"
+    assert told in capsys.readouterr().out
+    run(*arguments, "--out", model, "--json")
+    result = json.loads(capsys.readouterr().out)
+    assert result["labels"] == {"Corn": 26, "Soil": 26, "Water": 13}
+    run("info", model, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["labels"], told["training_seconds"]) == (result["labels"], result["fit_seconds"])
+    run("info", model)
+    assert "Corn 26, Soil 26, Water 13" in capsys.readouterr().out
