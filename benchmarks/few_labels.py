@@ -31,12 +31,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.bands import BandFusion, ScaleProfiles
+from benchmarks.folds import deal_folds
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.choosing import FOLDS
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
 from polyad.scene.learn.protocols import PROTOCOLS
 from polyad.scene.learn.sampling import Split, no_overlap
-from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter
 from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
 from polyad.scene.learn.steps.experts import held_out_logits

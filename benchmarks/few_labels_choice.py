@@ -30,10 +30,11 @@ from few_labels import (
 )
 from scipy.special import log_softmax
 
+from benchmarks.folds import deal_folds
 from polyad.scene.learn.choosing import FOLDS
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL
 from polyad.scene.learn.sampling import Split
-from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.experts import held_out_logits
 from polyad.scene.learn.steps.propagation import combine
 from polyad.scene.raster.patches import extract_patches

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from polyad import RankRClassifier
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter, domain_transform, domain_transform_slow
 from polyad.scene.learn.steps.ensemble import RankREnsemble, merge
 from polyad.scene.learn.steps.folding import fold_whitening
@@ -314,14 +314,6 @@ def test_folding_refuses_a_network_that_standardizes():
     ensemble, _, _ = learned()
     with pytest.raises(InputError, match="standardize=None"):
         fold_whitening(ensemble.members_[0], NoiseWhitening().fit(cube(bands=6)))
-
-
-def test_folds_hold_out_every_class_evenly():
-    targets = np.repeat([0, 1, 2], [9, 6, 3])
-    fold = deal_folds(targets, 3, random_state=0)
-    for target in range(3):
-        counts = np.bincount(fold[targets == target], minlength=3)
-        assert counts.max() == counts.min()
 
 
 def test_weights_trust_the_expert_who_is_right_more_than_the_one_who_guesses():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from polyad.scene.learn.steps.calibration import deal_folds, fit_weights
+from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter, domain_transform
 from polyad.scene.learn.steps.ensemble import RankREnsemble
 from polyad.scene.learn.steps.graph import pixel_graph, pixel_nodes
@@ -113,14 +113,6 @@ def test_the_ratio_is_the_variance_of_a_component_whose_noise_has_one():
     assert_allclose(model.ratio_, found.var(axis=0), rtol=1e-3)
     assert (np.diff(model.ratio_) < 0).all()
     assert_allclose(model.ratio_[1:], 1, atol=0.1)
-
-
-def test_folds_are_drawn_by_the_seed_and_not_dealt_in_order():
-    targets = np.repeat([0, 1], 30)
-    first, again, other = (deal_folds(targets, 3, seed) for seed in (0, 0, 1))
-    assert (first == again).all()
-    assert (first != other).any()
-    assert (first != np.tile(np.arange(3), 20)).any()
 
 
 def test_a_stronger_pull_keeps_a_weight_nearer_to_its_prior():

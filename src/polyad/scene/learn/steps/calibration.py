@@ -21,22 +21,6 @@ from polyad.errors import InputError
 Array = npt.NDArray[Any]
 
 
-def deal_folds(targets: Array, folds: int, random_state: int) -> Array:
-    """Return the fold of each sample, ``(n,)``; each class is spread evenly.
-
-    Examples
-    --------
-    >>> sorted(deal_folds(np.array([0, 0, 0, 1]), 3, random_state=0).tolist())
-    [0, 0, 1, 2]
-    """
-    rng = np.random.default_rng(random_state)
-    fold = np.zeros(len(targets), np.intp)
-    for target in np.unique(targets):
-        where = rng.permutation(np.flatnonzero(targets == target))
-        fold[where] = np.arange(len(where)) % folds
-    return fold
-
-
 def fit_weights(
     experts: Sequence[Array], targets: Array, prior: Sequence[float], pull: float = 0.1
 ) -> list[float]:
