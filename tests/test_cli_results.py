@@ -100,6 +100,27 @@ def test_summed_classes_can_beat_a_single_larger_one(place: Path) -> None:
 @pytest.mark.parametrize(
     "ways", [["--out-dir", "maps"], ["--cluster", "local:1", "--out", "map.tif"]]
 )
+def test_pixels_with_a_class_are_counted_by_every_way(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ways: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The corner of 3 x 3 pixels has no data."""
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    run("map", place / "m.polyad", place / "scene.tif", *ways)
+    assert capsys.readouterr().out.startswith("1,431 of 1,440 pixels mapped in ")
+    run("map", place / "m.polyad", place / "scene.tif", *ways, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["pixels"], told["mapped"]) == (1440, 1431)
+
+
+@pytest.mark.parametrize(
+    "ways", [["--out-dir", "maps"], ["--cluster", "local:1", "--out", "map.tif"]]
+)
 def test_merged_and_colored_maps_are_the_same_by_every_way(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str]
 ) -> None:
@@ -253,3 +274,16 @@ def test_scene_that_fails_first_does_not_keep_the_next_from_being_merged(
             out_dir=tmp_path / "maps", merge="corn+soy=crops",
         )  # fmt: skip
     assert names_of(tmp_path / "maps" / "b.tif")[0] == "crops"
+
+
+@pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")
+def test_a_map_in_a_folder_without_any_class_is_warned_of(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed")
+    np.save(tmp_path / "empty.npy", np.full((6, 5, 8), np.nan, np.float32))
+    capsys.readouterr()
+    run("map", place / "m.polyad", tmp_path / "empty.npy", "--out-dir", tmp_path / "maps")
+    told = capsys.readouterr()
+    assert told.out.startswith("0 of 30 pixels mapped in ")
+    assert "empty.tif has a class: none has data in all bands that the model wants" in told.err

@@ -36,6 +36,8 @@ def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, til
     mapped = map_files(model, scene_path, out, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
     assert (mapped.paths, mapped.pixels) == ([out], 150 * 110)
+    with rasterio.open(out) as found:
+        assert mapped.mapped == np.count_nonzero(found.read(1)) < 150 * 110
     assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
 
 

@@ -101,13 +101,15 @@ def map_command(
             inputs=[model] if colors is None else [model, colors],
         )
         maps = [str(path) for path in done.paths]
-        told = {"maps": maps, "pixels": done.pixels, "map_seconds": round(done.seconds, 4)}
+        told = {"maps": maps, "pixels": done.pixels, "mapped": done.mapped}
+        told |= {"map_seconds": round(done.seconds, 4)}
         named = [f"{m}: {a}\n" for m, a in zip(maps, done.adapted, strict=True) if a is not None]
         say(
             told | {"adapted": done.adapted, "pixels_replaced": done.replaced},
             as_json,
             "".join(named)
             + replaced_line(done.replaced)
+            + ("" if done.mapped == done.pixels else f"{done.mapped:,} of ")
             + f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
         )
         return

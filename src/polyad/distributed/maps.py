@@ -24,6 +24,7 @@ from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_til
 from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.map.mapping import warn_of_empty_map
 from polyad.scene.read.colors import Colors
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -48,6 +49,8 @@ class MapSummary:
         How the model was adapted to the light of each scene, in words.
     replaced : int
         Corrupt pixels of all scenes that were mapped as their neighbors.
+    mapped : int
+        Pixels that have a class; others have no data or lie outside of a mask.
     """
 
     paths: list[Path]
@@ -55,6 +58,7 @@ class MapSummary:
     seconds: float
     adapted: list[str | None]
     replaced: int = 0
+    mapped: int = 0
 
 
 def map_files(
@@ -176,7 +180,7 @@ def map_files(
             options |= {"merge": (), "colors": None}  # the model has them now
         except SceneError as error:
             failures.append(error)
-    seconds, replaced = time.perf_counter() - started, 0
+    seconds, replaced, mapped = time.perf_counter() - started, 0, 0
     if plans:
         folder = outs[0].with_name(outs[0].name + TILES)
         if out_dir is not None:
@@ -188,13 +192,16 @@ def map_files(
             started = time.perf_counter()
             job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
             failures += job.run(client, progress)
-            replaced = job.replaced
+            replaced, mapped = job.replaced, sum(job.mapped.values())
             seconds += time.perf_counter() - started
+            for scene, count in sorted(job.mapped.items()):
+                if not count:
+                    warn_of_empty_map(str(plans[scene].out))
     _raise_failures(failures, len(sources))
     found = [plan.source.adaptation for plan in plans]
     adapted = [None if adaptation is None else adaptation.note for adaptation in found]
     pixels = sum(p.pixels for p in plans)
-    return MapSummary([p.out for p in plans], pixels, seconds, adapted, replaced)
+    return MapSummary([p.out for p in plans], pixels, seconds, adapted, replaced, mapped)
 
 
 def _outputs(
@@ -243,6 +250,7 @@ class _Job:
         self.total = sum(len(p.tiles) for p in plans)
         self.done = 0
         self.replaced = 0  # corrupt pixels
+        self.mapped: dict[int, int] = {}  # by scene: pixels with a class, once its map is written
         self.failures: dict[int, SceneError] = {}  # by scene
         self.begun: dict[int, FinishedTiles] = {}  # by scene: those begun and not yet written
 
@@ -272,15 +280,17 @@ class _Job:
     def _tasks(self) -> Iterator[TileTask]:
         """Yield the tiles that are not done, scene after scene."""
         checksums: dict[str, dict[int, int]] = defaultdict(dict)
-        written = set()
+        written: dict[str, int | None] = {}
         for entry in self.ledger.entries:
             if entry.get("written"):
-                written.add(entry["map"])
+                written[entry["map"]] = entry.get("mapped")
             else:
                 checksums[entry["map"]][entry["tile"]] = entry["crc"]
                 self.replaced += entry.get("replaced", 0)
         for scene, plan in enumerate(self.plans):
             if plan.digest in written and plan.out.exists():
+                counted = written[plan.digest]  # an older polyad did not count
+                self.mapped[scene] = plan.pixels if counted is None else counted
                 self._count(len(plan.tiles))
                 continue
             tiles = FinishedTiles(self.folder, plan, self.model, checksums[plan.digest])
@@ -316,8 +326,9 @@ class _Job:
         tiles = self.begun.pop(scene)
         written = False
         try:
-            write_output(self.model, tiles, self.probability_dtype)
-            self.ledger.append({"map": tiles.plan.digest, "written": True})
+            mapped = write_output(self.model, tiles, self.probability_dtype)
+            self.ledger.append({"map": tiles.plan.digest, "written": True, "mapped": mapped})
+            self.mapped[scene] = mapped
             written = True
         finally:
             tiles.close(remove=written)

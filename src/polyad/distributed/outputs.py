@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from polyad.distributed.finished import FinishedTiles
@@ -28,10 +29,11 @@ def check_outputs(plan: ScenePlan) -> None:
 
 def write_output(
     model: SceneModel, finished: FinishedTiles, probability_dtype: str = "float32"
-) -> None:
+) -> int:
     """Write the map of one scene, and if they are wanted its probabilities and uncertainty.
 
-    The files are, byte for byte, those that `polyad.map_file` writes.
+    The files are, byte for byte, those that `polyad.map_file` writes. Returns how many pixels have
+    a class, as it does.
     """
     plan, ids, proba = finished.plan, finished.ids, finished.probabilities
     crs, transform = georeference(plan.scene)
@@ -46,9 +48,13 @@ def write_output(
         uncertainty=plan.uncertainty,
         coords=without_mask(plan.scene.coords),
     ) as writer:
+        mapped = 0
         for number, tile in enumerate(plan.tiles):
             shares = None if proba is None else proba.get(number)
-            writer.write((tile.rows, tile.cols), ids.get(number), shares)
+            class_ids = ids.get(number)
+            writer.write((tile.rows, tile.cols), class_ids, shares)
+            mapped += int(np.count_nonzero(class_ids))
+    return mapped
 
 
 def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:

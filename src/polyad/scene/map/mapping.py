@@ -207,13 +207,18 @@ def map_file(
             writer.write((where.rows, where.cols), class_ids, tile_proba)
             mapped += int(np.count_nonzero(class_ids))
     if not mapped:
-        warnings.warn(
-            "no pixel of the map has a class: none has data in all bands that the model wants; see "
-            "polyad info for the scene's bands and nodata value",
-            PolyadWarning,
-            stacklevel=2,
-        )
+        warn_of_empty_map("the map")
     return mapped
+
+
+def warn_of_empty_map(name: str) -> None:
+    """Warn the caller's caller that no pixel of a map has a class."""
+    warnings.warn(
+        f"no pixel of {name} has a class: none has data in all bands that the model wants; see "
+        "polyad info for the scene's bands and nodata value",
+        PolyadWarning,
+        stacklevel=3,
+    )
 
 
 def with_classes_for_maps(
