@@ -164,3 +164,30 @@ def test_a_mask_opened_from_a_map_is_where_the_map_has_classes(place):
     assert run("map", "model.polyad", "scene.tif", "--bbox", *WEST) == 0
     mask = open_mask("map.tif", open_scene("scene.tif"))
     assert mask.values.sum() == SIDE * SIDE // 2
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(-1, "int16"), (255, "uint8"), (0.5, "float32")])
+def test_a_mask_is_outside_where_it_is_0_whatever_the_other_value(place, capsys, value, dtype):
+    values = np.zeros((SIDE, SIDE), dtype)
+    values[:, : SIDE // 2] = value
+    write_raster("mask.tif", values)
+    assert run("train", "scene.tif", "labels.gpkg", "--field", "level_2", *QUICK) == 0
+    assert run("map", "model.polyad", "scene.tif", "--mask", "mask.tif", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["mapped"] == SIDE * SIDE // 2
+    with rasterio.open("map.tif") as file:
+        np.testing.assert_array_equal(file.read(1) != 0, values != 0)
+
+
+def test_an_image_is_no_mask(place, capsys):
+    write_raster("image.tif", np.linspace(-3, 9, SIDE * SIDE).reshape(SIDE, SIDE).astype("f4"))
+    assert (
+        run("train", "scene.tif", "labels.gpkg", "--field", "level_2", "--mask", "image.tif") == 2
+    )
+    told = "image.tif: a mask is 0 outside and another value inside, got values from -3 to 9"
+    assert told in capsys.readouterr().err
+
+
+def write_raster(path, values):
+    shape = {"height": SIDE, "width": SIDE, "count": 1, "dtype": values.dtype}
+    with rasterio.open(path, "w", "GTiff", crs="EPSG:32633", transform=PLACE, **shape) as file:
+        file.write(values[None])

@@ -37,6 +37,7 @@ from polyad.scene.read.formats.store import is_zarr, open_store, read_whole
 from polyad.scene.read.scene_files import open_file
 
 Shape = tuple[int, int]
+Convert = Callable[[Path, NDArray[Any], float | None], NDArray[np.uint16]]
 
 _STRIP_PIXELS = 2**20  # checked at a time
 _ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
@@ -69,7 +70,11 @@ class LabelRaster:
 
 
 def read_label_raster(
-    path: Path, key: str | None = None, shape: Shape | None = None, budget: int | None = None
+    path: Path,
+    key: str | None = None,
+    shape: Shape | None = None,
+    budget: int | None = None,
+    convert: Convert | None = None,
 ) -> LabelRaster:
     """Read a raster of class ids.
 
@@ -84,7 +89,10 @@ def read_label_raster(
         Of the scene; chooses among several 2-D arrays, and another size is refused unread.
     budget : int, optional
         Bytes that may be read; half the machine's memory by default.
+    convert : callable, optional
+        From path, stored values and nodata value to ``values``: `as_ids`, or `as_mask`.
     """
+    convert = convert or as_ids
     if not path.is_dir():  # a Zarr store is a folder
         guards.existing_file(path)
     budget = guards.memory_budget(budget)
@@ -92,18 +100,18 @@ def read_label_raster(
     with_key = {".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf,
                 ".hdf5": _read_hdf, ".he5": _read_hdf, ".hdf": _read_hdf}  # fmt: skip
     if suffix in with_key:
-        return with_key[suffix](path, key, shape, budget)
+        return with_key[suffix](path, key, shape, budget, convert)
     if path.is_dir():
-        return _read_zarr(path, key, shape, budget)
+        return _read_zarr(path, key, shape, budget, convert)
     if key is not None:
         raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
-    readers: dict[str, Callable[[Path, Shape | None, int], LabelRaster]] = {
+    readers: dict[str, Callable[[Path, Shape | None, int, Convert], LabelRaster]] = {
         ".tif": _read_tiff, ".tiff": _read_tiff, ".png": _read_png, ".npy": _read_npy,
     }  # fmt: skip
     if suffix in readers:
-        return readers[suffix](path, shape, budget)
+        return readers[suffix](path, shape, budget, convert)
     if find_envi(path) is not None:
-        return _read_one_band(path, None, shape, budget)
+        return _read_one_band(path, None, shape, budget, convert)
     raise SceneError(
         f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; wanted GeoTIFF, ENVI, "
         f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
@@ -119,17 +127,51 @@ def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDA
     return ids
 
 
-def _strip_ids(
-    path: Path, values: NDArray[Any], nodata: float | None, top: int
-) -> NDArray[np.uint16]:
+def as_mask(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
+    """Return 1 inside and 0 outside of a mask (height, width): 0, ``nodata`` and NaN are outside.
+
+    Class ids are inside, whichever they are. Other numbers, such as -1, must all be the same one.
+    """
+    inside = np.empty(values.shape, np.uint16)
+    low, high, odd = np.inf, -np.inf, False
+    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
+    for top in range(0, len(values), step):
+        strip = values[top : top + step]
+        marked = ~_empty(strip, nodata) & (strip != 0)
+        inside[top : top + step] = marked
+        if marked.any():
+            there = strip[marked]
+            low, high = min(low, float(there.min())), max(high, float(there.max()))
+            odd = odd or bool(_no_id(there).any())
+    if odd and low != high:
+        raise SceneError(
+            f"{path}: a mask is 0 outside and another value inside, got values from {low:g} to "
+            f"{high:g}, which are no class ids; is this the image, not its mask?"
+        )
+    return inside
+
+
+def _empty(values: NDArray[Any], nodata: float | None) -> NDArray[np.bool_]:
     empty = np.zeros(values.shape, dtype=bool)
     if nodata is not None and not np.isnan(nodata):
         empty |= values == nodata
     if values.dtype.kind == "f":
         empty |= np.isnan(values)
-    bad = ~empty & ((values < 0) | (values > 65535))
+    return empty
+
+
+def _no_id(values: NDArray[Any]) -> NDArray[np.bool_]:
+    bad: NDArray[np.bool_] = (values < 0) | (values > 65535)
     if values.dtype.kind == "f":
-        bad |= ~empty & (values != np.floor(values))  # MATLAB keeps whole numbers as doubles
+        bad = bad | (values != np.floor(values))  # MATLAB keeps whole numbers as doubles
+    return bad
+
+
+def _strip_ids(
+    path: Path, values: NDArray[Any], nodata: float | None, top: int
+) -> NDArray[np.uint16]:
+    empty = _empty(values, nodata)
+    bad = ~empty & _no_id(values)
     if bad.any():
         row, col = np.argwhere(bad)[0]
         raise SceneError(
@@ -157,25 +199,27 @@ def _admit(
     guards.check_budget(path, held, budget, "a label raster")
 
 
-def _read_tiff(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_tiff(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
     with open_tiff(path, budget) as dataset:
         check_blocks(path, dataset, budget)
-        values = _single_band(path, dataset, shape, budget)
+        values = _single_band(path, dataset, shape, budget, convert)
         names, colors = class_tables.from_attributes(dataset.tags())
         side_names, side_colors = class_tables.from_pam(path)
         colors = _colormap(dataset) | side_colors | colors
         return LabelRaster(values, side_names | names, colors, **georeference(path, dataset))
 
 
-def _read_png(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_png(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
     with open_png(path, budget) as dataset:
-        values = _single_band(path, dataset, shape, budget)
+        values = _single_band(path, dataset, shape, budget, convert)
         names, side_colors = class_tables.from_pam(path)
         colors = _colormap(dataset) | side_colors
         return LabelRaster(values, names, colors, **georeference(path, dataset))
 
 
-def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> NDArray[np.uint16]:
+def _single_band(
+    path: Path, dataset: Any, shape: Shape | None, budget: int, convert: Convert
+) -> NDArray[np.uint16]:
     """Read the only band of an open raster."""
     if dataset.count != 1:
         raise SceneError(
@@ -190,7 +234,7 @@ def _single_band(path: Path, dataset: Any, shape: Shape | None, budget: int) -> 
             f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
             "damaged, copy it again"
         ) from error
-    return as_ids(path, values, dataset.nodata)
+    return convert(path, values, dataset.nodata)
 
 
 def _colormap(dataset: Any) -> Colors:
@@ -200,7 +244,9 @@ def _colormap(dataset: Any) -> Colors:
         return {}
 
 
-def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_one_band(
+    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
+) -> LabelRaster:
     """Read an ENVI file or Zarr store as a scene of one band: lazily opened, checks and all."""
     scene = open_file(path, key, budget)
     if scene.sizes["band"] != 1:
@@ -209,14 +255,14 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
             f"the image, not its labels?"
         )
     _admit(path, scene.shape[:2], scene.dtype, shape, budget)
-    values = as_ids(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
+    values = convert(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
     header = None if path.is_dir() else find_envi(path)
     names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
     grid = grid_of(scene)
     return LabelRaster(values, names, colors, grid.crs, grid.transform)
 
 
-def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_npy(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
     check_header(path)
     try:
         # Mapped, not read: the header's claim is checked against the file before anything is.
@@ -227,22 +273,29 @@ def _read_npy(path: Path, shape: Shape | None, budget: int) -> LabelRaster:
             f"truncated or holds Python objects, save it again as a plain integer array"
         ) from error
     _admit(path, values.shape, values.dtype, shape, budget)
-    return LabelRaster(as_ids(path, np.asarray(values)))
+    return LabelRaster(convert(path, np.asarray(values), None))
 
 
-def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_mat(
+    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
+) -> LabelRaster:
     if h5py.is_hdf5(path):  # MATLAB 7.3
-        return _read_hdf(path, key, shape, budget, columns_first=True)
+        return _read_hdf(path, key, shape, budget, convert, columns_first=True)
     arrays = {v.name: v for v in list_variables(path) if v.dtype is not None}
     name = _choose(path, key, {n: v.shape for n, v in arrays.items()}, shape)
     stored = arrays[name].dtype
     if stored is not None:
         _admit(path, arrays[name].shape, stored, shape, budget)
-    return LabelRaster(as_ids(path, read_variable(path, arrays[name])))
+    return LabelRaster(convert(path, read_variable(path, arrays[name]), None))
 
 
 def _read_hdf(
-    path: Path, key: str | None, shape: Shape | None, budget: int, columns_first: bool = False
+    path: Path,
+    key: str | None,
+    shape: Shape | None,
+    budget: int,
+    convert: Convert,
+    columns_first: bool = False,
 ) -> LabelRaster:
     """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
     with open_checked(path, budget) as opened:
@@ -259,7 +312,7 @@ def _read_hdf(
         place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
         classes = class_tables.from_attributes(attributes(opened, array, class_tables.ATTRIBUTES))
     values = reader(tuple(slice(0, n) for n in node.shape))
-    return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
+    return LabelRaster(convert(path, values.T if way < 0 else values, fill), *classes, **place)
 
 
 def _flagged(opened: Hdf5File) -> str | None:
@@ -273,14 +326,16 @@ def _flagged(opened: Hdf5File) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) -> LabelRaster:
+def _read_zarr(
+    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
+) -> LabelRaster:
     """Read a 2-D array of a store, such as a map of ours; else its cube of one band."""
     if not is_zarr(path):
-        return _read_one_band(path, key, shape, budget)  # says what it is
+        return _read_one_band(path, key, shape, budget, convert)  # says what it is
     store = open_store(path)
     flat = {n: a for n, a in store.arrays.items() if len(a.shape) == 2 and a.dtype is not None}
     if not flat or (key is not None and key.strip("/") not in flat):
-        return _read_one_band(path, key, shape, budget)
+        return _read_one_band(path, key, shape, budget, convert)
     named = [n for n, a in flat.items() if {"flag_values", "class_values"} & set(a.attrs)]
     key = named[0] if key is None and len(named) == 1 else key
     name = _choose(path, key, {n: a.shape for n, a in flat.items()}, shape)
@@ -291,7 +346,7 @@ def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) ->
     values = read_whole(flat[name])
     classes = class_tables.from_attributes(node.attrs)
     fill = cf.number(node.attrs, "_FillValue")
-    return LabelRaster(as_ids(path, values.T if way < 0 else values, fill), *classes, **place)
+    return LabelRaster(convert(path, values.T if way < 0 else values, fill), *classes, **place)
 
 
 def _lies_x_first(dims: tuple[str, ...]) -> bool:

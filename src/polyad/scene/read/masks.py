@@ -25,7 +25,7 @@ from polyad.scene.read.formats.ogr import read_layer, vector_kind
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_layers import CORNER_BYTES, check_placed, parts_of
 from polyad.scene.read.label_marks import Annotation, Shape, filled
-from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
+from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
 from polyad.scene.read.label_shapes import marks_of
 from polyad.scene.read.label_vectors import read_geojson
 
@@ -76,10 +76,10 @@ def open_mask(
     Parameters
     ----------
     source : str or path
-        A raster of whole numbers: inside where it is not 0 and has data; on another grid or in
-        another reference system, the pixel in which the center of the scene's pixel lies decides.
-        Or the polygons of a GeoPackage, Shapefile, FlatGeobuf, KML or GeoJSON, which hold the
-        centers of the pixels inside; ``file.gpkg:layer`` names one of several layers.
+        A raster: inside where it is not 0 and has data, be that 1, 255, -1 or class ids; on another
+        grid or in another reference system, the pixel in which the center of the scene's pixel lies
+        decides. Or the polygons of a GeoPackage, Shapefile, FlatGeobuf, KML or GeoJSON, which hold
+        the centers of the pixels inside; ``file.gpkg:layer`` names one of several layers.
     scene : DataArray, dims ``(y, x, band)``
     max_bytes : int, optional
         Most bytes that may be read at once; half of the machine's memory if not given.
@@ -104,7 +104,7 @@ def open_mask(
         if is_json or kind is not None:
             inside = _from_polygons(path, kind, key, grid, budget)
         else:
-            inside = _from_raster(path, read_label_raster(path, key, None, budget), grid)
+            inside = _from_raster(path, read_label_raster(path, key, None, budget, as_mask), grid)
     if not inside.any():
         raise SceneMismatch(f"{path}: no pixel of the scene lies inside it; choose another mask")
     mask = xr.DataArray(inside, dims=("y", "x"), name="inside")
