@@ -139,6 +139,18 @@ def test_merged_and_colored_maps_are_the_same_by_every_way(
         assert path.with_suffix(".qml").read_bytes() == Path("one.qml").read_bytes()
 
 
+def test_colors_from_a_table_with_semicolons_are_those_with_commas(
+    place: Path, tmp_path: Path
+) -> None:
+    """As a spreadsheet saves a CSV where the comma is the decimal sign."""
+    text = "\ufeffclass;color\r\ncorn;#ffdd00\r\nWald, alt;0;90;50\r\n"
+    (tmp_path / "colors.csv").write_text(text, encoding="utf-8", newline="")
+    for colors, out in ((place / "colors.csv", "a.tif"), (tmp_path / "colors.csv", "b.tif")):
+        run("map", place / "m.polyad", place / "scene.tif", "--out", tmp_path / out,
+            "--colors", colors)  # fmt: skip
+    assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()
+
+
 def test_colors_reach_palette_names_and_style(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "map.tif"
     run(

@@ -10,8 +10,8 @@ a line of the text                    what it is
 ``1,255,221,0,255,corn``              QGIS's export of a color map
 ====================================  ==========================================================
 
-A first line that is none of these is taken for a heading; empty lines and comments (``#``) are
-skipped, and so is id 0, which has no color.
+A CSV may have semicolons for commas. A first line that is none of these is taken for a heading;
+empty lines and comments (``#``) are skipped, and so is id 0, which has no color.
 """
 
 from __future__ import annotations
@@ -140,12 +140,19 @@ def _text_rows(path: Path) -> Iterator[tuple[str, str]]:
 
 def _row(line: str) -> tuple[str, str] | None:
     """Return class and color of a line, None if it has none."""
-    try:
-        fields = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
-    except csv.Error:
-        return None
-    if len(fields) == 1:
-        fields = re.split(r"[\s:]+", line)
+    for delimiter in ";,":
+        try:
+            fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+        except csv.Error:
+            return None
+        row = _class_and_color([field.strip() for field in fields])
+        if row is not None:
+            return row
+    return _class_and_color(re.split(r"[\s:]+", line)) if len(fields) == 1 else None
+
+
+def _class_and_color(fields: list[str]) -> tuple[str, str] | None:
+    """Return class and color of the fields of a line, None if they have none."""
     key, *rest = fields
     if rest and is_color(rest[-1]):
         return _name(key, rest[0] if len(rest) > 1 else ""), rest[-1].upper()
