@@ -39,6 +39,11 @@ REFUSED = [
     ["fetch", "salina"],
     ["train", "indian-pines", "indian-pines", "--out", "missing/model.polyad"],
     ["train", "indian-pines", "indian-pines", "--preset", "slow"],
+    ["train", "indian-pines", "indian-pines", "--window", "4"],
+    ["train", "indian-pines", "indian-pines", "--window", "129"],
+    ["train", "indian-pines", "indian-pines", "--merge", "corn+soy"],
+    ["train", "indian-pines", "indian-pines", "--bbox", "9", "0", "1", "9"],
+    ["label", "indian-pines", "--bbox", "0", "nan", "1", "9"],
     ["demo", "--goal", "fame"],
     ["train", "indian-pines", "indian-pines", "--rang", "2"],
     ["mapp"],
@@ -96,10 +101,12 @@ def test_version_and_help_import_neither_torch_nor_numpy():
 
 def test_a_refusal_imports_nothing_that_does_the_work(tmp_path):
     (tmp_path / "m.polyad").write_bytes(b"12345678{")
-    ending = ["map", tmp_path / "m.polyad", "indian-pines", "--out", "map.jpg"]
-    found = imported([*REFUSED, ending])
+    wrong = [["--out", "map.jpg"], ["--merge", "=crops"], ["--bbox", "0", "9", "9", "9"]]
+    maps = [["map", tmp_path / "m.polyad", "indian-pines", *words] for words in wrong]
+    scored = ["evaluate", tmp_path / "m.polyad", "indian-pines", "indian-pines", *wrong[2]]
+    found = imported([*REFUSED, *maps, scored])
     assert found == dict.fromkeys(found, (2, set()))
-    assert len(found) == len(REFUSED) + 1
+    assert len(found) == len(REFUSED) + 4
 
 
 def test_known_scenes_are_listed_without_the_libraries_that_read_them():

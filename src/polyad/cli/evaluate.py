@@ -52,6 +52,7 @@ def evaluate(
     """Score a model on the labeled pixels that it did not learn from."""
     outputs = {"file of scores": out, "report": report}
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
+    files["bbox"] = bbox
     check_arguments(outputs=outputs, force=force, remote=remote, **files)
     from polyad.scene import examine, restrict_scene, write_scores
 

@@ -35,7 +35,8 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow."""
-    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth], mask=mask)
+    where: dict[str, Any] = {"mask": mask, "bbox": bbox}
+    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth], **where)
     try:
         from polyad.app import Settings, serve
     except ModuleNotFoundError as error:
@@ -43,5 +44,4 @@ def label(
     settings = Settings(preset=preset, goal=goal)
     place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
     reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
-    reading |= {"mask": mask, "bbox": bbox}
-    serve(scene, labels, truth, settings=settings, browser=browser, **reading, **place)
+    serve(scene, labels, truth, settings=settings, browser=browser, **reading, **where, **place)

@@ -65,7 +65,7 @@ def map_command(
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model, mask=mask, colors=colors)
+    check_arguments(model=model, mask=mask, colors=colors, bbox=bbox, merge=merge)
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if many and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")

@@ -79,7 +79,7 @@ def train(
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
-    files |= {"mask": mask, "colors": colors}
+    files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
+from polyad.scene.files.option_values import check_bbox, check_window, merge_rules
 from polyad.scene.files.paths import (
     check_apart,
     check_kind,
@@ -30,6 +31,9 @@ def check_arguments(
     labels: Sequence[str | None] = (),
     colors: str | os.PathLike[str] | None = None,
     mask: str | None = None,
+    window: int | None = None,
+    bbox: Sequence[float] | None = None,
+    merge: Sequence[str] | None = None,
     force: bool = False,
     remote: bool = False,
 ) -> None:
@@ -50,6 +54,10 @@ def check_arguments(
     colors : path-like, optional
         A file of class colors.
     mask : str, optional
+    window : int, optional
+    bbox : (left, bottom, right, top), optional
+    merge : sequence of str, optional
+        Rules, whose classes are known only later.
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
     remote : bool, default=False
@@ -64,6 +72,11 @@ def check_arguments(
     """
     if preset is not None:
         check_preset(*preset)
+    if window is not None:
+        check_window(window)
+    if bbox is not None:
+        check_bbox(bbox)
+    merge_rules(merge or ())
     sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
     for what, path in outputs.items():
         if path is not None:

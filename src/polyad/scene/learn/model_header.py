@@ -34,11 +34,11 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
+from polyad.scene.files.option_values import MAX_WINDOW
 from polyad.scene.learn.radiometry import KEPT, SHARES
 from polyad.scene.learn.steps.experts import VIEWS
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
 from polyad.scene.raster.corrupt import SUMS
-from polyad.scene.raster.patches import MAX_WINDOW
 
 Array = npt.NDArray[Any]
 NAME = 256  # characters of a class name

@@ -14,7 +14,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from polyad.errors import InputError, SceneMismatch
+from polyad.errors import SceneMismatch
+from polyad.scene.files.option_values import check_bbox
 from polyad.scene.raster.corrupt import HALO, REPAIRS, Repairs, Soundness, repair
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import grid_of
@@ -103,7 +104,7 @@ def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
             "a bounding box lies on the map, but the scene has no georeference; give a mask of the "
             "scene's rows and columns"
         )
-    left, bottom, right, top = _checked(bbox)
+    left, bottom, right, top = check_bbox(bbox)
     height, width = grid.shape
     inside = np.empty((height, width), bool)
     strip = max(1, _STRIP_PIXELS // width)
@@ -120,18 +121,6 @@ def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
             "map coordinates of the scene"
         )
     return inside
-
-
-def _checked(bbox: Sequence[float]) -> tuple[float, ...]:
-    numbers = tuple(float(v) for v in bbox)
-    if len(numbers) != 4 or not np.isfinite(numbers).all():
-        raise InputError(f"a bounding box is left, bottom, right and top, got {tuple(bbox)}")
-    if numbers[0] >= numbers[2] or numbers[1] >= numbers[3]:
-        raise InputError(
-            f"a bounding box is left, bottom, right and top, where left < right and bottom < top, "
-            f"got {' '.join(f'{v:.10g}' for v in numbers)}"
-        )
-    return numbers
 
 
 def pixel_dtype(scene: xr.DataArray) -> np.dtype[Any]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.files.option_values import merge_rules
 from polyad.scene.raster.classes import (
     UNLABELED,
     ClassInfo,
@@ -24,7 +25,6 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import listing
-from polyad.text import clean_name
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,9 @@ def plan_merge(classes: Sequence[ClassInfo], merge: str | Sequence[str]) -> Merg
     >>> [(c.value, c.name) for c in merging.after], merging.positions
     ([(1, 'crops'), (3, 'road')], (0, 0, 1))
     """
-    rules = [merge] if isinstance(merge, str) else list(merge)
     new = {c.value: c for c in classes}  # by id before: the class after
     touched: set[int] = set()
-    for rule in rules:
-        left, equals, name = (text.strip() for text in rule.rpartition("="))
-        if not (left and equals and clean_name(name)):
-            raise InputError(
-                f"cannot merge by {rule!r}: wanted classes and the name of the new one, such as "
-                "'corn+soy=crops'"
-            )
+    for rule, left, name in merge_rules(merge):
         group = _named(classes, left, rule)
         same = find_classes(classes, name)
         kept = same[0] if same else ClassInfo(min(c.value for c in group), name, group[0].color)

@@ -15,10 +15,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
+from polyad.scene.files.option_values import check_window as check_window
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import pixel_dtype, read_pixels
 
-MAX_WINDOW = 127  # its halo is read with every tile
 Border = Literal["reflect", "drop"]
 Cube = NDArray[Any] | xr.DataArray
 
@@ -58,18 +58,6 @@ def reflect_index(index: ArrayLike, size: int) -> NDArray[np.intp]:
     period = 2 * (size - 1)  # there and back: 0 1 2 3 2 1 | 0 1 2 ...
     folded = np.abs(index) % period
     return np.where(folded < size, folded, period - folded)
-
-
-def check_window(window: int) -> int:
-    """Return ``window`` if it is an odd positive integer, so that a center pixel exists."""
-    if isinstance(window, bool) or int(window) != window or window < 1 or window % 2 == 0:
-        raise InputError(
-            f"window must be an odd positive number of pixels, got {window!r}; "
-            f"the paper uses 5 and an even window has no center pixel"
-        )
-    if window > MAX_WINDOW:
-        raise InputError(f"window must be at most {MAX_WINDOW} pixels, got {window}; 5 is usual")
-    return int(window)
 
 
 def check_window_fits(window: int, shape: tuple[int, ...]) -> int:

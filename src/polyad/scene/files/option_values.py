@@ -1,0 +1,62 @@
+"""Values of options that are wrong whatever the scene: window, rectangle and rules of merging."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from polyad.errors import InputError
+from polyad.text import clean_name
+
+MAX_WINDOW = 127  # its halo is read with every tile
+
+
+def check_window(window: int) -> int:
+    """Return ``window`` if it is an odd positive integer, so that a center pixel exists."""
+    if isinstance(window, bool) or int(window) != window or window < 1 or window % 2 == 0:
+        raise InputError(
+            f"window must be an odd positive number of pixels, got {window!r}; "
+            f"the paper uses 5 and an even window has no center pixel"
+        )
+    if window > MAX_WINDOW:
+        raise InputError(f"window must be at most {MAX_WINDOW} pixels, got {window}; 5 is usual")
+    return int(window)
+
+
+def check_bbox(bbox: Sequence[float]) -> tuple[float, ...]:
+    """Return ``bbox`` as left, bottom, right and top, if it is a rectangle.
+
+    Examples
+    --------
+    >>> check_bbox((0, 10, 5, 20))
+    (0.0, 10.0, 5.0, 20.0)
+    """
+    numbers = tuple(float(v) for v in bbox)
+    if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
+        raise InputError(f"a bounding box is left, bottom, right and top, got {tuple(bbox)}")
+    if numbers[0] >= numbers[2] or numbers[1] >= numbers[3]:
+        raise InputError(
+            f"a bounding box is left, bottom, right and top, where left < right and bottom < top, "
+            f"got {' '.join(f'{v:.10g}' for v in numbers)}"
+        )
+    return numbers
+
+
+def merge_rules(merge: str | Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return each rule such as ``corn+soy=crops`` with what is left and right of its last ``=``.
+
+    Examples
+    --------
+    >>> merge_rules("corn + soy = crops")
+    [('corn + soy = crops', 'corn + soy', 'crops')]
+    """
+    rules = []
+    for rule in [merge] if isinstance(merge, str) else merge:
+        left, equals, name = (text.strip() for text in rule.rpartition("="))
+        if not (left and equals and clean_name(name)):
+            raise InputError(
+                f"cannot merge by {rule!r}: wanted classes and the name of the new one, such as "
+                "'corn+soy=crops'"
+            )
+        rules.append((rule, left, name))
+    return rules
