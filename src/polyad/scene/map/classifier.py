@@ -31,6 +31,7 @@ Array = npt.NDArray[Any]
 # Of projected pixels computed at once by each thread: few enough to stay in the processor's caches,
 # and enough for the halo to weigh little.
 PIECE_BYTES = 3 * 2**20
+CALLS = 256  # pixels that could be computed in the time that the calls of one piece take
 PATCH_BYTES = 64 * 2**20
 
 
@@ -78,7 +79,7 @@ def block_classifier(
                     proba[piece][blank] = np.nan
             spare.append(scorer)
 
-        pieces = plan_tiles(shape, (equal_lengths(shape[0], side), equal_lengths(shape[1], side)))
+        pieces = plan_tiles(shape, piece_shape(shape, side, halo))
         if _may_share_out(model):
             run_tasks(classify_piece, pieces)
         else:
@@ -170,6 +171,34 @@ def piece_side(model: SceneModel) -> int:
         terms = getattr(model.estimator, "hidden", 1) * getattr(model.estimator, "rank", 1)
     padded = math.isqrt(PIECE_BYTES // (4 * max(terms, len(model.classes))))
     return min(max(padded - model.window + 1, 16 if terms < 2**16 else 1), 256)
+
+
+def piece_shape(shape: tuple[int, int], side: int, halo: int) -> tuple[int, int]:
+    """Return the height and width of the pieces of a tile: equal ones, with little halo.
+
+    With its halo, a piece has no more pixels than a square of this side with its own.
+
+    Examples
+    --------
+    >>> piece_shape((145, 145), side=98, halo=2)
+    (49, 145)
+    >>> piece_shape((1000, 1000), side=98, halo=2)
+    (84, 112)
+    """
+    height, width = shape
+    most = (side + 2 * halo) ** 2
+
+    def widest(rows: int) -> int:
+        return most // (rows + 2 * halo) - 2 * halo
+
+    def computed(piece: tuple[int, int]) -> int:
+        down, across = (-(-n // k) for n, k in zip(shape, piece, strict=True))
+        pixels = (height + 2 * halo * down) * (width + 2 * halo * across)
+        return pixels + CALLS * down * across
+
+    heights = {equal_lengths(height, rows) for rows in range(1, min(4 * side, height) + 1)}
+    pieces = [(rows, equal_lengths(width, widest(rows))) for rows in heights if widest(rows) > 0]
+    return min(sorted(pieces), key=computed)
 
 
 def equal_lengths(length: int, most: int) -> int:

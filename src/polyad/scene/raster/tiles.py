@@ -168,6 +168,17 @@ class Mosaic(NamedTuple):
         """Return whether any band of any pixel has this value."""
         return value is not None and any((p.values == value).any() for p in self.pieces)
 
+    @property
+    def bands_innermost(self) -> bool:
+        """Whether the bands of a pixel lie next to each other, in the largest piece."""
+        values = max((p.values for p in self.pieces), key=lambda v: v.size)
+        return bool(values.strides[-1] == values.itemsize)
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether the values are integers, which are all finite."""
+        return all(p.values.dtype.kind in "biu" for p in self.pieces)
+
     def whole(self) -> npt.NDArray[Any]:
         """Return the rectangle as one array; a view if it has one piece."""
         if len(self.pieces) == 1:
