@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -100,8 +101,43 @@ def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list
     with limit_threads(1):
         if workers < 2:
             return [function(task) for task in tasks]
-        with ThreadPoolExecutor(workers, "polyad", initializer=_limits.adopt) as pool:
+        with ThreadPoolExecutor(workers, "polyad", initializer=_take_one_thread) as pool:
             return list(pool.map(function, tasks))
+
+
+def one_ahead(
+    function: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Iterator[tuple[Task, Result]]:
+    """Yield each task with ``function(task)``, the next of which another thread does meanwhile.
+
+    Results come in order, and an error comes where its result would. No more than two results are
+    held at a time, the one that was yielded and the next, if the caller drops his before he asks
+    for more. Whoever stops early waits for what is under way.
+
+    Examples
+    --------
+    >>> list(one_ahead(abs, [-1, 2]))
+    [(-1, 1), (2, 2)]
+    """
+
+    def alone(task: Task) -> Result:
+        with limit_threads(1):
+            return function(task)
+
+    with ThreadPoolExecutor(1, "polyad-ahead") as pool:
+        coming: deque[tuple[Task, Future[Result]]] = deque()
+        for task in tasks:
+            coming.append((task, pool.submit(alone, task)))
+            if len(coming) > 1:
+                yield _finished(coming)
+        while coming:
+            yield _finished(coming)
+
+
+def _finished(coming: deque[tuple[Task, Future[Result]]]) -> tuple[Task, Result]:
+    """Wait for the first; it is in no variable of the caller's, which would keep its memory."""
+    task, future = coming.popleft()
+    return task, future.result()
 
 
 class _Limits:
@@ -150,6 +186,12 @@ class _Limits:
 
 
 _limits = _Limits()
+
+
+def _take_one_thread() -> None:
+    """Begin a thread of `run_tasks`: whatever new threads get just now, this one has one."""
+    _limits.adopt()
+    torch.set_num_threads(1)
 
 
 def _blas_libraries() -> list[Any]:

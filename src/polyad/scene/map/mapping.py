@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.colors import Colors
 from polyad.scene.write.map_writer import MapWriter
+from polyad.threads import one_ahead
 
 Array = npt.NDArray[Any]
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
@@ -255,15 +256,39 @@ def iter_map(
     """
     scene = model.view(scene)
     warn_of_other_scene(model, scene)
-    map_tile = tile_mapper(model, scene, probabilities)
+    mapper = tile_mapper(model, scene, probabilities)
     tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
-    for where in tqdm(tiles, desc="mapping", unit="tile", disable=not progress):
-        yield where, *map_tile(where)
+    with tqdm(desc="mapping", unit="tile", total=len(tiles), disable=not progress) as bar:
+        for where, pixels in _read(mapper, scene, tiles):
+            outcome = mapper.classify(pixels)
+            del pixels  # before the tile after the next is read
+            yield where, *outcome
+            bar.update()
+
+
+def _read(
+    mapper: TileMapper, scene: xr.DataArray, tiles: Iterable[Tile]
+) -> Iterator[tuple[Tile, Any]]:
+    """Yield each tile with its pixels; what lies on disk is read one tile ahead."""
+    if scene.variable._in_memory:  # there is nothing to wait for
+        return ((tile, mapper.read(tile)) for tile in tiles)
+    return one_ahead(mapper.read, tiles)
+
+
+class TileMapper(NamedTuple):
+    """How one tile of a scene is mapped, in two steps: the next tile may be read meanwhile."""
+
+    read: Callable[[Tile], Any]
+    classify: Callable[[Any], tuple[Array, Array | None]]
+
+    def __call__(self, tile: Tile) -> tuple[Array, Array | None]:
+        """Return ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``."""
+        return self.classify(self.read(tile))
 
 
 def tile_mapper(
     model: SceneModel, scene: xr.DataArray, probabilities: bool = False
-) -> Callable[[Tile], tuple[Array, Array | None]]:
+) -> TileMapper:
     """Return the function that maps one tile of a scene, by the network and the model's steps.
 
     It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
@@ -275,7 +300,7 @@ def tile_mapper(
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:
-        return lambda tile: classify(read_block(scene, tile, halo))
+        return TileMapper(lambda tile: read_block(scene, tile, halo), classify)
 
     def network(tile: Tile) -> Array:
         return np.asarray(classify(read_block(scene, tile, halo))[1])
@@ -286,20 +311,20 @@ def tile_mapper(
         proba = refined(tile)
         return _likeliest(model, proba), proba if probabilities else None
 
-    return map_tile
+    return TileMapper(lambda tile: tile, map_tile)  # steps read what they need
 
 
 def _merging_mapper(
     model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool
-) -> Callable[[Tile], tuple[Array, Array | None]]:
+) -> TileMapper:
     """Return the mapper of a model whose classes are merged: their probabilities are summed."""
-    map_apart = tile_mapper(model.unmerged, scene, True)
+    apart = tile_mapper(model.unmerged, scene, True)
 
-    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
-        proba = merging.sums(np.asarray(map_apart(tile)[1]))
+    def classify(pixels: Any) -> tuple[Array, Array | None]:
+        proba = merging.sums(np.asarray(apart.classify(pixels)[1]))
         return _likeliest(model, proba), proba if probabilities else None
 
-    return map_tile
+    return TileMapper(apart.read, classify)
 
 
 def _likeliest(model: SceneModel, proba: Array) -> Array:
