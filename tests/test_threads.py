@@ -1,6 +1,7 @@
 """Threads are limited where synchronization would cost more, and the caller's numbers come back."""
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from threadpoolctl import ThreadpoolController
 
 from polyad import RankRClassifier
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.read.scenes import scene_from_array
-from polyad.threads import limit_threads, run_tasks, threads_for
+from polyad.scene.read.scenes import open_scene, scene_from_array
+from polyad.threads import limit_threads, one_ahead, run_tasks, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +138,74 @@ def test_a_map_has_the_same_bits_on_any_number_of_threads():
     with limit_threads(1):
         one = map_scene(model, scene, probabilities=True)[1]
     np.testing.assert_array_equal(several.values, one.values)
+
+
+# -- one task ahead --------------------------------------------------------------------------------
+
+
+def test_the_next_result_is_made_while_the_present_one_is_used():
+    begun = [threading.Event() for _ in range(3)]
+
+    def work(task):
+        begun[task].set()
+        return task
+
+    results = one_ahead(work, range(3))
+    assert next(results) == (0, 0)
+    assert begun[1].wait(10)
+    assert not begun[2].is_set()  # no further than one ahead
+    assert [result for _, result in results] == [1, 2]
+
+
+def test_an_error_comes_where_its_result_would():
+    def work(task):
+        return 1 / task
+
+    results = one_ahead(work, [2, 1, 0, 4])
+    assert [next(results)[1], next(results)[1]] == [0.5, 1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert list(results) == []
+
+
+def test_whoever_stops_early_leaves_no_thread_behind():
+    results = one_ahead(abs, range(100))
+    next(results)
+    results.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("polyad-ahead")]
+
+
+def test_work_ahead_has_one_thread_of_torch():
+    assert {threads for _, threads in one_ahead(lambda _: torch.get_num_threads(), range(3))} == {1}
+
+
+def test_no_more_than_two_results_are_held():
+    held = []
+
+    class Result:
+        def __init__(self):
+            held.append(sum(1 for other in alive if other() is not None))
+            alive.append(weakref.ref(self))
+
+    alive = []
+    for _, result in one_ahead(lambda _: Result(), range(6)):
+        del result
+    assert max(held) <= 1  # besides the one that is being made
+
+
+def test_a_scene_on_disk_gets_the_same_map_on_any_number_of_threads(tmp_path):
+    values = np.random.default_rng(0).normal(1000, 300, (90, 70, 20)).astype("u2")
+    np.save(tmp_path / "scene.npy", values)
+    model = RankRClassifier(2, 9, epochs=2, random_state=0).fit(
+        values[:24, :24].reshape(-1, 3, 3, 20)[:60], np.arange(60) % 3 + 1
+    )
+    maps = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        scene = open_scene(tmp_path / "scene.npy")
+        maps.append(map_scene(model, scene, probabilities=True, tile=32)[1].values)
+    torch.set_num_threads(3)
+    np.testing.assert_array_equal(maps[0], maps[1])
+    np.testing.assert_array_equal(maps[0], maps[2])
+    in_memory = map_scene(model, scene_from_array(values), probabilities=True, tile=32)[1].values
+    np.testing.assert_array_equal(in_memory, maps[0])

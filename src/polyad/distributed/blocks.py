@@ -165,5 +165,5 @@ def _classify(
         # Where the scene ends so does the block, so reflecting in one is reflecting in the other
         index.append(halo_index(inner, halo, length))
     classify = block_classifier(fitted, nodata, shares)
-    ids, proba = classify(Block(values, *index))
+    ids, proba = classify(Block(values, index[0], index[1]))
     return ids if proba is None else proba

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.special import softmax
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.map.separable import Scorer, separable_scorer, standardization
+from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
 from polyad.scene.raster.classes import (
     UNLABELED,
     ClassInfo,
@@ -46,6 +47,7 @@ def block_classifier(
     """
     values = np.array([c.value for c in model.classes], class_dtype(model.classes))
     halo, side = model.window // 2, piece_side(model)
+    finds_suspects = _is_separable(model.estimator, model.window) and model.soundness is not None
     spare: list[Scorer] = []  # they keep buffers: one for each thread, and for the next tile
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
@@ -61,11 +63,14 @@ def block_classifier(
             except IndexError:
                 scorer = make_scorer(model)
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
-            pixels = block.cut(rows, cols)
-            scores = None if pixels.holds(nodata) else scorer(pixels)  # (classes, h, w)
+            pixels = block.cut(rows, cols) if finds_suspects else block.repaired(rows, cols)
+            replace = None
+            if finds_suspects and block.repairs is not None:
+                replace = partial(block.replacements, rows, cols)
+            scores = None if pixels.holds(nodata) else scorer(pixels, replace=replace)
             valid = None
             if scores is None:
-                gathered = pixels.whole()
+                gathered = block.repaired(rows, cols).whole()
                 valid = valid_pixels(gathered, nodata)
                 filled = Mosaic.of(np.where(valid[..., None], gathered, fill))
                 scores = np.asarray(scorer(filled, sure=True))
@@ -151,7 +156,7 @@ def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple
 def make_scorer(model: SceneModel) -> Scorer:
     """Return the separable path for a Rank-R classifier, batches of patches for any other."""
     if _is_separable(model.estimator, model.window):
-        return separable_scorer(model.estimator)
+        return separable_scorer(model.estimator, model.soundness)
     return patch_scorer(model.estimator, model.window)
 
 
@@ -218,7 +223,11 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
     Scores are log-probabilities, or for a classifier that has none, one for the class predicted.
     """
 
-    def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
+    def scores(
+        pixels: Mosaic,
+        sure: bool = False,
+        replace: Replace | None = None,  # noqa: ARG001 - its pixels come repaired
+    ) -> Array | None:
         block = pixels.whole()
         if not sure and not valid_pixels(block).all():
             return None

@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -275,7 +276,8 @@ def _read(
     return one_ahead(mapper.read, tiles)
 
 
-class TileMapper(NamedTuple):
+@dataclass(frozen=True)
+class TileMapper:
     """How one tile of a scene is mapped, in two steps: the next tile may be read meanwhile."""
 
     read: Callable[[Tile], Any]
@@ -286,9 +288,7 @@ class TileMapper(NamedTuple):
         return self.classify(self.read(tile))
 
 
-def tile_mapper(
-    model: SceneModel, scene: xr.DataArray, probabilities: bool = False
-) -> TileMapper:
+def tile_mapper(model: SceneModel, scene: xr.DataArray, probabilities: bool = False) -> TileMapper:
     """Return the function that maps one tile of a scene, by the network and the model's steps.
 
     It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,

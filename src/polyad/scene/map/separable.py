@@ -16,6 +16,7 @@ from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.raster.corrupt import Soundness, centered_test, far_off, of_one_value
 from polyad.scene.raster.sharing import shared_tensor
 from polyad.scene.raster.tiles import Mosaic
 
@@ -25,11 +26,18 @@ Array = npt.NDArray[Any]
 class Scorer(Protocol):
     """A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(classes, h, w)``.
 
-    None if a value may not be finite, unless the caller is sure that all are.
+    None if a value may not be finite, unless the caller is sure that all are. Corrupt pixels are
+    scored as what ``replace`` gives for them, if it is given.
     """
 
-    def __call__(self, pixels: Mosaic, sure: bool = False) -> Array | None:
+    def __call__(
+        self, pixels: Mosaic, sure: bool = False, replace: Replace | None = None
+    ) -> Array | None:
         """Score one tile."""
+
+
+Replace = Callable[[Array], tuple[Array, Array, Array]]
+"""Suspects ``(h, w)`` to rows, columns and new spectra ``(n, bands)`` of those to be replaced."""
 
 
 # Up to this window one correlation in the plane is faster than one along each axis.
@@ -41,10 +49,11 @@ LANES = 16
 STRIP_BYTES = 2**19
 
 
-def separable_scorer(estimator: RankRClassifier) -> Scorer:
+def separable_scorer(estimator: RankRClassifier, soundness: Soundness | None = None) -> Scorer:
     """Score a tile by one projection and a correlation; equal to patch by patch.
 
-    The scorer keeps its buffers from call to call: use one in each thread.
+    By ``soundness`` it finds the pixels that may be corrupt, while they are in the cache. It keeps
+    its buffers from call to call: use one in each thread.
     """
     network = estimator.network_
     shape, rank = network.hidden.in_shape, network.hidden.rank
@@ -58,18 +67,23 @@ def separable_scorer(estimator: RankRClassifier) -> Scorer:
     spatial = factors[:2] if len(shape) > 1 else []
     spectral = khatri_rao([f[:, None] for f in factors[len(spatial) :]])[:, 0]  # (R * Q, features)
     center, scale = standardization(estimator, spectral.shape[1])
-    project = Projection(spectral, center, scale)
+    project = Projection(spectral, center, scale, soundness)
     bias = _in_first_term(network.hidden.bias, len(spectral))
     correlate = _correlation(spatial, bias) if spatial else _addition(bias)
     output = _padded(network.output.weight.detach().T).T.contiguous()  # (classes, Q)
     offset, activation = network.output.bias, ACTIVATIONS[network.activation].over
 
     @torch.no_grad()
-    def scores(pixels: Mosaic, sure: bool = False) -> Array | None:
-        projected = project(pixels)  # (h + 2p, w + 2p, R * Q)
+    def scores(pixels: Mosaic, sure: bool = False, replace: Replace | None = None) -> Array | None:
+        suspects = None if replace is None else np.empty(pixels.shape[:2], bool)
+        projected = project(pixels, suspects)  # (h + 2p, w + 2p, R * Q)
         # What is not finite leaves no term finite, whatever its weight: infinity times 0 is NaN
         if not (sure or pixels.whole_numbers or math.isfinite(float(projected[..., 0].sum()))):
             return None
+        if replace is not None and suspects is not None and suspects.any():
+            rows, cols, spectra = replace(suspects)
+            if len(rows):
+                projected[rows, cols] = project.spectra(spectra)
         z = correlate(projected)  # (h, w, R * Q)
         if rank > 1:
             z = z.reshape(*z.shape[:2], rank, -1).sum(dim=-2)
@@ -95,9 +109,13 @@ class Projection:
     spectral : Tensor, ``(terms, features)``
     center, scale : ndarray, ``(features,)``
         What is subtracted from a pixel, and what it is divided by.
+    soundness : Soundness, optional
+        By which pixels are suspects.
     """
 
-    def __init__(self, spectral: Tensor, center: Array, scale: Array) -> None:
+    def __init__(
+        self, spectral: Tensor, center: Array, scale: Array, soundness: Soundness | None = None
+    ) -> None:
         device, dtype = spectral.device, spectral.dtype
         # (x - center) / scale projected: the division goes into the weights, in double precision
         divided = spectral.double() / torch.from_numpy(scale).to(device)
@@ -105,9 +123,21 @@ class Projection:
         self.shift = torch.from_numpy(center).to(device, dtype)
         self._centered = self.shift.new_empty(0)
         self._projected = self.shift.new_empty(0)
+        self._test: tuple[Tensor, ...] = ()
+        if soundness is not None:
+            weights, shift = centered_test(soundness, center)
+            self._test = tuple(torch.from_numpy(a).to(device, dtype) for a in (weights, shift))
 
-    def __call__(self, pixels: Mosaic) -> Tensor:
-        """Return ``(h, w, terms)``, which the next call overwrites."""
+    def spectra(self, values: Array) -> Tensor:
+        """Return ``(n, terms)`` of a few spectra ``(n, bands)``: plain, and the reference."""
+        return (as_tensor(values, self.shift).to(self.shift) - self.shift) @ self.weights
+
+    def __call__(self, pixels: Mosaic, suspects: Array | None = None) -> Tensor:
+        """Return ``(h, w, terms)``, which the next call overwrites.
+
+        ``suspects``, ``(h, w)``, takes up which pixels may be corrupt; see
+        `polyad.scene.raster.corrupt.find_suspects`.
+        """
         height, width, features = pixels.shape
         terms = self.weights.shape[1]
         rows = max(STRIP_BYTES // (width * features * self.shift.element_size()), 1)
@@ -130,6 +160,12 @@ class Projection:
                     part = centered[first - start : last - start, cols]
                     center_into(part, values[first - own.start : last - own.start], self.shift)
             torch.mm(matrix, self.weights, out=flat[start * width : stop * width])
+            if suspects is not None:
+                found = far_off(matrix, *self._test).cpu().numpy()
+                suspects[start:stop] = found.reshape(-1, width)
+        if suspects is not None:
+            for own, cols, stored in pixels.pieces:
+                suspects[own, cols] |= of_one_value(stored)
         return projected
 
     def _room(self, rows: int, width: int, bands_innermost: bool) -> tuple[Tensor, Tensor]:

@@ -13,14 +13,18 @@ by band. Nothing depends on pixels further away than `HALO`.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from polyad.scene.raster.sharing import shared_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +42,7 @@ END = 8  # share of the bands that may be dead at either end of the spectrum
 OWN_STEP = 8.0  # and times the pixel's usual step
 _CHUNK = 4096  # pixels tested at a time, few enough to stay in the processor's caches
 _EXAMINED = 256  # suspects examined at a time: their neighbors take 24 times as much
+_noting = threading.Lock()  # not in `Repairs`, which are sent to workers
 _AROUND = [(y, x) for y, x in product(range(-HALO, HALO + 1), repeat=2) if (y, x) != (0, 0)]
 
 
@@ -78,11 +83,12 @@ class Repairs:
         """Remember the pixels of a window that were replaced."""
         if not replaced.any():
             return
-        if self.replaced is None:
-            self.replaced = np.zeros((self.shape[0], -(-self.shape[1] // 8)), np.uint8)
-        y, x = np.nonzero(replaced)
-        y, x = y + rows.start, x + cols.start
-        np.bitwise_or.at(self.replaced, (y, x // 8), (128 >> x % 8).astype(np.uint8))
+        with _noting:
+            if self.replaced is None:
+                self.replaced = np.zeros((self.shape[0], -(-self.shape[1] // 8)), np.uint8)
+            y, x = np.nonzero(replaced)
+            y, x = y + rows.start, x + cols.start
+            np.bitwise_or.at(self.replaced, (y, x // 8), (128 >> x % 8).astype(np.uint8))
 
     def count(self, rows: slice = slice(None), cols: slice = slice(None)) -> int:
         """Return how many pixels of a rectangle, or of all read so far, were replaced."""
@@ -184,7 +190,6 @@ def find_suspects(values: Array, soundness: Soundness) -> Array:
     height, width, bands = values.shape
     test = _first_test(soundness)
     weights, shift = torch.from_numpy(test.weights), torch.from_numpy(test.shift)
-    few = torch.from_numpy(_spread_bands(bands))
     rows = max(_CHUNK // max(width, 1), 1)
     room = torch.empty(min(rows, height) * width, bands)
     suspects = np.empty((height, width), bool)
@@ -199,14 +204,34 @@ def find_suspects(values: Array, soundness: Soundness) -> Array:
         else:
             x = room[: stored.shape[0] * width]
             x.view(stored.shape).copy_(shared)
-        sums = torch.mm(x, weights).sub_(shift).abs_().amax(dim=1)
-        found = ~(sums <= SUSPECT)  # so is NaN
-        alike = torch.nonzero(x[:, 0] == x[:, -1])[:, 0]  # as all other bands are, perhaps
-        if len(alike):
-            some = x[alike][:, few]
-            found[alike] |= (some == some[:, :1]).all(dim=1)
+        found = far_off(x, weights, shift)
         suspects[start : start + rows] = found.numpy().reshape(stored.shape[:2])
+        suspects[start : start + rows] |= of_one_value(stored)
     return suspects
+
+
+def far_off(x: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
+    """Return which of ``(n, bands)`` have a sum of roughness far off, or one that is no number."""
+    sums = (x @ weights).sub_(shift).abs_().amax(dim=1)
+    return (sums <= SUSPECT).logical_not_()
+
+
+def of_one_value(values: Array) -> Array:
+    """Return which pixels of ``(h, w, bands)`` have one value in all of a few bands, ``(h, w)``."""
+    alike: Array = np.asarray(values[..., 0] == values[..., -1])  # as other bands are, perhaps
+    places = np.nonzero(alike)
+    if len(places[0]):
+        some = values[places][:, _spread_bands(values.shape[-1])]
+        alike[places] = (some == some[:, :1]).all(axis=1)
+    return alike
+
+
+def centered_test(soundness: Soundness, center: Array) -> tuple[Array, Array]:
+    """Return the weights and the shift of `far_off` for spectra less ``center``, ``(bands,)``."""
+    weights, shift = _first_test(soundness)
+    with np.errstate(all="ignore"):  # as there
+        moved = shift - (center @ weights.astype(np.float64))
+    return weights, moved.astype(np.float32)
 
 
 def find_suspects_slow(values: Array, soundness: Soundness) -> Array:
@@ -246,10 +271,31 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
     given = values
     if values.strides[-1] != values.itemsize:  # band after band: tests and models read it slowly
         values = np.ascontiguousarray(values)
-    suspects = find_suspects(values, soundness)
-    replaced = np.zeros(suspects.shape, bool)
-    places = np.argwhere(suspects & _has_data(values[..., :1], nodata))  # others are many
-    repaired = values
+    y, x, spectra = replacements(values, find_suspects(values, soundness), nodata, soundness)
+    replaced = np.zeros(values.shape[:2], bool)
+    if len(y):
+        values = values.copy() if values is given else values
+        values[y, x] = spectra
+        replaced[y, x] = True
+    return values, replaced
+
+
+def replacements(
+    values: Array, suspects: Array, nodata: float | None, soundness: Soundness
+) -> tuple[Array, Array, Array]:
+    """Return row, column and new spectrum ``(n, bands)`` of each suspect that is corrupt.
+
+    Parameters
+    ----------
+    values : ndarray, ``(h, w, bands)``
+    suspects : ndarray of bool, ``(h, w)``
+        From `find_suspects`.
+    nodata : float or None
+    soundness : Soundness
+    """
+    places = np.argwhere(suspects)
+    rows, cols, spectra_of = [places[:0, 0]], [places[:0, 1]], [values[:0, 0]]
+    places = places[_has_data(values[places[:, 0], places[:, 1], :1], nodata)]  # others are many
     for start in range(0, len(places), _EXAMINED):
         y, x = places[start : start + _EXAMINED].T
         kept = _has_data(values[y, x], nodata)
@@ -260,16 +306,13 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
         mean, supported = _neighbors(values, suspects, y, x, nodata)
         bad = _bad_bands(spectra, mean, soundness) & supported[:, None]
         wrong = bad.any(axis=1)
-        if not wrong.any():
-            continue
-        # No suspect lends to its neighbors, so a copy of our own may be changed in place
-        repaired = values.copy() if repaired is given else repaired
         fixed = np.where(bad[wrong], mean[wrong], spectra[wrong])
         if values.dtype.kind in "iu":
             fixed = np.rint(fixed)
-        repaired[y[wrong], x[wrong]] = fixed.astype(values.dtype)
-        replaced[y[wrong], x[wrong]] = True
-    return repaired, replaced
+        rows.append(y[wrong])
+        cols.append(x[wrong])
+        spectra_of.append(fixed.astype(values.dtype))
+    return np.concatenate(rows), np.concatenate(cols), np.concatenate(spectra_of)
 
 
 def repair_slow(values: Array, nodata: float | None, soundness: Soundness) -> tuple[Array, Array]:

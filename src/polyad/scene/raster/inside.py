@@ -138,9 +138,9 @@ def read_pixels(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
     replaced by their neighbors, whatever the window.
     """
     scene = as_scene(scene)
-    repairs = scene.attrs.get(REPAIRS)
-    if repairs is None or repairs.soundness.bands != scene.sizes["band"]:
-        return _read_stored(scene, rows, cols)
+    repairs = repairs_of(scene)
+    if repairs is None:
+        return read_stored(scene, rows, cols)
     wide, inner, own = [], [], []
     for side, length in zip((rows, cols), scene.shape[:2], strict=True):
         first, stop, _ = side.indices(length)
@@ -148,10 +148,17 @@ def read_pixels(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
         own.append(slice(first, stop))
         wide.append(slice(start, min(stop + HALO, length)))
         inner.append(slice(first - start, stop - start))
-    stored = _read_stored(scene, wide[0], wide[1])
+    stored = read_stored(scene, wide[0], wide[1])
     pixels, replaced = repair(stored, scene.rio.nodata, repairs.soundness)
     repairs.note(own[0], own[1], replaced[inner[0], inner[1]])
     return pixels[inner[0], inner[1]]
+
+
+def repairs_of(scene: xr.DataArray) -> Repairs | None:
+    """Return by what the corrupt pixels of a scene are replaced, None if they are not."""
+    repairs: Repairs | None = scene.attrs.get(REPAIRS)
+    fits = repairs is not None and repairs.soundness.bands == scene.sizes["band"]
+    return repairs if fits else None
 
 
 def with_repairs(scene: xr.DataArray, soundness: Soundness | None) -> xr.DataArray:
@@ -168,7 +175,7 @@ def with_repairs(scene: xr.DataArray, soundness: Soundness | None) -> xr.DataArr
     return scene.assign_attrs({REPAIRS: Repairs(soundness, shape)})
 
 
-def _read_stored(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
+def read_stored(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
     """Read some pixels as they are stored, with nodata outside the mask."""
     window = scene.isel(y=rows, x=cols)
     if INSIDE not in scene.coords:

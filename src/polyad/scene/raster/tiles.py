@@ -10,8 +10,16 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.raster.corrupt import (
+    HALO,
+    Repairs,
+    Soundness,
+    find_suspects,
+    repair,
+    replacements,
+)
 from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import read_pixels
+from polyad.scene.raster.inside import read_pixels, read_stored, repairs_of
 from polyad.scene.raster.patches import reflect_index
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
@@ -120,15 +128,91 @@ def _power_of_two(limit: int) -> int:
     return 1 << (limit.bit_length() - 1)
 
 
+class BlockRepairs(NamedTuple):
+    """How corrupt pixels of a block are replaced, and where the block lies in its scene."""
+
+    of_scene: Repairs
+    nodata: float | None
+    origin: tuple[int, int]
+
+    @property
+    def soundness(self) -> Soundness:
+        """How rough sound spectra are."""
+        return self.of_scene.soundness
+
+    def note(self, inner: Tile, replaced: npt.NDArray[np.bool_]) -> None:
+        """Remember which pixels of a rectangle of the block were replaced."""
+        rows, cols = (
+            slice(side.start + first, side.stop + first)
+            for side, first in zip(inner, self.origin, strict=True)
+        )
+        self.of_scene.note(rows, cols, replaced)
+
+
 class Block(NamedTuple):
     """Pixels as they were read, and where each pixel of the tile with its halo lies in them.
 
     At the scene's border the halo is a reflection, so that an index may come more than once.
+    Of a scene from `with_repairs` the pixels are as stored, with those around the halo that its
+    own may be replaced by: whoever reads a cut of it asks for `repaired` or `replacements`.
     """
 
     values: npt.NDArray[Any]  # (rows read, columns read, bands)
     rows: npt.NDArray[np.intp]  # (height + 2 halo,)
     cols: npt.NDArray[np.intp]  # (width + 2 halo,)
+    repairs: BlockRepairs | None = None
+
+    def repaired(self, rows: slice, cols: slice) -> Mosaic:
+        """Return a cut of the tile with its halo, corrupt pixels replaced by their neighbors."""
+        if self.repairs is None:
+            return self.cut(rows, cols)
+        wide, inner = self._reach(rows, cols)
+        pixels, replaced = repair(self.values[wide], self.repairs.nodata, self.repairs.soundness)
+        self.repairs.note(inner, replaced[inner.within(wide)])
+        y, x = self.rows - wide.rows.start, self.cols - wide.cols.start
+        return Block(pixels, y, x).cut(rows, cols)
+
+    def replacements(
+        self, rows: slice, cols: slice, suspects: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[Any]]:
+        """Return row and column in a cut, and spectrum, of its pixels that `repaired` replaces.
+
+        Parameters
+        ----------
+        rows, cols : slice
+            The cut.
+        suspects : ndarray of bool
+            Which of its pixels are suspects, see `polyad.scene.raster.corrupt.find_suspects`.
+        """
+        if self.repairs is None:
+            return np.empty(0, np.intp), np.empty(0, np.intp), self.values[:0, 0]
+        wide, inner = self._reach(rows, cols)
+        soundness, stored = self.repairs.soundness, self.values[wide]
+        y, x = self.rows[rows] - wide.rows.start, self.cols[cols] - wide.cols.start
+        known = np.zeros(stored.shape[:2], bool)
+        known[np.ix_(y, x)] = suspects
+        core = slice(HALO, -HALO)
+        if np.count_nonzero(suspects[core, core]) < np.count_nonzero(suspects):
+            own = inner.within(wide)
+            for outer in _around(own.rows, len(known)):
+                known[outer] = find_suspects(stored[outer], soundness)
+            for outer in _around(own.cols, known.shape[1]):
+                known[own.rows, outer] = find_suspects(stored[own.rows, outer], soundness)
+        down, across, spectra = replacements(stored, known, self.repairs.nodata, soundness)
+        replaced = np.zeros(known.shape, bool)
+        replaced[down, across] = True
+        self.repairs.note(inner, replaced[inner.within(wide)])
+        # A reflected pixel is in several places
+        i, first = np.nonzero(y[:, None] == down)
+        j, second = np.nonzero(x[:, None] == across)
+        one, other = np.nonzero(first[:, None] == second)
+        return i[one], j[other], spectra[first[one]]
+
+    def _reach(self, rows: slice, cols: slice) -> tuple[Tile, Tile]:
+        """Return where a cut lies in what was read, with the pixels around it and without."""
+        y, x = self.rows[rows], self.cols[cols]
+        inner = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
+        return inner.grown(HALO, (len(self.values), self.values.shape[1])), inner
 
     def cut(self, rows: slice, cols: slice) -> Mosaic:
         """Return a cut of the tile with its halo; nothing but what is reflected is copied."""
@@ -218,7 +302,12 @@ def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
     scene = as_scene(scene)
     y, x = (halo_index(s, halo, n) for s, n in zip(tile, scene.shape[:2], strict=True))
     window = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
-    return Block(read_window(scene, window), y - window.rows.start, x - window.cols.start)
+    repairs, known = None, repairs_of(scene)
+    if known is not None:
+        window = window.grown(HALO, (scene.sizes["y"], scene.sizes["x"]))
+        repairs = BlockRepairs(known, scene.rio.nodata, (window.rows.start, window.cols.start))
+    values = read_stored(scene, window.rows, window.cols)
+    return Block(values, y - window.rows.start, x - window.cols.start, repairs)
 
 
 def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:

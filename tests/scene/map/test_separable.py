@@ -1,0 +1,86 @@
+"""The projection of a tile: strips, layouts and padded units change nothing but the time."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyad.scene.map import separable
+from polyad.scene.map.classifier import piece_shape
+from polyad.scene.map.separable import LANES, Projection
+from polyad.scene.raster.tiles import Block, Mosaic
+
+HEIGHT, WIDTH, BANDS, TERMS = 19, 23, 12, 16
+
+
+@pytest.fixture
+def project():
+    rng = np.random.default_rng(0)
+    spectral = torch.from_numpy(rng.normal(size=(TERMS, BANDS)).astype(np.float32))
+    return Projection(spectral, rng.uniform(900, 1100, BANDS), rng.uniform(50, 90, BANDS))
+
+
+def pixels(dtype="f4"):
+    values = np.random.default_rng(1).uniform(500, 1500, (HEIGHT, WIDTH, BANDS))
+    return values.astype(dtype)
+
+
+def in_order(values, order):
+    """The same values, lying in memory as a file of this interleave has them."""
+    axes = {"bip": (0, 1, 2), "bil": (0, 2, 1), "bsq": (2, 0, 1)}[order]
+    return np.ascontiguousarray(values.transpose(axes)).transpose(np.argsort(axes))
+
+
+@pytest.mark.parametrize("strip", [1, 5000, 2**30])
+@pytest.mark.parametrize("order", ["bip", "bil", "bsq"])
+@pytest.mark.parametrize("dtype", ["f4", "u2", "i2", "f8", ">f4"])
+def test_every_layout_and_strip_gives_the_plain_product(project, dtype, order, strip, monkeypatch):
+    monkeypatch.setattr(separable, "STRIP_BYTES", strip)
+    values = pixels(dtype)
+    wanted = project.spectra(values.reshape(-1, BANDS)).reshape(HEIGHT, WIDTH, TERMS)
+    found = project(Mosaic.of(in_order(values, order)))
+    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("order", ["bip", "bil", "bsq"])
+def test_reflected_pixels_are_projected_as_the_others(project, order, monkeypatch):
+    monkeypatch.setattr(separable, "STRIP_BYTES", 5000)
+    values = in_order(pixels(), order)
+    y, x = np.r_[2, 1, 0:HEIGHT, HEIGHT - 2], np.r_[1, 0:WIDTH, WIDTH - 2, WIDTH - 3]
+    mosaic = Block(values, y, x).cut(slice(None), slice(None))
+    wanted = project.spectra(values[np.ix_(y, x)].reshape(-1, BANDS))
+    found = project(mosaic).reshape(-1, TERMS)
+    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("band", [0, BANDS - 1])
+def test_what_is_not_finite_leaves_no_term_finite_even_of_no_weight(value, band):
+    spectral = torch.zeros(TERMS, BANDS)
+    project = Projection(spectral, np.zeros(BANDS), np.ones(BANDS))
+    values = pixels()
+    values[7, 5, band] = value
+    assert not torch.isfinite(project(Mosaic.of(values))[7, 5]).any()
+
+
+@pytest.mark.parametrize("hidden", [1, 15, 16, 17, 75])
+def test_units_are_padded_to_whole_vectors(hidden):
+    padded = separable._padded(torch.ones(hidden, 2, 3))
+    assert len(padded) % LANES == 0
+    assert len(padded) - hidden < LANES
+    assert padded[:hidden].eq(1).all()
+    assert padded[hidden:].eq(0).all()
+
+
+@given(
+    height=st.integers(1, 700),
+    width=st.integers(1, 3000),
+    side=st.integers(1, 256),
+    halo=st.integers(0, 12),
+)
+def test_pieces_are_no_larger_than_the_square_that_is_allowed(height, width, side, halo):
+    rows, cols = piece_shape((height, width), side, halo)
+    assert 1 <= rows <= height
+    assert 1 <= cols <= width
+    assert (rows + 2 * halo) * (cols + 2 * halo) <= (side + 2 * halo) ** 2
