@@ -190,7 +190,7 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics"):
+        if field.name not in ("estimator", "training", "statistics", "cache"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
     network = getattr(estimator, "network_", None)
     if network is None:

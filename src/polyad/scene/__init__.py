@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         train,
         train_on,
     )
-    from polyad.scene.map import map_file, map_scene
+    from polyad.scene.map import keep_shares, map_file, map_scene
     from polyad.scene.raster import (
         ClassInfo,
         Grid,
@@ -145,6 +145,7 @@ __all__ = [
     "held_out",
     "interior",
     "iter_patches",
+    "keep_shares",
     "list_known",
     "map_figure",
     "map_file",
@@ -210,7 +211,7 @@ if not TYPE_CHECKING:
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
             "train_on adapt_model replaced_pixels"
         ),
-        map="map_file map_scene",
+        map="keep_shares map_file map_scene",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
             "estimate_areas write_area_report Sample draw_sample parse_by_stratum"

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from polyad.scene.read.class_matching import NUMBERED_BY_NAME
 from polyad.scene.read.colors import Colors, with_colors
 
 Array = npt.NDArray[Any]
+CACHE = ".cache"  # ending of the folder beside a model file
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class SceneModel:
     untested : dict
         Labels by class that the score of ``choice`` knows nothing of: all labels of such a class
         were held out together. Kept in memory, not in the model file.
+    cache : Path or None
+        Folder beside the model file where maps of the training scene keep what they share.
     """
 
     estimator: Any
@@ -112,6 +116,7 @@ class SceneModel:
     soundness: Soundness | None = field(default=None, repr=False, compare=False)
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    cache: Path | None = field(default=None, repr=False, compare=False)
 
     def merged(self, merge: str | Sequence[str]) -> SceneModel:
         """Return a model whose maps have some classes merged; their probabilities are summed.
@@ -324,6 +329,7 @@ class SceneModel:
             *fitted_on,
             radiometry=radiometry,
             soundness=soundness_from_dict(scene.get("soundness")),
+            cache=cache_folder(path),
         )
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
@@ -338,6 +344,18 @@ class SceneModel:
                 f"scene has {shape[0]} x {shape[1]}; train it again"
             )
         return pixels
+
+
+def cache_folder(model: str | os.PathLike[str]) -> Path:
+    """Return where the cache of a model file lies.
+
+    Examples
+    --------
+    >>> cache_folder("maps/model.polyad").name
+    'model.polyad.cache'
+    """
+    path = Path(model)
+    return path.with_name(path.name + CACHE)
 
 
 def _told(centers: Any) -> bool:

@@ -6,8 +6,10 @@ from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
     from polyad.scene.map.mapping import map_file, map_scene
+    from polyad.scene.map.refining import keep_shares
 
 __all__ = [
+    "keep_shares",
     "map_file",
     "map_scene",
 ]
@@ -16,4 +18,5 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         mapping="map_file map_scene",
+        refining="keep_shares",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +13,11 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError
-from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model import SceneModel, cache_folder
 from polyad.scene.learn.scene_statistics import graph_statistics
 from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
+from polyad.scene.map.share_cache import read_shares, share_key, write_shares
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import packed
@@ -120,6 +122,8 @@ class Shares:
 def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any]) -> Shares:
     """Propagate the model's labels over its scene, whose graphs are built if it has none.
 
+    What comes of it is kept beside the model file, and found there by the next map.
+
     Parameters
     ----------
     model : SceneModel
@@ -130,16 +134,31 @@ def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str,
     """
     settings = Propagation.from_dict(step["settings"])
     _check_room(scene, len(model.classes), settings)
+    shape, classes = (scene.sizes["y"], scene.sizes["x"]), len(model.classes)
+    pixels, targets = model.training_pixels(shape), np.asarray(step["targets"], np.intp)
+    weights = float(step["weights"][0]), float(step["weights"][1])
+    key = "" if model.cache is None else share_key(scene, pixels, targets, step["settings"])
     statistics = model.statistics
     if statistics is None or statistics.inside != packed(scene):
+        found = None if model.cache is None else read_shares(model.cache, key, shape, classes)
+        if found is not None:
+            return Shares(*found, weights)
         statistics = graph_statistics(scene, settings)
-    pixels = model.training_pixels((scene.sizes["y"], scene.sizes["x"]))
-    targets = np.asarray(step["targets"], np.intp)
-    logs = settings.propagate(
-        statistics.graphs, pixels, targets, statistics.nodes, len(model.classes)
-    )
-    weights = float(step["weights"][0]), float(step["weights"][1])
+    logs = settings.propagate(statistics.graphs, pixels, targets, statistics.nodes, classes)
+    if model.cache is not None:
+        write_shares(model.cache, key, statistics.nodes, logs)
     return Shares(statistics.nodes, logs, weights)
+
+
+def keep_shares(model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[str]) -> None:
+    """Keep beside the model file ``path`` what label propagation gives the model's own scene.
+
+    Maps of the scene then begin at once. A model that does not propagate labels keeps nothing.
+    """
+    scene = model.view(scene)
+    for step in active_steps(model, scene):
+        if step["step"] == "propagate":
+            propagated_shares(replace(model, cache=cache_folder(path)), scene, step)
 
 
 def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:

@@ -1,0 +1,163 @@
+"""A cache beside the model: what label propagation gave each node of the training scene.
+
+Propagating labels needs the whole scene, and gives the same for every map of it. So ``polyad
+train`` keeps the result in ``<model>.cache/<key>.safetensors``, where the key is a digest of the
+scene's content, the labels and the settings: another scene, or a scene that has changed in one
+pixel, has another key. A file is read only if it has the key, the size and the values that it must
+have; anything else is as if it were not there. The folder may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from polyad.atomic import replacing
+from polyad.errors import OutputError, PolyadError
+from polyad.regular import open_regular
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import packed, read_stored
+from polyad.scene.raster.tiles import TILE_BYTES
+
+Array = npt.NDArray[Any]
+FORMAT = 1
+CACHE_BYTES = 2**30  # of all files in the folder; the oldest give way
+HEADER_BYTES = 4096
+LOWEST = -50.0  # of a log share; `log_shares` has a floor far above
+
+
+def scene_digest(scene: xr.DataArray) -> str:
+    """Return a digest of every pixel of a scene as it is stored, its mask and its nodata value."""
+    scene = as_scene(scene)
+    height, width, bands = scene.shape
+    about = (scene.shape, scene.dtype.str, str(scene.rio.nodata))
+    digest = hashlib.blake2b(repr(about).encode(), digest_size=16)
+    digest.update(packed(scene) or b"")
+    rows = max(TILE_BYTES // max(width * bands * scene.dtype.itemsize, 1), 1)
+    for start in range(0, height, rows):
+        strip = read_stored(scene, slice(start, min(start + rows, height)), slice(None))
+        digest.update(np.ascontiguousarray(strip).data)
+    return digest.hexdigest()
+
+
+def share_key(
+    scene: xr.DataArray, pixels: Array, targets: Array, settings: Mapping[str, Any]
+) -> str:
+    """Return the name of what these labels propagate to; the whole scene is read for it."""
+    about = {
+        "format": FORMAT,
+        "scene": scene_digest(scene),
+        "pixels": np.asarray(pixels).tolist(),
+        "targets": np.asarray(targets).tolist(),
+        "settings": dict(settings),
+    }
+    text = json.dumps(about, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_shares(folder: Path, key: str, nodes: Array, logs: Array) -> bool:
+    """Keep what label propagation gave under its key; older files make room.
+
+    A cache is a convenience: where it cannot be written, or would be too large, it is left out.
+
+    Parameters
+    ----------
+    folder : Path
+    key : str
+        See `share_key`.
+    nodes : ndarray of int, ``(height, width)``
+        Node of each pixel, -1 where there is no data.
+    logs : ndarray, ``(nodes, classes)``
+        Log shares of the classes.
+
+    Returns
+    -------
+    bool
+        Whether it is kept.
+    """
+    arrays = {"nodes": np.ascontiguousarray(nodes, np.int32)}
+    arrays["logs"] = np.ascontiguousarray(logs, np.float32)
+    if sum(a.nbytes for a in arrays.values()) > CACHE_BYTES:
+        return False
+    about = {"polyad-shares": str(FORMAT), "key": key, "sha256": _checksum(key, arrays)}
+    try:
+        folder.mkdir(exist_ok=True)
+        with replacing(folder / f"{key}.safetensors") as temporary:
+            temporary.write_bytes(to_bytes(arrays, about))
+    except (OSError, OutputError):
+        return False
+    _make_room(folder, keep=key)
+    return True
+
+
+def read_shares(
+    folder: Path, key: str, shape: tuple[int, int], classes: int
+) -> tuple[Array, Array] | None:
+    """Return the nodes and log shares that are kept under ``key``, or None.
+
+    A file that is damaged, forged or of another scene counts as none.
+    """
+    path = folder / f"{key}.safetensors"
+    pixels = shape[0] * shape[1]
+    most = pixels * 4 * (1 + classes) + HEADER_BYTES  # every pixel a node
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > most:
+                return None
+        with safe_open(path, framework="numpy") as content:
+            about = content.metadata() or {}
+            if set(content.keys()) != {"nodes", "logs"} or about.get("key") != key:
+                return None
+            forms = {name: content.get_slice(name) for name in ("nodes", "logs")}
+            sizes = {name: tuple(form.get_shape()) for name, form in forms.items()}
+            kinds = [form.get_dtype() for form in forms.values()]
+            count = sizes["logs"][0] if sizes["logs"] else 0
+            wanted = {"nodes": shape, "logs": (count, classes)}
+            if sizes != wanted or kinds != ["I32", "F32"] or not 0 < count <= pixels:
+                return None
+            arrays = {name: content.get_tensor(name) for name in forms}
+    except (OSError, PolyadError, SafetensorError, ValueError, MemoryError):
+        return None
+    if about.get("sha256") != _checksum(key, arrays) or not _sound(**arrays):
+        return None
+    with suppress(OSError):
+        os.utime(path)  # used last: it gives way last
+    return arrays["nodes"], arrays["logs"]
+
+
+def _sound(nodes: Array, logs: Array) -> bool:
+    """Whether every node exists, and every value is the logarithm of a share."""
+    inside = nodes.min() >= -1 and nodes.max() < len(logs)
+    return bool(inside and np.isfinite(logs).all() and logs.max() <= 0.01 and logs.min() >= LOWEST)
+
+
+def _checksum(key: str, arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(key.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
+
+def _make_room(folder: Path, keep: str) -> None:
+    """Remove the files used longest ago, until the others fit."""
+    with suppress(OSError):
+        found = [(p.stat().st_mtime_ns, p.stat().st_size, p) for p in folder.glob("*.safetensors")]
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= CACHE_BYTES:
+                return
+            if path.stem != keep:
+                path.unlink()
+                total -= size
