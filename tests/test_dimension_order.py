@@ -31,7 +31,6 @@ from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.presets import train_best, train_fast
-from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.protocols import Blocks, NoOverlap, OtherFields, RandomPerClass
 from polyad.scene.learn.radiometry import (
     light_of,
@@ -43,6 +42,7 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
+from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.experts import Expert
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import train, train_on
@@ -356,7 +356,8 @@ INNER = {
     "raster.inside.with_repairs",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
-    "read.colors.with_legend",
+    "read.colors.with_legend", "learn.scene_statistics.graph_statistics",
+    "map.refining.propagated_shares", "map.refining.scene_shares",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

@@ -307,6 +307,10 @@ class FinishedTiles:
         self.left.discard(number)
         return {"map": self.plan.digest, "tile": number, "crc": checksum}
 
+    def forget(self) -> None:
+        """Take no tile as done."""
+        self.left = set(range(len(self.plan.tiles)))
+
     def close(self, *, remove: bool = False) -> None:
         """Close the stores, and remove them if there is nothing to resume."""
         for store in filter(None, (self.probabilities, self.ids)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import time
+import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +22,24 @@ from polyad.distributed.outputs import check_outputs, write_output
 from polyad.distributed.plans import ScenePlan, find_scenes, outputs_for, plan_scene
 from polyad.distributed.stream import stream
 from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_tile_on_worker
-from polyad.errors import ClusterError, InputError, OutputError, PolyadError, SceneError
+from polyad.durable import Entry
+from polyad.errors import (
+    ClusterError,
+    InputError,
+    OutputError,
+    PolyadError,
+    PolyadWarning,
+    SceneError,
+)
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import warn_of_empty_map
+from polyad.scene.map.refining import Shares, scene_shares
 from polyad.scene.read.colors import Colors
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
+SHARES = "shares"  # of a tile's entry in the ledger: the checksum of the scene's
 
 AnyPath = str | os.PathLike[str]
 
@@ -173,9 +184,7 @@ def map_files(
     options |= {"mask": mask, "bbox": bbox, "adapt": adapt}
     for source, path in zip(sources, outs, strict=True):
         try:
-            fitted, plan = plan_scene(
-                fitted, source, path, **options, on_workers=cluster is not None
-            )
+            fitted, plan = plan_scene(fitted, source, path, **options)
             plans.append(plan)
             options |= {"merge": (), "colors": None}  # the model has them now
         except SceneError as error:
@@ -253,11 +262,13 @@ class _Job:
         self.mapped: dict[int, int] = {}  # by scene: pixels with a class, once its map is written
         self.failures: dict[int, SceneError] = {}  # by scene
         self.begun: dict[int, FinishedTiles] = {}  # by scene: those begun and not yet written
+        self.checksums: dict[int, int] = {}  # by scene: of its shares
 
     def run(self, client: Any, progress: bool) -> list[SceneError]:
         """Do what is left to do; return why some scenes cannot be read."""
         if getattr(client, "asynchronous", False):
             raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
+        self.progress = progress
         with (
             self._saying_what_is_kept(),
             Ledger(self.folder) as ledger,
@@ -278,30 +289,53 @@ class _Job:
         return list(self.failures.values())
 
     def _tasks(self) -> Iterator[TileTask]:
-        """Yield the tiles that are not done, scene after scene."""
-        checksums: dict[str, dict[int, int]] = defaultdict(dict)
-        written: dict[str, int | None] = {}
-        for entry in self.ledger.entries:
-            if entry.get("written"):
-                written[entry["map"]] = entry.get("mapped")
-            else:
-                checksums[entry["map"]][entry["tile"]] = entry["crc"]
-                self.replaced += entry.get("replaced", 0)
+        """Yield the tiles that are not done, scene after scene.
+
+        A tile's shares are cut when it is its turn: the scene's are held once, and no longer.
+        """
+        finished, written = _finished(self.ledger.entries)
         for scene, plan in enumerate(self.plans):
+            entries = finished[plan.digest]
             if plan.digest in written and plan.out.exists():
                 counted = written[plan.digest]  # an older polyad did not count
                 self.mapped[scene] = plan.pixels if counted is None else counted
-                self._count(len(plan.tiles))
+                self._count(len(plan.tiles), entries.values())
                 continue
-            tiles = FinishedTiles(self.folder, plan, self.model, checksums[plan.digest])
+            checksums = {number: entry["crc"] for number, entry in entries.items()}
+            tiles = FinishedTiles(self.folder, plan, self.model, checksums)
             self.begun[scene] = tiles
-            self._count(len(plan.tiles) - len(tiles.left))
+            kept = [entry for number, entry in entries.items() if number not in tiles.left]
+            self._count(len(kept), kept)
             if not tiles.left:
                 self._write(scene)
+                continue
+            shares = self._propagate(scene, kept)
             for number in sorted(tiles.left):
                 if scene in self.failures:
                     break
-                yield TileTask(scene, number, plan.tiles[number])
+                tile = plan.tiles[number]
+                yield TileTask(scene, number, tile, None if shares is None else shares.cut(tile))
+            shares = None
+
+    def _propagate(self, scene: int, kept: list[Entry]) -> Shares | None:
+        """Do what needs the whole scene; tiles that were ``kept`` of other shares do not count.
+
+        The digest of the map says all that is asked for, but a machine with another number of
+        cores may round otherwise.
+        """
+        model, plan = self.work.model_for(scene), self.plans[scene]
+        try:
+            shares = scene_shares(model, plan.scene, self.progress)
+        except SceneError as error:
+            self.failures[scene] = error
+            self.begun.pop(scene).close(remove=not kept)
+            return None
+        if shares is not None:
+            self.checksums[scene] = shares.checksum()
+            if kept and kept[0].get(SHARES) != self.checksums[scene]:
+                self.begun[scene].forget()
+                self._count(-len(kept), kept)
+        return shares
 
     def _take(self, task: TileTask, outcome: Any) -> None:
         """Keep a mapped tile, and write the map if it was the last one."""
@@ -314,11 +348,11 @@ class _Job:
         if isinstance(outcome, Exception):
             raise _failed_tile(outcome, task, self.plans[task.scene].out.name)
         tiles = self.begun[task.scene]
-        self.ledger.append(
-            tiles.put(task.number, outcome.ids, outcome.proba) | {"replaced": outcome.replaced}
-        )
-        self.replaced += outcome.replaced
-        self._count(1)
+        entry = tiles.put(task.number, outcome.ids, outcome.proba) | {"replaced": outcome.replaced}
+        if task.shares is not None:
+            entry |= {SHARES: self.checksums[task.scene]}
+        self.ledger.append(entry)
+        self._count(1, [entry])
         if not tiles.left:
             self._write(task.scene)
 
@@ -333,8 +367,11 @@ class _Job:
         finally:
             tiles.close(remove=written)
 
-    def _count(self, tiles: int) -> None:
+    def _count(self, tiles: int, entries: Iterable[Entry]) -> None:
+        """Count tiles as done, or no longer done, with their entries in the ledger."""
         self.done += tiles
+        replaced = sum(entry.get("replaced", 0) for entry in entries)
+        self.replaced += replaced if tiles > 0 else -replaced
         self.bar.update(tiles)
         if len(self.plans) > 1:
             counts = f"{len(self.plans)} scenes, {len(self.begun)} in work"
@@ -354,12 +391,39 @@ class _Job:
             ) from error
         except (ClusterError, OutputError) as error:
             raise type(error)(f"{str(error).rstrip('.')}. {self._kept()}") from error
+        except KeyboardInterrupt:
+            if self.done:
+                warnings.warn(f"stopped. {self._kept()}", PolyadWarning, stacklevel=4)
+            raise
 
     def _kept(self) -> str:
         return (
             f"{self.done} of {self.total} tiles are kept in {self.folder}: the same command "
             "resumes from there"
         )
+
+
+def _finished(
+    entries: Iterable[Entry],
+) -> tuple[dict[str, dict[int, Entry]], dict[str, int | None]]:
+    """Return a ledger's finished tiles, by map and number, and the maps that are written.
+
+    Of the latter it says how many pixels have a class, if that was counted.
+
+    The first tile that was made of other shares than those before it stands for all: they were
+    given up when it was made.
+    """
+    finished: dict[str, dict[int, Entry]] = defaultdict(dict)
+    written: dict[str, int | None] = {}
+    for entry in entries:
+        tiles = finished[entry["map"]]
+        if entry.get("written"):
+            written[entry["map"]] = entry.get("mapped")
+            continue
+        if tiles and next(iter(tiles.values())).get(SHARES) != entry.get(SHARES):
+            tiles.clear()
+        tiles[entry["tile"]] = entry
+    return finished, written
 
 
 def _failed_tile(error: Exception, task: TileTask, name: str) -> Exception:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import xarray as xr
 
 from polyad.distributed.worker import SceneSource, versions
@@ -21,7 +22,7 @@ from polyad.scene.learn.adaptation import find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
-from polyad.scene.map.refining import needs_whole_scene, warn_of_other_scene
+from polyad.scene.map.refining import warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed
 from polyad.scene.raster.tiles import Tile
@@ -85,15 +86,8 @@ def plan_scene(
     mask: str | os.PathLike[str] | None = None,
     bbox: Sequence[float] | None = None,
     adapt: bool | None = None,
-    on_workers: bool = False,
 ) -> tuple[SceneModel, ScenePlan]:
-    """Open a scene, see that the model fits it, and cut it into tiles.
-
-    Raises
-    ------
-    InputError
-        A step of the model needs the whole scene, and ``on_workers`` it would have single tiles.
-    """
+    """Open a scene, see that the model fits it, and cut it into tiles."""
     source = source if isinstance(source, str | os.PathLike) else as_scene(source)
     if isinstance(source, xr.DataArray):
         location: str | xr.DataArray = _lazy(source)
@@ -106,11 +100,6 @@ def plan_scene(
     adaptation = find_adaptation(fitted, scene, adapt)
     mapping = fitted if adaptation is None else adaptation.apply(fitted)
     viewed = mapping.view(scene)
-    if on_workers and needs_whole_scene(mapping, viewed):
-        raise InputError(
-            "label propagation needs the whole scene, and a cluster's workers have one tile each; "
-            "map on one machine, without --cluster, or train with --goal other-scenes"
-        )
     warn_of_other_scene(mapping, viewed)
     tiles = scene_tiles(scene, tile, fitted)
     about = {
@@ -186,12 +175,19 @@ def absolute(source: str) -> str:
 
 
 def model_digest(model: SceneModel) -> str:
-    """Return a digest of all that decides what the model says of a pixel."""
+    """Return a digest of all that decides what the model says of a pixel.
+
+    Of its training only where labels propagate from, and in which scene.
+    """
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
         if field.name not in ("estimator", "training", "statistics", "cache"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
+    steps = () if model.recipe is None else model.recipe.steps
+    if any(step["step"] == "propagate" for step in steps):
+        pixels = np.asarray(model.training.get("pixels", []), np.int64)
+        digest.update(str(model.training.get("scene")).encode() + pixels.tobytes())
     network = getattr(estimator, "network_", None)
     if network is None:
         digest.update(str(joblib.hash(estimator)).encode())

@@ -116,10 +116,12 @@ class _Flight:
         while True:
             self.check()
             while waiting and len(self.flying) < self.room:
+                asked = time.monotonic()
                 try:
                     self.launch(next(items))
                 except StopIteration:
                     waiting = False
+                self.last_seen += time.monotonic() - asked  # no time to wait for workers in
             if not waiting and not self.flying:
                 return
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -17,7 +16,8 @@ import xarray as xr
 from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.map.mapping import TileMapper, tile_mapper
+from polyad.scene.map.refining import Shares, needs_whole_scene
 from polyad.scene.raster.corrupt import REPAIRS
 from polyad.scene.raster.inside import unpacked
 from polyad.scene.raster.tiles import Tile
@@ -25,17 +25,17 @@ from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads
 
 Array = npt.NDArray[Any]
-MapTile = Callable[[Tile], tuple[Array, Array | None]]
 
 OPEN_SCENES = 8  # kept open, headers and no pixels, by each worker
 
 
 class TileTask(NamedTuple):
-    """One task: which scene, which of its tiles, and where that lies."""
+    """One task: which scene, which of its tiles, where that lies and what it needs of the rest."""
 
     scene: int
     number: int
     tile: Tile
+    shares: Shares | None = None  # of this tile alone, if labels are propagated over the scene
 
 
 class MappedTile(NamedTuple):
@@ -89,7 +89,7 @@ class TileWork:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_")}
-        # Scene statistics serve steps that no worker does
+        # Scene statistics serve what the driver does; a task has what its tile needs of them
         return kept | {"model": replace(self.model, statistics=None)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -104,8 +104,13 @@ class TileWork:
 
     def map_tile(self, task: TileTask) -> MappedTile:
         """Map one tile."""
-        map_tile, scene = self._mapper(task.scene)
-        ids, proba = map_tile(task.tile)
+        map_tile, scene, propagates = self._mapper(task.scene)
+        if propagates != (task.shares is not None):
+            raise SceneMismatch(
+                f"{self.sources[task.scene].location} has other pixels on {platform.node()} than "
+                "where the map is made; put the same file on every machine"
+            )
+        ids, proba = map_tile(task.tile, task.shares)
         repairs = scene.attrs.get(REPAIRS)
         return MappedTile(ids, proba, 0 if repairs is None else repairs.count(*task.tile))
 
@@ -149,13 +154,19 @@ class TileWork:
             )
         return unpacked(scene, source.mask)
 
-    def _mapper(self, number: int) -> tuple[MapTile, xr.DataArray]:
-        kept: tuple[int, MapTile, xr.DataArray] | None = getattr(self._own, "mapper", None)
+    def model_for(self, number: int) -> SceneModel:
+        """Return the model as it maps a scene: adapted to its light."""
+        adaptation = self.sources[number].adaptation
+        return self.model if adaptation is None else adaptation.apply(self.model)
+
+    def _mapper(self, number: int) -> tuple[TileMapper, xr.DataArray, bool]:
+        """Return the mapper of a scene, the scene, and whether labels are propagated over it."""
+        kept: tuple[int, TileMapper, xr.DataArray, bool] | None = getattr(self._own, "mapper", None)
         if kept is None or kept[0] != number:  # tiles come scene after scene
-            adaptation = self.sources[number].adaptation
-            model = self.model if adaptation is None else adaptation.apply(self.model)
+            model = self.model_for(number)
             scene = model.view(self._scene(number))
-            kept = number, tile_mapper(model, scene, self.probabilities), scene
+            mapper = tile_mapper(model, scene, self.probabilities)
+            kept = number, mapper, scene, needs_whole_scene(model, scene)
             self._own.mapper = kept
         return kept[1:]
 

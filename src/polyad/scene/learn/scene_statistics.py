@@ -67,9 +67,8 @@ def scene_statistics(
         Called after each tile, and may raise to end the work.
     """
     scene, budget = prepared(scene), memory_budget(max_bytes, share=0.25)
-    steps = _Steps(progress, check)
     if goal == "this-scene":
-        return graph_statistics(scene, settings, budget, steps)
+        return graph_statistics(scene, settings, budget, progress=progress, check=check)
     cube, valid = _readable(scene, goal, budget)
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         return SceneStatistics(NoiseWhitening().fit(cube, valid), [])
@@ -79,21 +78,26 @@ def graph_statistics(
     scene: xr.DataArray,
     settings: Propagation | None = None,
     budget: int | None = None,
-    steps: _Steps | None = None,
+    *,
+    progress: Progress = lambda stage, share: None,  # noqa: ARG005
+    check: Check = lambda: None,
 ) -> SceneStatistics:
-    """Return the statistics of a scene with its graphs; the scene is taken as it is."""
+    """Return the statistics of a scene with its graphs; the scene is taken as it is.
+
+    Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used.
+    """
     height, width, _ = scene.shape
     settings = Propagation.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
-    steps = _Steps() if steps is None else steps
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
-    return build(scene, settings, budget, steps)
+    return build(scene, settings, budget, _Steps(progress, check))
 
 
 @contextmanager
 def statistics_bar(shown: bool) -> Iterator[Progress]:
     """Yield a function for ``progress`` that moves a bar on, if one is shown."""
-    with tqdm(total=100, desc="scene", unit="%", disable=not shown) as bar:
+    # Below another bar it goes when it is full
+    with tqdm(total=100, desc="scene", unit="%", leave=None, disable=not shown) as bar:
 
         def move(stage: str, share: float) -> None:
             bar.set_postfix_str(stage, refresh=False)
@@ -106,8 +110,8 @@ def statistics_bar(shown: bool) -> Iterator[Progress]:
 class _Steps:
     """Whom to tell what is done, and whom to ask whether to go on."""
 
-    progress: Progress = lambda stage, share: None  # noqa: ARG005
-    check: Check = lambda: None
+    progress: Progress
+    check: Check
 
     def done(self, stage: str, share: float) -> None:
         """Say which share of a stage is done."""

@@ -31,7 +31,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
-from polyad.scene.map.refining import active_steps, refiner, warn_of_other_scene
+from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
 from polyad.scene.raster.classes import (
     UNLABELED,
     class_dtype,
@@ -47,6 +47,8 @@ from polyad.scene.write.map_writer import MapWriter
 from polyad.threads import one_ahead
 
 Array = npt.NDArray[Any]
+Classify = Callable[..., tuple[Array, Array | None]]
+"""What was read of a tile, and its `Shares` if they are known, to ids and probabilities."""
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
 
 
@@ -257,7 +259,7 @@ def iter_map(
     """
     scene = model.view(scene)
     warn_of_other_scene(model, scene)
-    mapper = tile_mapper(model, scene, probabilities)
+    mapper = tile_mapper(model, scene, probabilities, progress)
     tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
     with tqdm(desc="mapping", unit="tile", total=len(tiles), disable=not progress) as bar:
         for where, pixels in _read(mapper, scene, tiles):
@@ -281,47 +283,53 @@ class TileMapper:
     """How one tile of a scene is mapped, in two steps: the next tile may be read meanwhile."""
 
     read: Callable[[Tile], Any]
-    classify: Callable[[Any], tuple[Array, Array | None]]
+    classify: Classify
 
-    def __call__(self, tile: Tile) -> tuple[Array, Array | None]:
+    def __call__(self, tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
         """Return ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``."""
-        return self.classify(self.read(tile))
+        return self.classify(self.read(tile), shares)
 
 
-def tile_mapper(model: SceneModel, scene: xr.DataArray, probabilities: bool = False) -> TileMapper:
+def tile_mapper(
+    model: SceneModel, scene: xr.DataArray, probabilities: bool = False, progress: bool = False
+) -> TileMapper:
     """Return the function that maps one tile of a scene, by the network and the model's steps.
 
-    It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. It keeps buffers,
-    and what its steps learned of the whole scene: use one in each thread.
+    It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. What a tile needs
+    of the whole scene can be given with it, ``map_tile(tile, shares.cut(tile))``, see
+    `scene_shares`; else it is computed at the first tile and kept. Buffers are kept too: use one in
+    each thread.
     """
     scene = model.view(scene)
     if model.merging is not None:
-        return _merging_mapper(model, model.merging, scene, probabilities)
+        return _merging_mapper(model, model.merging, scene, probabilities, progress)
     steps, halo = active_steps(model, scene), model.window // 2
     classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
     if not steps:
-        return TileMapper(lambda tile: read_block(scene, tile, halo), classify)
+        return TileMapper(
+            lambda tile: read_block(scene, tile, halo), lambda block, _=None: classify(block)
+        )
 
     def network(tile: Tile) -> Array:
         return np.asarray(classify(read_block(scene, tile, halo))[1])
 
-    refined = refiner(model, scene, steps, network)
+    refined = refiner(model, scene, steps, network, progress)
 
-    def map_tile(tile: Tile) -> tuple[Array, Array | None]:
-        proba = refined(tile)
+    def map_tile(tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
+        proba = refined(tile, shares)
         return _likeliest(model, proba), proba if probabilities else None
 
     return TileMapper(lambda tile: tile, map_tile)  # steps read what they need
 
 
 def _merging_mapper(
-    model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool
+    model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool, progress: bool
 ) -> TileMapper:
     """Return the mapper of a model whose classes are merged: their probabilities are summed."""
-    apart = tile_mapper(model.unmerged, scene, True)
+    apart = tile_mapper(model.unmerged, scene, True, progress)
 
-    def classify(pixels: Any) -> tuple[Array, Array | None]:
-        proba = merging.sums(np.asarray(apart.classify(pixels)[1]))
+    def classify(pixels: Any, shares: Shares | None = None) -> tuple[Array, Array | None]:
+        proba = merging.sums(np.asarray(apart.classify(pixels, shares)[1]))
         return _likeliest(model, proba), proba if probabilities else None
 
     return TileMapper(apart.read, classify)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel, cache_folder
-from polyad.scene.learn.scene_statistics import graph_statistics
+from polyad.scene.learn.scene_statistics import Progress, graph_statistics, statistics_bar
 from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.map.share_cache import read_shares, share_key, write_shares
@@ -26,6 +27,9 @@ from polyad.scene.raster.tiles import Tile, read_window
 Array = npt.NDArray[Any]
 Network = Callable[[Tile], Array]
 """A tile to its probabilities ``(h, w, classes)``, NaN where there is no data."""
+Refined = Callable[..., Array]
+"""As `Network`, after the steps of a recipe; takes a tile and, if they are known, its `Shares`."""
+PROPAGATION = 0.2  # of the time that shares take: the rest is for the scene's statistics
 
 
 def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, Any], ...]:
@@ -34,14 +38,14 @@ def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, A
     Label propagation starts from the training pixels: on any other scene it is left out.
     """
     steps = () if model.recipe is None else model.recipe.steps
-    if _propagates(steps) and not model.learned_from(scene):
+    if _propagate_step(steps) is not None and not model.learned_from(scene):
         return tuple(step for step in steps if step["step"] != "propagate")
     return steps
 
 
 def needs_whole_scene(model: SceneModel, scene: xr.DataArray) -> bool:
     """Whether a tile of this scene's map depends on pixels all over the scene."""
-    return _propagates(active_steps(model, scene))
+    return _propagate_step(active_steps(model, scene)) is not None
 
 
 def warn_of_other_scene(model: SceneModel, scene: xr.DataArray) -> None:
@@ -57,35 +61,55 @@ def warn_of_other_scene(model: SceneModel, scene: xr.DataArray) -> None:
         )
 
 
+def scene_shares(model: SceneModel, scene: xr.DataArray, progress: bool = False) -> Shares | None:
+    """Return what label propagation gives a scene, None if its map takes no such step.
+
+    It is all that a map needs of the whole scene: with it, tiles are mapped anywhere.
+
+    Parameters
+    ----------
+    model : SceneModel
+    scene : DataArray, dims ``(y, x, band)``
+    progress : bool, default=False
+        Show a bar.
+    """
+    model = model.unmerged
+    scene = model.view(scene)
+    step = _propagate_step(active_steps(model, scene))
+    return None if step is None else _with_bar(model, scene, step, progress)
+
+
 def refiner(
     model: SceneModel,
     scene: xr.DataArray,
     steps: tuple[Mapping[str, Any], ...],
     network: Network,
-) -> Network:
-    """Return the function from a tile to its probabilities after ``steps``.
+    progress: bool = False,
+) -> Refined:
+    """Return the function from a tile, and its own shares, to its probabilities after ``steps``.
 
-    Labels are propagated over the whole scene at the first call, and what came of it is kept.
+    If it is not given any, labels are propagated over the whole scene at the first call, with a
+    bar if ``progress`` is wanted, and what came of it is kept.
     """
     scene = as_scene(scene)
-    local = [step for step in steps if step["step"] == "guided"]
-    global_steps = [step for step in steps if step["step"] == "propagate"]
+    guides = [step for step in steps if step["step"] == "guided"]
+    step = _propagate_step(steps)
     kept: list[Shares] = []
 
-    def refined(tile: Tile) -> Array:
-        if not kept:
-            kept.extend(propagated_shares(model, scene, step) for step in global_steps)
-        proba = _filtered(scene, local, tile, network)
-        for shares in kept:
-            proba = shares.combined(proba, tile)
-        return proba
+    def refined(tile: Tile, shares: Shares | None = None) -> Array:
+        if step is not None and shares is None:
+            if not kept:
+                kept.append(_with_bar(model, scene, step, progress))
+            shares = kept[0].at(tile)
+        proba = _filtered(scene, guides, tile, network)
+        return proba if shares is None else shares.combined(proba)
 
     return refined
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What label propagation gives a scene; a tile of it needs its own ``nodes`` only.
+    """What label propagation gives a scene, or one tile of it.
 
     Attributes
     ----------
@@ -101,25 +125,58 @@ class Shares:
     logs: Array
     weights: tuple[float, float]
 
+    def at(self, tile: Tile) -> Shares:
+        """Return the shares of a tile; nothing is copied."""
+        return replace(self, nodes=self.nodes[tile])
+
     def cut(self, tile: Tile) -> Shares:
-        """Return what a tile of the scene needs: its nodes, numbered anew, and their rows.
+        """Return the shares of a tile in few bytes: its own rows alone, its nodes numbered anew.
 
         Pixels without data have some row, which says nothing.
-        """
-        rows, nodes = np.unique(self.nodes[tile], return_inverse=True)
-        return replace(self, nodes=nodes.reshape(tile.shape), logs=self.logs[rows])
 
-    def combined(self, proba: Array, tile: Tile) -> Array:
-        """Return probabilities ``(h, w, classes)`` of a tile times its shares; NaN stays."""
+        Examples
+        --------
+        >>> nodes = np.array([[7, 7, 900], [-1, 3, 900]])
+        >>> whole = Shares(nodes, np.arange(1000, dtype=np.float32)[:, None], (0.5, 0.5))
+        >>> tile = whole.cut(Tile(slice(0, 2), slice(1, 3)))
+        >>> tile.nodes
+        array([[2, 3],
+               [0, 1]], dtype=uint8)
+        >>> tile.logs.ravel().tolist()
+        [999.0, 3.0, 7.0, 900.0]
+        """
+        nodes = self.nodes[tile]
+        first = int(nodes.min())
+        own = np.zeros(int(nodes.max()) - first + 1, bool)  # nodes of a tile lie near each other
+        own[nodes - first] = True
+        rows = np.flatnonzero(own)
+        number = np.empty(len(own), np.min_scalar_type(len(rows) - 1))
+        number[rows] = np.arange(len(rows), dtype=number.dtype)
+        return replace(self, nodes=number[nodes - first], logs=self.logs[rows + first])
+
+    def checksum(self) -> int:
+        """Return a checksum of all values: other shares make another map."""
+        value = zlib.crc32(repr(self.weights).encode())
+        for array in (self.nodes, self.logs):
+            value = zlib.crc32(np.ascontiguousarray(array).data, value)
+        return value
+
+    def combined(self, proba: Array) -> Array:
+        """Return the probabilities ``(h, w, classes)`` of a tile times its shares; NaN stays."""
         count = proba.shape[-1]
         flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
-        both = combine(flat, self.logs[self.nodes[tile].ravel()], self.weights)
+        both = combine(flat, self.logs[self.nodes.ravel()], self.weights)
         both = both.reshape(proba.shape).astype(np.float32)
         both[np.isnan(proba[..., 0])] = np.nan
         return both
 
 
-def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any]) -> Shares:
+def propagated_shares(
+    model: SceneModel,
+    scene: xr.DataArray,
+    step: Mapping[str, Any],
+    progress: Progress = lambda stage, share: None,  # noqa: ARG005
+) -> Shares:
     """Propagate the model's labels over its scene, whose graphs are built if it has none.
 
     What comes of it is kept beside the model file, and found there by the next map.
@@ -131,6 +188,8 @@ def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str,
     scene : DataArray, dims ``(y, x, band)``
     step : mapping
         The model's step ``propagate``.
+    progress : callable, optional
+        Called with the stage and the share of all the work that is done.
     """
     settings = Propagation.from_dict(step["settings"])
     _check_room(scene, len(model.classes), settings)
@@ -143,14 +202,26 @@ def propagated_shares(model: SceneModel, scene: xr.DataArray, step: Mapping[str,
         found = None if model.cache is None else read_shares(model.cache, key, shape, classes)
         if found is not None:
             return Shares(*found, weights)
-        statistics = graph_statistics(scene, settings)
-    logs = settings.propagate(statistics.graphs, pixels, targets, statistics.nodes, classes)
+        before = 1 - PROPAGATION
+        statistics = graph_statistics(
+            scene, settings, progress=lambda stage, share: progress(stage, before * share)
+        )
+    logs = settings.propagate(
+        statistics.graphs,
+        pixels,
+        targets,
+        statistics.nodes,
+        classes,
+        lambda left: progress("propagation", 1 - PROPAGATION * left),
+    )
     if model.cache is not None:
         write_shares(model.cache, key, statistics.nodes, logs)
     return Shares(statistics.nodes, logs, weights)
 
 
-def keep_shares(model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[str]) -> None:
+def keep_shares(
+    model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[str], progress: bool = False
+) -> None:
     """Keep beside the model file ``path`` what label propagation gives the model's own scene.
 
     Maps of the scene then begin at once. A model that does not propagate labels keeps nothing.
@@ -158,7 +229,15 @@ def keep_shares(model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[
     scene = model.view(scene)
     for step in active_steps(model, scene):
         if step["step"] == "propagate":
-            propagated_shares(replace(model, cache=cache_folder(path)), scene, step)
+            _with_bar(replace(model, cache=cache_folder(path)), scene, step, progress)
+
+
+def _with_bar(
+    model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], progress: bool
+) -> Shares:
+    """Return `propagated_shares`, with a bar if one is wanted."""
+    with statistics_bar(progress) as bar:
+        return propagated_shares(model, scene, step, bar)
 
 
 def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:
@@ -173,8 +252,9 @@ def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> Non
         )
 
 
-def _propagates(steps: Iterable[Mapping[str, Any]]) -> bool:
-    return any(step["step"] == "propagate" for step in steps)
+def _propagate_step(steps: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the one step that propagates labels, if there is one."""
+    return next((step for step in steps if step["step"] == "propagate"), None)
 
 
 def _filtered(

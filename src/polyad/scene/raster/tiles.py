@@ -189,7 +189,7 @@ class Block(NamedTuple):
         wide, inner = self._reach(rows, cols)
         soundness, stored = self.repairs.soundness, self.values[wide]
         y, x = self.rows[rows] - wide.rows.start, self.cols[cols] - wide.cols.start
-        known = np.zeros(stored.shape[:2], bool)
+        known: npt.NDArray[np.bool_] = np.zeros(stored.shape[:2], bool)
         known[np.ix_(y, x)] = suspects
         core = slice(HALO, -HALO)
         if np.count_nonzero(suspects[core, core]) < np.count_nonzero(suspects):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -116,6 +116,7 @@ class Propagation:
         targets: Array,
         nodes: Array,
         n_classes: int,
+        left: Callable[[float], None] = lambda share: None,  # noqa: ARG005
     ) -> Array:
         """Return log shares of the classes, ``(nodes, classes)``.
 
@@ -129,11 +130,14 @@ class Propagation:
         nodes : ndarray of int, ``(height, width)``
             Node of each pixel, -1 where there is no data.
         n_classes : int
+        left : callable, optional
+            Called after each graph with the share of the work that is left.
         """
         seeds = make_seeds(nodes[tuple(pixels.T)], targets, graphs[0].shape[0], n_classes)
         total: Any = 0.0
-        for graph in graphs:
+        for number, graph in enumerate(graphs, start=1):
             mass = propagate_labels(graph, seeds, self.alpha, self.iterations)
+            left(1 - number / len(graphs))
             total = total + log_shares(mass, mean_mass(mass), self.smoothing)
         return np.asarray(total / len(graphs))
 
