@@ -246,6 +246,21 @@ def test_a_random_sample_is_stratified_afterwards(land, capsys):
     assert told["classes"][0]["area_ha"] == pytest.approx(50 * 80 * 0.09, rel=0.1)
 
 
+def test_a_random_sample_that_missed_a_class_is_stratified_by_fewer_strata(land, capsys):
+    pixels = np.argwhere((mapped() == 1) | (mapped() == 2))
+    chosen = np.random.default_rng(0).choice(pixels, 60, replace=False).tolist()
+    rows = [{"row": r, "col": c, "reference": truth()[r, c]} for r, c in chosen]
+    path = write_rows(land / "random.csv", rows)
+    said = refused(capsys, "area", "map.tif", path, "--design", "random")
+    assert "name fewer and larger strata with --strata" in said
+    write_map(land / "whole.tif", np.ones((80, 100), np.uint8), names=("all",))
+    told = result(
+        capsys, "area", "map.tif", path, "--design", "random", "--strata", "whole.tif"
+    )  # fmt: skip
+    assert "post-stratified by the strata given" in told["estimator"]
+    assert "No point is mapped as 3 Water: no user's accuracy." in told["notes"]
+
+
 def test_degrees_give_hectares_by_the_ellipsoid(land, capsys):
     write_map(land / "map.tif", mapped(), "EPSG:4326", Affine(0.001, 0, 14, 0, -0.001, 52))
     told = result(capsys, "area", "map.tif", checked(land))

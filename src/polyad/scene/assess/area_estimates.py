@@ -337,6 +337,7 @@ def _check_drawn(points: SamplePoints, own: NDArray[np.int64], region: Region) -
     for k, (said, value) in enumerate(zip(points.strata, own.tolist(), strict=True)):
         if said and said not in meant:
             meant[said] = {info.value for info in find_classes(region.strata, said)}
+            meant[said] |= {int(said)} if said.isdecimal() else set()  # a name may be a number
         if said and value not in meant[said]:
             raise SceneMismatch(
                 f"{points.place(k)} was drawn from stratum {said[:80]!r}, and lies in {value} of "

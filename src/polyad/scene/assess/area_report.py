@@ -60,7 +60,7 @@ def area_page(estimates: AreaEstimates, *, title: str, command: str) -> str:
         tiles={
             "overall accuracy": percent(shares.overall),
             "its 95 % interval": f"{100 * low:.1f}\N{EN DASH}{percent(high)}",
-            f"area, {estimates.unit}": f"{estimates.total:,.0f}",
+            f"area, {estimates.unit}": rows[-1][1],
             "checked points": f"{estimates.points:,}",
         },
         notes=estimates.notes()[1:],
