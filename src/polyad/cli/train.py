@@ -105,7 +105,7 @@ def train(
         **{name: value for name, value in given.items() if value is not None},
     )
     model.save(out)
-    polyad.scene.keep_shares(model, cube, out)
+    polyad.scene.keep_shares(model, cube, out, progress=on_terminal())
     seconds = model.training["seconds"]
     result = {
         "model": str(out),
