@@ -5,9 +5,11 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from land import BANDS, HEIGHT, NAMES, WIDTH, run
+from land import BANDS, HEIGHT, NAMES, WIDTH, pixels, refused, run, write_envi
+from polyad.scene.read.labels import open_labels
 
 
 def test_info_of_a_scene_and_of_a_model(place, tmp_path, capsys):
@@ -23,6 +25,38 @@ def test_info_of_a_scene_and_of_a_model(place, tmp_path, capsys):
         assert (model["classes"], model["window"]) == (list(NAMES), 3)
     run("info", place / "m.polyad")
     assert "Corn, Soil, Water" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["tif", "hdr", "nc", "npy", "zarr"])
+def test_info_of_a_map_counts_the_pixels_of_each_class(place, tmp_path, capsys, ending):
+    values = pixels()
+    values[:2, :5] = -9999
+    write_envi(tmp_path / "holed.hdr", values, "bil")
+    out = tmp_path / f"map.{ending}"
+    assert run("map", place / "m.polyad", tmp_path / "holed.hdr", "--out", out) == 0
+    ids, counts = np.unique(open_labels(out).values, return_counts=True)
+    assert ids.tolist() == [0, 1, 2, 3]
+    capsys.readouterr()
+    assert run("info", out, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    names = ["class 1", "class 2", "class 3"] if ending == "npy" else NAMES
+    assert (told["kind"], told["classes"], told["without_class"]) == ("class map", 3, 10)
+    assert told["pixels"] == dict(zip(names, counts[1:].tolist(), strict=True))
+    assert (told["rows"], told["columns"]) == (HEIGHT, WIDTH)
+    if ending != "npy":
+        assert (told["crs"], told["pixel_size"]) == ("EPSG:32633", [10.0, 10.0])
+    assert run("info", out) == 0
+    assert "without class  10\n" in capsys.readouterr().out
+
+
+def test_info_of_one_band_without_names_and_palette_is_that_of_a_scene(place, tmp_path, capsys):
+    assert run("info", place / "truth.tif", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["bands"]) == ("scene", 1)
+    np.save(tmp_path / "plane.npy", np.arange(300.0).reshape(15, 20) / 7)
+    assert "a scene needs three axes" in refused(capsys, "info", tmp_path / "plane.npy")
+    np.save(tmp_path / "height.npy", np.arange(300).reshape(15, 20))
+    assert "a scene needs three axes" in refused(capsys, "info", tmp_path / "height.npy")
 
 
 def test_known_scenes_are_listed_and_need_no_network(capsys):

@@ -13,12 +13,12 @@ from polyad.terminal import brief, on_terminal, say
 
 
 def info(
-    file: Annotated[str, typer.Argument(help="A scene or a model.")],
+    file: Annotated[str, typer.Argument(help="A scene, a class map or a model.")],
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what is in a scene or a model."""
+    """Tell what is in a scene, a class map or a model."""
     from polyad.scene.info import describe
 
     description = describe(file, max_bytes=max_bytes, remote=remote)

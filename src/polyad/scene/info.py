@@ -1,4 +1,4 @@
-"""Describe a file, a scene or a model, in a few lines."""
+"""Describe a file, be it a scene, a class map or a model, in a few lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from polyad.errors import SceneError
+from polyad.errors import PolyadError, SceneError, told_as
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.files.paths import check_scene
+from polyad.scene.files.paths import check_scene, locate
+
+UNNAMED = 256  # classes without names at most, in a raster without bands
 
 
 def describe(source: str, *, max_bytes: int | None = None, remote: bool = False) -> dict[str, Any]:
-    """Describe a ``.polyad`` model or a scene by what `polyad info` shows.
+    """Describe a ``.polyad`` model, a scene or a class map by what `polyad info` shows.
+
+    A raster of one band is a class map if its file names or colors the classes; one without bands
+    is, if it has whole numbers as class ids have.
 
     Parameters
     ----------
@@ -43,7 +48,17 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
     from polyad.scene.raster.georeference import georeference
     from polyad.scene.read.scenes import open_scene
 
-    scene = open_scene(source, max_bytes=max_bytes, remote=remote)
+    try:
+        scene = open_scene(source, max_bytes=max_bytes, remote=remote)
+    except SceneError:
+        found = _describe_class_map(source, max_bytes, unnamed=UNNAMED)
+        if found is None:
+            raise
+        return found
+    if scene.sizes["band"] == 1 and scene.dtype in (np.uint8, np.uint16):
+        found = _describe_class_map(source, max_bytes)
+        if found is not None:
+            return found
     crs, transform = georeference(scene)
     facts: dict[str, Any] = {
         "kind": "scene",
@@ -70,6 +85,47 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         centers = scene["wavelength"].values
         facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]
     return facts
+
+
+def _describe_class_map(
+    source: str, max_bytes: int | None, unnamed: int = 0
+) -> dict[str, Any] | None:
+    """Describe a raster of class ids, None where the file is none.
+
+    Where the file names and colors no class, it is one if it has ``unnamed`` of them at most.
+    """
+    import numpy as np
+
+    from polyad.scene.raster.classes import class_key
+    from polyad.scene.raster.guards import memory_budget
+    from polyad.scene.read.class_tables import complete
+    from polyad.scene.read.label_rasters import read_label_raster
+
+    path, key = locate(source)
+    if not path.exists():  # an address, or a known scene
+        return None
+    with suppress(PolyadError), told_as(SceneError, f"{path}: the map cannot be read", "copy it"):
+        raster = read_label_raster(path, key, None, memory_budget(max_bytes))
+        ids, counts = np.unique(raster.values, return_counts=True)
+        pixels = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        if not (raster.names or raster.colors) and len(set(pixels) - {0}) > unnamed:
+            return None
+        classes = complete(raster.values, raster.names, raster.colors)
+        names = [c.name for c in classes]
+        return {
+            "kind": "class map",
+            "rows": raster.values.shape[0],
+            "columns": raster.values.shape[1],
+            "classes": len(classes),
+            "pixels": {
+                c.name if names.count(c.name) == 1 else class_key(c): pixels.get(c.value, 0)
+                for c in classes
+            },
+            "without_class": pixels.get(0, 0),
+            "crs": None if raster.crs is None else raster.crs.to_string(),
+            "pixel_size": None if raster.transform is None else _pixel_size(raster.transform),
+        }
+    return None
 
 
 def _pixel_size(transform: Any) -> list[float]:
