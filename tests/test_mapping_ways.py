@@ -4,6 +4,7 @@ A cell that cannot is refused in one sentence before any work, and leaves nothin
 """
 
 import json
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -13,6 +14,7 @@ from rasterio.transform import from_origin
 
 from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.uncertainty import uncertainty_bands
@@ -25,10 +27,12 @@ PRESETS = {
     "paper": {"preset": "paper"},
     "fast": {"preset": "fast"},
     "best, this-scene": {"preset": "best", "goal": "this-scene"},
+    "best, superpixels": {"preset": "best", "goal": "this-scene"},
     "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
 }
 ENDINGS = (".tif", ".hdr", ".png", ".nc", ".zarr", ".npy")
 WHOLE_SCENE = "best, this-scene"
+SUPERPIXELS = "best, superpixels"  # as a scene of more than 60,000 pixels has them
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +70,18 @@ def models(folder):
     for name, options in PRESETS.items():
         quick = {"epochs": 3} if name == "paper" else {}
         model = train(scene, labels, window=3, hidden=6, **options, **quick)
+        if name == SUPERPIXELS:
+            model = with_superpixels(model)
         model.save(folder / f"{name}.polyad")
     return {name: folder / f"{name}.polyad" for name in PRESETS}
+
+
+def with_superpixels(model):
+    """The model with the settings of a large scene."""
+    (step,) = model.recipe.steps
+    assert step["step"] == "propagate"
+    step = {**step, "settings": Propagation.for_pixels(10**6).to_dict()}
+    return replace(model, recipe=replace(model.recipe, steps=(step,)), statistics=None)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +137,6 @@ WAYS = {
 }
 # What is refused, and by which words.
 REFUSED = {
-    ("--cluster", WHOLE_SCENE): "label propagation needs the whole scene",
     ("--out-dir", "probabilities"): "--probabilities names one file",
     ("--out-dir", "uncertainty"): "--uncertainty names one file",
 }
@@ -184,24 +197,25 @@ def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
             np.testing.assert_allclose(bands, expected[name], atol=1e-6, equal_nan=True)
 
 
+@pytest.mark.parametrize("preset", ["fast", WHOLE_SCENE, SUPERPIXELS])
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_way_writes_the_same_bytes(ending, folder, models, scheduler, tmp_path):
+def test_every_way_writes_the_same_bytes(ending, preset, folder, models, scheduler, tmp_path):
     written = []
     for number, (name, way) in enumerate(WAYS.items()):
         place = tmp_path / str(number)
         place.mkdir()
-        shares = {} if name == "--out-dir" else {"uncertainty": place / "uncertainty.tif"}
-        way(models["fast"], folder / "scene.tif", place / f"map{ending}", shares, scheduler)
-        files = [p for p in place.rglob("*") if p.is_file() and p.name != "uncertainty.tif"]
+        beside = () if name == "--out-dir" else ("probabilities", "uncertainty")
+        shares = {kind: place / f"{kind}.tif" for kind in beside}
+        way(models[preset], folder / "scene.tif", place / f"map{ending}", shares, scheduler)
+        files = [p for p in place.rglob("*") if p.is_file()]
         written.append({str(p.relative_to(place)): p.read_bytes() for p in files})
-        if shares:
-            written[-1]["uncertainty"] = shares["uncertainty"].read_bytes()
-    beside = written[0]["uncertainty"]
-    assert all(found.pop("uncertainty", beside) == beside for found in written)
-    assert all(found == written[0] for found in written)
+    assert len(written) == len(WAYS)
+    for found in written:
+        assert found == {name: content for name, content in written[0].items() if name in found}
+        assert {*written[0]} - {*found} <= {"probabilities.tif", "uncertainty.tif"}
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != SUPERPIXELS])
 def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
     pytest.importorskip("fastapi")
     from polyad.app import Settings, prepare
@@ -223,16 +237,6 @@ def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
     again = map_scene(model, open_scene(folder / "scene.tif"))
     np.testing.assert_array_equal(open_labels(tmp_path / "map.tif").values, again.values)
     assert model.recipe is None or model.recipe.preset == PRESETS[preset]["preset"]
-
-
-def test_a_refused_cluster_map_starts_no_cluster(folder, models, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(
-        "polyad.distributed.maps.open_cluster", lambda where: pytest.fail("a cluster started")
-    )
-    with pytest.raises(Refused):
-        by_cluster(models[WHOLE_SCENE], folder / "scene.tif", tmp_path / "map.tif", {}, "local")
-    assert "train with --goal other-scenes" in capsys.readouterr().err
 
 
 def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(

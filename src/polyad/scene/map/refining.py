@@ -136,14 +136,14 @@ class Shares:
 
         Examples
         --------
-        >>> nodes = np.array([[7, 7, 900], [-1, 3, 900]])
+        >>> nodes = np.array([[7, 7, 900], [12, 3, 900]])
         >>> whole = Shares(nodes, np.arange(1000, dtype=np.float32)[:, None], (0.5, 0.5))
         >>> tile = whole.cut(Tile(slice(0, 2), slice(1, 3)))
         >>> tile.nodes
-        array([[2, 3],
-               [0, 1]], dtype=uint8)
+        array([[1, 2],
+               [0, 2]], dtype=uint8)
         >>> tile.logs.ravel().tolist()
-        [999.0, 3.0, 7.0, 900.0]
+        [3.0, 7.0, 900.0]
         """
         nodes = self.nodes[tile]
         first = int(nodes.min())
