@@ -1,5 +1,7 @@
 """One real cluster of two processes for all tests, a scene on disk and a model fitted on it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ pytest.importorskip("distributed")
 
 from polyad.distributed import open_cluster
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.presets import train_best
+from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_file
 from polyad.scene.read.scenes import open_scene
@@ -84,6 +88,34 @@ def wanted(model_path, scene_path, tmp_path_factory):
         SceneModel.load(model_path), open_scene(scene_path), out, probabilities=proba, tile=TILE
     )
     return out.read_bytes(), proba.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def best(scene_path, tmp_path_factory):
+    """Model files of the best preset, by what its graphs join."""
+    scene, folder = open_scene(scene_path), tmp_path_factory.mktemp("best")
+    labels = scene.isel(band=0, drop=True).copy(data=truth_map().astype("int64"))
+    pixels = np.argwhere(np.ones((HEIGHT, WIDTH - 30), bool))[::397]
+    # Without folds, which could find that these labels are better not propagated
+    model = train_best(scene, labels, pixels, window=3, hidden=6, folds=0, starts=1)
+    (step,) = model.recipe.steps
+    model.save(folder / "pixels.polyad")
+    step = {**step, "settings": Propagation.for_pixels(10**6).to_dict()}
+    large = replace(model, recipe=replace(model.recipe, steps=(step,)), statistics=None)
+    large.save(folder / "superpixels.polyad")
+    return {nodes: folder / f"{nodes}.polyad" for nodes in ("pixels", "superpixels")}
+
+
+@pytest.fixture(scope="session")
+def alone(best, scene_path, tmp_path_factory):
+    """Maps and their probabilities as one machine makes them, as bytes."""
+    folder, found = tmp_path_factory.mktemp("alone"), {}
+    for nodes, path in best.items():
+        out, proba = folder / f"{nodes}.tif", folder / f"{nodes}-p.tif"
+        map_file(SceneModel.load(path), open_scene(scene_path), out, probabilities=proba, tile=TILE)
+        found[nodes] = out.read_bytes(), proba.read_bytes()
+    assert found["pixels"] != found["superpixels"]
+    return found
 
 
 @pytest.fixture(scope="session")

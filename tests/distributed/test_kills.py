@@ -14,6 +14,7 @@ import polyad.distributed.finished as finished_module
 from distributed import Client
 from polyad.distributed import BrokenLedgerWarning, map_files
 from polyad.errors import ClusterError, OutputError
+from polyad.scene.learn.model import SceneModel
 
 MAP = [sys.executable, "-c", "from polyad.cli import main; main()", "map"]
 resource = pytest.importorskip("resource", reason="kills processes by signals")
@@ -69,10 +70,18 @@ def half_done(model, scene_path, out, tile, monkeypatch, before=0):
             map_files(model, scene_path, out, tile=tile)
 
 
+@pytest.fixture(params=["network alone", "propagation"])
+def made(request, model_path, wanted, best, alone):
+    """A model's file and the bytes of its map, undisturbed."""
+    if request.param == "propagation":
+        return best["superpixels"], alone["superpixels"][0]
+    return model_path, wanted[0]
+
+
 def test_driver_killed_resumes_where_it_was(
-    two_workers, certificates, model, model_path, scene_path, wanted, tile, tmp_path
+    two_workers, certificates, made, scene_path, tile, tmp_path
 ):
-    out = tmp_path / "map.tif"
+    out, (model_path, wanted) = tmp_path / "map.tif", made
     command = [*MAP, model_path, scene_path, "--out", out, "--tile", tile]
     command += ["--cluster", two_workers.scheduler.address]
     with subprocess.Popen(
@@ -85,13 +94,14 @@ def test_driver_killed_resumes_where_it_was(
     before = lines(out)
     assert 20 <= len(before) < 266
     assert not out.exists()
+    model = SceneModel.load(model_path)
     job = Mapping(model, scene_path, out, cluster=two_workers, tile=tile)
     job.start()
     grown = wait_until(lambda: len(lines(out)) > len(before) and lines(out))
     job.join(60)
     assert job.error is None
     assert grown[: len(before) - 1] == before[:-1]  # nothing is done twice
-    assert out.read_bytes() == wanted[0]
+    assert out.read_bytes() == wanted
     assert sorted(p.name for p in tmp_path.iterdir()) == ["map.qml", "map.tif", "map.tif.aux.xml"]
 
 
@@ -191,7 +201,6 @@ def test_damaged_tile_is_done_again(model, scene_path, wanted, tile, tmp_path, m
 
 
 def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, monkeypatch):
-    from polyad.scene.learn.model import SceneModel
     from polyad.scene.map.mapping import map_file
     from polyad.scene.read.scenes import open_scene
 
@@ -207,16 +216,35 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
-def test_worker_killed_in_the_middle_loses_nothing(
-    two_workers, model, scene_path, wanted, tile, tmp_path
-):
-    out = tmp_path / "map.tif"
+def test_worker_killed_in_the_middle_loses_nothing(two_workers, made, scene_path, tile, tmp_path):
+    out, (model_path, wanted) = tmp_path / "map.tif", made
     pid = next(iter(two_workers.run(os.getpid).values()))
-    job = Mapping(model, scene_path, out, cluster=two_workers, tile=tile)
+    job = Mapping(SceneModel.load(model_path), scene_path, out, cluster=two_workers, tile=tile)
     job.start()
     wait_until(lambda: len(lines(out)) >= 10)
     os.kill(pid, signal.SIGKILL)
     job.join(120)
     assert job.error is None
-    assert out.read_bytes() == wanted[0]
+    assert out.read_bytes() == wanted
     assert not (tmp_path / "map.tif.tiles").exists()
+
+
+def test_ctrl_c_ends_the_command_and_its_own_cluster(made, scene_path, tile, tmp_path):
+    out, (model_path, wanted) = tmp_path / "map.tif", made
+    command = [*MAP, model_path, scene_path, "--tile", tile, "--out", out]
+    with subprocess.Popen(
+        [*map(str, command), "--cluster", "local:1"],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as driver:  # fmt: skip
+        try:
+            wait_until(lambda: len(lines(out)) >= 20, 120)
+            os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: workers get it too
+            told = driver.communicate(timeout=60)[1]
+        finally:
+            driver.kill()
+    assert driver.returncode == 130
+    assert "the same command resumes" in told
+    assert "Traceback" not in told
+    assert [p.name for p in tmp_path.iterdir()] == ["map.tif.tiles"]
+    map_files(SceneModel.load(model_path), scene_path, out, tile=tile)
+    assert out.read_bytes() == wanted

@@ -1,0 +1,201 @@
+"""Label propagation on a cluster: once where the command runs, then tile by tile anywhere."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyad.distributed import map_files
+from polyad.distributed.plans import model_digest, plan_scene
+from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_here
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.map.mapping import map_file
+from polyad.scene.map.refining import scene_shares
+from polyad.scene.raster.tiles import Tile
+from polyad.scene.read.masks import restrict_scene
+from polyad.scene.read.scenes import open_scene
+
+
+def left_in(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+@pytest.mark.parametrize("nodes", ["pixels", "superpixels"])
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_map_and_probabilities_have_the_bytes_of_one_machine(
+    two_workers, best, scene_path, alone, tile, nodes, on_cluster, tmp_path
+):
+    model, cluster = SceneModel.load(best[nodes]), two_workers if on_cluster else None
+    out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
+    map_files(model, scene_path, out, cluster=cluster, probabilities=proba, tile=tile)
+    assert (out.read_bytes(), proba.read_bytes()) == alone[nodes]
+    assert left_in(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
+
+
+def test_merged_classes_masks_and_another_light_give_the_bytes_of_one_machine(
+    two_workers, best, values, envi, tmp_path
+):
+    brighter = envi(tmp_path / "brighter.hdr", np.where(values == -9, values, 2 * values + 40))
+    np.save(tmp_path / "mask.npy", np.arange(150 * 110).reshape(150, 110) % 1000 < 900)
+    model, place = SceneModel.load(best["superpixels"]), {"mask": tmp_path / "mask.npy"}
+    options = {"merge": "1+3=other", "adapt": True, "tile": 40}
+    for way, cluster in (("here", None), ("there", two_workers)):
+        more = {"probabilities": tmp_path / f"{way}-p.tif", "cluster": cluster}
+        done = map_files(model, brighter, tmp_path / f"{way}.tif", **options, **place, **more)
+        assert done.adapted != [None]
+    scene = restrict_scene(open_scene(brighter), **place)
+    map_file(
+        model, scene, tmp_path / "alone.tif", probabilities=tmp_path / "alone-p.tif", **options
+    )
+    for name in ("{}.tif", "{}-p.tif"):
+        wanted = (tmp_path / name.format("alone")).read_bytes()
+        assert (tmp_path / name.format("here")).read_bytes() == wanted
+        assert (tmp_path / name.format("there")).read_bytes() == wanted
+
+
+def test_interrupt_while_labels_propagate_leaves_nothing(
+    best, scene_path, tile, tmp_path, monkeypatch, recwarn
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Propagation, "propagate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        map_files(SceneModel.load(best["superpixels"]), scene_path, tmp_path / "map.tif", tile=tile)
+    assert left_in(tmp_path) == []
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("stage", ["tiles", "propagation"])
+def test_interrupt_keeps_finished_tiles_and_says_how_to_resume(
+    best, scene_path, alone, tile, tmp_path, monkeypatch, stage
+):
+    model, out = SceneModel.load(best["superpixels"]), tmp_path / "map.tif"
+    stop_after(monkeypatch, 20)
+    with pytest.warns(PolyadWarning, match=r"stopped\. 20 of 266 .* same command resumes"):
+        interrupted_map(model, scene_path, out, tile)
+    monkeypatch.undo()
+    if stage == "propagation":  # interrupted once more, before any further tile
+        monkeypatch.setattr("polyad.distributed.maps.scene_shares", interrupt)
+        with pytest.warns(PolyadWarning, match=r"20 of 266 tiles are kept"):
+            interrupted_map(model, scene_path, out, tile)
+        monkeypatch.undo()
+    assert left_in(tmp_path) == ["map.tif.tiles"]
+    monkeypatch.setattr("polyad.distributed.maps.map_tile_here", counted := Counted())
+    map_files(model, scene_path, out, tile=tile)
+    assert counted.tiles == 246
+    assert out.read_bytes() == alone["superpixels"][0]
+
+
+def test_tiles_of_other_shares_are_done_again_even_after_another_interrupt(
+    best, scene_path, alone, tile, tmp_path, monkeypatch
+):
+    """As where a machine with another number of cores rounds the shares otherwise."""
+    model, out = SceneModel.load(best["superpixels"]), tmp_path / "map.tif"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "polyad.distributed.maps.scene_shares",
+            lambda *a: replace(scene_shares(*a), weights=(9.0, 0.1)),
+        )
+        stop_after(patch, 260)
+        with pytest.warns(PolyadWarning, match="260 of 266"):
+            interrupted_map(model, scene_path, out, tile)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 30)
+        with pytest.warns(PolyadWarning, match="30 of 266"):
+            interrupted_map(model, scene_path, out, tile)
+    map_files(model, scene_path, out, tile=tile)
+    assert out.read_bytes() == alone["superpixels"][0]
+    assert left_in(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml"]
+
+
+def test_a_scene_whose_labels_cannot_propagate_does_not_stop_the_others(
+    best, scene_path, values, envi, tmp_path, monkeypatch
+):
+    envi(tmp_path / "other.hdr", np.roll(values, 30, axis=0))
+    monkeypatch.setattr("polyad.scene.map.refining.memory_budget", lambda: 1000)
+    scenes = [str(scene_path), str(tmp_path / "other.hdr")]
+    with (
+        pytest.warns(PolyadWarning, match="used on another one"),
+        pytest.raises(SceneError, match=r"1 of 2 .*\n.*label propagation of 3 classes"),
+    ):
+        map_files(SceneModel.load(best["pixels"]), scenes, out_dir=tmp_path / "maps", tile=50)
+    assert left_in(tmp_path / "maps") == ["other.qml", "other.tif", "other.tif.aux.xml"]
+
+
+def test_a_task_takes_the_rows_of_its_tile_along_and_the_model_no_statistics(best, scene_path):
+    scene, model = open_scene(scene_path), SceneModel.load(best["superpixels"])
+    shares = scene_shares(model, scene)
+    tile = Tile(slice(40, 72), slice(8, 40))
+    part = shares.cut(tile)
+    assert part.nodes.dtype == np.uint8 if len(part.logs) <= 256 else np.uint16
+    assert part.logs.dtype == np.float32
+    np.testing.assert_array_equal(part.logs[part.nodes], shares.logs[shares.nodes[tile]])
+    least = part.nodes.nbytes + part.logs.nbytes
+    assert len(pickle.dumps(TileTask(0, 0, tile, part))) < least + 1000
+    assert least < 32 * 32 * (2 + 4 * 3)
+    work = TileWork(replace(model, statistics="large"), (), versions={})
+    assert pickle.loads(pickle.dumps(work)).model.statistics is None
+
+
+def test_a_worker_with_other_pixels_is_refused(best, values, envi, scene_path, tmp_path):
+    """Its network would go without the labels, or the labels with another scene."""
+    model, scene = SceneModel.load(best["superpixels"]), open_scene(scene_path)
+    other = open_scene(envi(tmp_path / "scene.hdr", np.roll(values, 30, axis=0)))
+    tile, shares = Tile(slice(0, 9), slice(0, 9)), scene_shares(model, scene)
+    for here, given in ((other, shares.cut(tile)), (scene, None)):
+        work = TileWork(model, (SceneSource(here, here.shape, here.dtype.str),))
+        with pytest.raises(SceneMismatch, match="put the same file on every machine"):
+            work.map_tile(TileTask(0, 0, tile, given))
+
+
+def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
+    def digest(model, **training):
+        changed = replace(model, training={**model.training, **training})
+        return plan_scene(changed, scene_path, Path("map.tif"))[1].digest
+
+    large = SceneModel.load(best["superpixels"])
+    (step,) = large.recipe.steps
+    pixels = large.training["pixels"]
+    moved = [[row, (col + 1) % 110] for row, col in pixels]
+    targets = {**step, "targets": step["targets"][::-1]}
+    relabeled = replace(large, recipe=replace(large.recipe, steps=(targets,)))
+    kept = [digest(large), digest(large, pixels=moved), digest(relabeled), digest(large, seconds=9)]
+    assert len(set(kept)) == 3
+    assert kept[0] == kept[3]
+    # Without propagation it makes no difference where the labels were
+    changed = replace(model, training={**model.training, "pixels": moved})
+    assert model_digest(model) == model_digest(changed)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def interrupted_map(model, scene_path, out, tile):
+    with pytest.raises(KeyboardInterrupt):
+        map_files(model, scene_path, out, tile=tile)
+
+
+def stop_after(patch, tiles):
+    """Interrupt the map after so many tiles."""
+    counted = Counted()
+
+    def map_tile(work, task):
+        return interrupt() if counted.tiles == tiles else counted(work, task)
+
+    patch.setattr("polyad.distributed.maps.map_tile_here", map_tile)
+
+
+class Counted:
+    """Map tiles, and count them."""
+
+    tiles = 0
+
+    def __call__(self, work, task):
+        self.tiles += 1
+        return map_tile_here(work, task)
