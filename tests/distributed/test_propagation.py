@@ -11,10 +11,11 @@ from polyad.distributed import map_files
 from polyad.distributed.plans import model_digest, plan_scene
 from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_here
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.map.mapping import map_file
-from polyad.scene.map.refining import scene_shares
+from polyad.scene.map.refining import needs_whole_scene, scene_shares
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -36,25 +37,29 @@ def test_map_and_probabilities_have_the_bytes_of_one_machine(
     assert left_in(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
 
 
-def test_merged_classes_masks_and_another_light_give_the_bytes_of_one_machine(
-    two_workers, best, values, envi, tmp_path
+@pytest.mark.parametrize("case", ["mask", "another light"])
+def test_merged_classes_a_mask_and_another_light_give_the_bytes_of_one_machine(
+    two_workers, best, scene_path, values, envi, tmp_path, case
 ):
-    brighter = envi(tmp_path / "brighter.hdr", np.where(values == -9, values, 2 * values + 40))
-    np.save(tmp_path / "mask.npy", np.arange(150 * 110).reshape(150, 110) % 1000 < 900)
-    model, place = SceneModel.load(best["superpixels"]), {"mask": tmp_path / "mask.npy"}
-    options = {"merge": "1+3=other", "adapt": True, "tile": 40}
-    for way, cluster in (("here", None), ("there", two_workers)):
-        more = {"probabilities": tmp_path / f"{way}-p.tif", "cluster": cluster}
-        done = map_files(model, brighter, tmp_path / f"{way}.tif", **options, **place, **more)
-        assert done.adapted != [None]
-    scene = restrict_scene(open_scene(brighter), **place)
-    map_file(
-        model, scene, tmp_path / "alone.tif", probabilities=tmp_path / "alone-p.tif", **options
-    )
-    for name in ("{}.tif", "{}-p.tif"):
-        wanted = (tmp_path / name.format("alone")).read_bytes()
-        assert (tmp_path / name.format("here")).read_bytes() == wanted
-        assert (tmp_path / name.format("there")).read_bytes() == wanted
+    model, place, adapt = SceneModel.load(best["superpixels"]), {}, case == "another light"
+    if adapt:  # the same places, so that labels propagate there as well
+        brighter = np.where(values == -9, values, 2 * values + 40)
+        scene_path = envi(tmp_path / "brighter.hdr", brighter)
+    else:
+        np.save(tmp_path / "mask.npy", np.arange(150 * 110).reshape(150, 110) % 1000 < 900)
+        place = {"mask": tmp_path / "mask.npy"}
+    scene = restrict_scene(open_scene(scene_path), **place)
+    assert needs_whole_scene(adapt_model(model, scene, adapt), scene)
+
+    def made(way, mapper, source, **more):
+        out, proba = tmp_path / f"{way}.tif", tmp_path / f"{way}-p.tif"
+        options = {"merge": "1+3=other", "adapt": adapt, "tile": 40, **more}
+        mapper(model, source, out, probabilities=proba, **options)
+        return out.read_bytes(), proba.read_bytes()
+
+    wanted = made("alone", map_file, scene)
+    assert made("here", map_files, scene_path, **place) == wanted
+    assert made("there", map_files, scene_path, cluster=two_workers, **place) == wanted
 
 
 def test_interrupt_while_labels_propagate_leaves_nothing(

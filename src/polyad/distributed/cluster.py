@@ -117,6 +117,7 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
             host="127.0.0.1",
             security=security,
             local_directory=private,
+            preload=["polyad.distributed.uninterrupted"],
             dashboard_address="127.0.0.1:0",  # Dask would else listen for all
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,  # a lost worker is replaced: no news to the user
