@@ -18,22 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import busy, fits, growth, maps, plans, startup
+from benchmarks import busy, fits, growth, maps, plans, startup, throughput
 from benchmarks.page import page
-from benchmarks.timing import interleave, sgemm, sgemm_rate
+from benchmarks.timing import interleave, processor, sgemm, sgemm_rate
 
 DOCS = Path(__file__).parent.parent / "docs"
 SECTIONS: dict[str, Callable[[int], Any]] = {
     "epochs": fits.epochs,
     "fits": fits.fits,
     "maps": maps.maps,
+    "throughput": throughput.throughput,
     "plans": plans.grid,
     "growth": growth.growth,
     "startup": startup.startup,
     "busy": busy.busy,
 }
 ROUNDS = {
-    "epochs": 5, "fits": 3, "maps": 9, "plans": 5, "growth": 3, "startup": 5, "busy": 3,
+    "epochs": 5, "fits": 3, "maps": 9, "throughput": 9, "plans": 5, "growth": 3, "startup": 5,
+    "busy": 3,
 }  # fmt: skip
 
 
@@ -68,7 +70,7 @@ def machine(seconds: float) -> dict[str, Any]:
     """Return what the numbers were measured on."""
     rate = sgemm_rate(interleave({"sgemm": sgemm()}, 5)["sgemm"])
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "sgemm, one thread": f"{rate / 1e9:.0f} GFLOP/s",
         "python": platform.python_version(),
@@ -77,14 +79,6 @@ def machine(seconds: float) -> dict[str, Any]:
         "seconds": seconds,
         "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "unknown")
 
 
 if __name__ == "__main__":

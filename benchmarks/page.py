@@ -41,6 +41,7 @@ def page(measured: dict[str, Any]) -> str:
         _epochs(measured["epochs"]),
         _fits(measured["fits"], measured["goal"]),
         _maps(measured["maps"]),
+        *([_throughput(measured["throughput"])] if "throughput" in measured else []),
         _plans(measured["plans"]),
         _growth(measured["growth"]),
         _startup(measured["startup"]),
@@ -120,6 +121,15 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
             add(f"map_scene against {name}", f"at least {least}x", ratio, ratio >= least)
     ratio = measured["maps"]["two threads"]["of the least"]
     add("map_scene on two threads against one", "at least 1.6x", ratio, ratio >= 1.6)
+    for row in measured.get("throughput", {}).get("rows", []):
+        name = f"a scene of {row['bands']} bands of {row['dtype']} ({row['order']})"
+        share, ratio = row["share of sgemm"], row["searching"]
+        add(f"{name}, share of the sgemm limit", "at least 40 %", share, share >= 0.4, "%")
+        what = f"{name}, map with the search for corrupt pixels over without"
+        add(what, "at most 1.2x", ratio, ratio <= 1.2)
+    if "throughput" in measured:
+        ratio = measured["throughput"]["two threads"]["of the least"]
+        add("a scene of uint16 on two threads against one", "at least 1.8x", ratio, ratio >= 1.8)
     worst = max(case["ratio"] for case in measured["plans"])
     add("plan against the best candidate, worst case", "at most 1.2x", worst, worst <= FAST_ENOUGH)
     slowest = max(row["beside"][-1]["median"] for row in measured["busy"])
@@ -274,6 +284,39 @@ def _maps(maps: dict[str, Any]) -> str:
             "Where the time of one map goes (torch's profiler, which slows it):",
             "",
             _profiles({"map_scene": maps["profile"]}),
+        ]
+    )
+
+
+def _throughput(found: dict[str, Any]) -> str:
+    lines = [
+        [
+            str(row["bands"]),
+            row["dtype"],
+            row["order"],
+            _megabytes(row["bytes"]),
+            _seconds(row["least"]),
+            f"{100 * row['share of sgemm']:.0f} %",
+            f"{row['searching']:.2f}",
+        ]
+        for row in found["rows"]
+    ]
+    height, width = found["size"]
+    return "\n".join(
+        [
+            "## Scenes larger than the caches",
+            "",
+            f"{height} x {width} pixels in memory, the network as above, one thread; least",
+            "processor times. BIL has the bands of a pixel apart, as files of that interleave. The",
+            "last column is a map that looks for corrupt pixels over one that does not.",
+            f"Processor: {found['processor']}; load {found['load']}.",
+            "",
+            _table(
+                ["bands", "type", "order", "size", "seconds", "of sgemm", "corrupt pixels"], lines
+            ),
+            "",
+            f"Two threads, wall clock, uint16: {_ratio(found['two threads']['speed-up'])} times",
+            f"one; least against least {found['two threads']['of the least']:.2f}.",
         ]
     )
 

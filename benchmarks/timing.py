@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -148,6 +149,15 @@ def resident(name: str) -> int:
     """Return VmRSS or VmHWM of this process in bytes (Linux)."""
     line = next(x for x in STATUS.read_text().splitlines() if x.startswith(name))
     return 1024 * int(line.split()[1])
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "unknown")
 
 
 def _trim() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import maps, plans
+from benchmarks import maps, plans, throughput
 from benchmarks.data import made_classifier, made_scene
 from benchmarks.growth import slopes
 from benchmarks.page import page, targets
@@ -61,6 +61,16 @@ def test_a_case_of_the_grid_names_chosen_and_best():
     case = plans.case((3, 4), 2, 5, rounds=1)
     assert case["chosen"] in case["seconds"]
     assert case["ratio"] >= 1
+
+
+def test_the_page_has_a_table_of_scenes_by_kind_where_they_were_measured():
+    found = json.loads((DOCS / "benchmarks.json").read_text())
+    found["throughput"] = throughput.throughput(rounds=1, size=(16, 17))
+    text = page(found)
+    assert "| 200 | uint16 | BIL |" in text
+    names = [target["what"] for target in targets(found)]
+    assert "a scene of 103 bands of float32 (BIP), share of the sgemm limit" in names
+    assert "a scene of uint16 on two threads against one" in names
 
 
 def test_a_line_on_a_log_log_picture_has_its_power_as_slope():

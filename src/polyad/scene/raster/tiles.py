@@ -189,14 +189,14 @@ class Block(NamedTuple):
         wide, inner = self._reach(rows, cols)
         soundness, stored = self.repairs.soundness, self.values[wide]
         y, x = self.rows[rows] - wide.rows.start, self.cols[cols] - wide.cols.start
-        known: npt.NDArray[np.bool_] = np.zeros(stored.shape[:2], bool)
+        known: npt.NDArray[np.bool_] = np.zeros((len(stored), stored.shape[1]), bool)
         known[np.ix_(y, x)] = suspects
         core = slice(HALO, -HALO)
         if np.count_nonzero(suspects[core, core]) < np.count_nonzero(suspects):
             own = inner.within(wide)
             for outer in _around(own.rows, len(known)):
                 known[outer] = find_suspects(stored[outer], soundness)
-            for outer in _around(own.cols, known.shape[1]):
+            for outer in _around(own.cols, stored.shape[1]):
                 known[own.rows, outer] = find_suspects(stored[own.rows, outer], soundness)
         down, across, spectra = replacements(stored, known, self.repairs.nodata, soundness)
         replaced = np.zeros(known.shape, bool)
