@@ -353,6 +353,8 @@ INNER = {
     "assess.evaluation.known_pixels", "read.formats", "raster.grid", "raster.dims",
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
     "raster.bands", "raster.band_matching", "raster.inside.cropped_to_mask",
+    "raster.inside.read_stored",
+    "raster.inside.repairs_of",
     "raster.inside.with_repairs",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
