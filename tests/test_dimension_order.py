@@ -42,7 +42,7 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
-from polyad.scene.learn.scene_statistics import scene_statistics
+from polyad.scene.learn.scene_statistics import graph_statistics, scene_statistics
 from polyad.scene.learn.steps.experts import Expert
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import train, train_on
@@ -55,7 +55,13 @@ from polyad.scene.map.mapping import (
     scene_tiles,
     tile_mapper,
 )
-from polyad.scene.map.refining import active_steps, needs_whole_scene, refiner, warn_of_other_scene
+from polyad.scene.map.refining import (
+    active_steps,
+    needs_whole_scene,
+    propagated_shares,
+    refiner,
+    warn_of_other_scene,
+)
 from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.dims import as_scene
@@ -176,6 +182,12 @@ def refined_tile(g):
     return refiner(g.model, g.scene, steps, flat)(Tile(slice(0, 9), slice(4, N)))
 
 
+def shares(g):
+    targets = np.arange(len(g.model.training["pixels"])) % 2
+    step = {"settings": {"walk": 5}, "targets": targets, "weights": [1.0, 0.2]}
+    return propagated_shares(g.model, g.scene, step).logs
+
+
 def labeling(make):
     def made(g):
         thing = make(g)
@@ -284,6 +296,9 @@ CALLS = {
     "raster.band_choice.usable_bands": lambda g: usable_bands(g.scene).values,
     "raster.patches.extract_patches": lambda g: extract_patches(g.scene, *g.pixels.T, 3),
     "raster.patches.iter_patches": lambda g: tiles_of(iter_patches(g.scene, *g.pixels.T, 3)),
+    "learn.scene_statistics.graph_statistics": lambda g: (
+        graph_statistics(g.scene).graphs[0].data
+    ),
     "learn.scene_statistics.scene_statistics": lambda g: (
         scene_statistics(g.scene, "other-scenes").whitening.mean_
     ),
@@ -316,6 +331,7 @@ CALLS = {
     "raster.pixels.valid_mask": lambda g: valid_mask(g.scene),
     "map.refining.active_steps": lambda g: active_steps(g.model, g.scene),
     "map.refining.needs_whole_scene": lambda g: needs_whole_scene(g.model, g.scene),
+    "map.refining.propagated_shares": shares,
     "map.refining.refiner": refined_tile,
     "map.refining.warn_of_other_scene": lambda g: warn_of_other_scene(g.model, g.scene),
     "learn.sampling.Split.classes_of": lambda g: g.split.classes_of(g.labels),

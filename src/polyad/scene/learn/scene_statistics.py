@@ -24,6 +24,7 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.tiled import scene_superpixels, sharper_whitening
 from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
@@ -86,6 +87,7 @@ def graph_statistics(
 
     Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used.
     """
+    scene = as_scene(scene)
     height, width, _ = scene.shape
     settings = Propagation.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget

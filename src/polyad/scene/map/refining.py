@@ -191,7 +191,7 @@ def propagated_shares(
     progress : callable, optional
         Called with the stage and the share of all the work that is done.
     """
-    settings = Propagation.from_dict(step["settings"])
+    scene, settings = as_scene(scene), Propagation.from_dict(step["settings"])
     _check_room(scene, len(model.classes), settings)
     shape, classes = (scene.sizes["y"], scene.sizes["x"]), len(model.classes)
     pixels, targets = model.training_pixels(shape), np.asarray(step["targets"], np.intp)

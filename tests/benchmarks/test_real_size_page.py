@@ -1,0 +1,42 @@
+"""The page on scenes of real size is what its records give."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    yield pytest.importorskip("real_size")
+    sys.modules.pop("real_size", None)
+
+
+def test_page_is_what_the_records_give(bench):
+    assert bench.page(bench.read_records()) == bench.PAGE.read_text()
+
+
+def test_power_is_one_where_time_doubles_with_the_pixels(bench):
+    records = [
+        {"pixels": n, "processor_seconds": {"statistics": 2e-6 * n, "map": 1e-6 * n}}
+        for n in (1000, 2000, 4000)
+    ]
+    assert bench.power(records) == pytest.approx(1.0)
+
+
+def test_made_scene_has_labels_of_every_part_for_training_and_testing(bench, tmp_path):
+    import numpy as np
+
+    bench.make_scene(tmp_path, 200**2)
+    with np.load(tmp_path / "labels.npz") as stored:
+        truth, train = stored["truth"], stored["train"]
+    assert truth.shape == (200, 200)
+    assert (truth[train] > 0).all()
+    assert train[:145, :145].any()
+    assert train[145:, 145:].any()
+    assert (tmp_path / "scene.img").stat().st_size == 200 * 200 * bench.BANDS * 2
