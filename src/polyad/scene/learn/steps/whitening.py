@@ -79,7 +79,8 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         ----------
         strips : iterable of pairs
             Of pixels ``(rows, width, bands)`` and which of them have data ``(rows, width)``.
-            Pixels of different strips are no neighbors.
+            Pixels of different strips are no neighbors. Those above each other, of which thin
+            strips have fewer pairs, count as much as those side by side.
         """
         sums: _Sums | None = None
         for cube, valid in strips:
@@ -165,9 +166,9 @@ class _Sums:
     highest: Array
     first: Array
     second: Array
-    steps: Array
+    steps: list[Array]  # of neighbors in a row, and in a column
+    pairs: list[int]
     count: int = 0
-    pairs: int = 0
 
     @classmethod
     def like(cls, cube: Array, valid: Array) -> _Sums:
@@ -178,7 +179,9 @@ class _Sums:
         unit = _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32)
         bands = len(shift)
         square = np.zeros((bands, bands))
-        return cls(shift, unit, spectra[0], spectra[0], np.zeros(bands), square, square)
+        start = spectra[0]
+        sums = np.zeros(bands), square, [square, square], [0, 0]
+        return cls(shift, unit, start, start, *sums)
 
     def add(self, cube: Array, valid: Array) -> None:
         """Add the pixels of a strip."""
@@ -191,10 +194,10 @@ class _Sums:
         inside = z[valid]
         self.first = self.first + inside.sum(axis=0, dtype=np.float64)
         self.second = self.second + _gram(inside)
-        across, down = neighbor_steps(z, valid)
-        self.steps = self.steps + _gram(across) + _gram(down)
         self.count += len(inside)
-        self.pairs += len(across) + len(down)
+        for k, steps in enumerate(neighbor_steps(z, valid)):
+            self.steps[k] = self.steps[k] + _gram(steps)
+            self.pairs[k] += len(steps)
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the mean of the pixels, their covariance and that of the noise."""
@@ -202,7 +205,8 @@ class _Sums:
         scale = np.outer(unit, unit)
         covariance = (self.second / self.count - np.outer(mean, mean)) * scale
         np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
-        noise = self.steps / (2 * max(self.pairs, 1)) * scale
+        found = [s / n for s, n in zip(self.steps, self.pairs, strict=True) if n]
+        noise = sum(found, np.zeros_like(scale)) / (2 * max(len(found), 1)) * scale
         return self.shift + unit * mean, covariance, noise
 
 
