@@ -97,7 +97,7 @@ def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path,
     assert model.recipe == other.recipe
     np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
     assert stages(news)[-2:] == ["draft", "final"]
-    assert "propagated over the scene's graph" in trainer.newest_map.about["steps"]
+    assert "labels propagated over 3 graphs of the scene" in trainer.newest_map.about["steps"]
 
 
 def test_a_scene_too_large_for_the_best_map_gets_the_fast_one(scene, monkeypatch):

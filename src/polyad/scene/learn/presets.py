@@ -134,8 +134,8 @@ def train_best(
             weights, choice = _tested_propagation(settings, statistics, pixels, targets, held)
     if weights is not None:
         steps.append(_propagate(settings, targets, weights))
-        line += f" > times labels propagated over the scene's graph ({len(settings.graphs)} graphs,"
-        line += f" weights {weights[1]:.2f} and {weights[0]:.2f})"
+        line += f" > combined with labels propagated over {len(settings.graphs)} graphs of the"
+        line += f" scene (weights: network {weights[1]:.2f}, propagation {weights[0]:.2f})"
     else:
         # No temperature: smoothing takes away as much confidence as the network has too much
         radius = smoothing_radius(pixels, targets, choice.overall)
