@@ -150,29 +150,18 @@ def test_bands_that_do_not_vary_and_whole_numbers_are_taken():
         scene_statistics(scene, settings=NODES)
 
 
-def test_whitening_by_strips_equals_that_of_the_whole():
+def test_whitening_by_strips_in_any_order_equals_that_of_the_whole():
     rng = np.random.default_rng(0)
-    cube = rng.normal(3000, 200, (24, 30, 8)).astype(np.float32)
-    cube += np.linspace(0, 4000, 24, dtype=np.float32)[:, None, None]  # strips differ
+    cube = rng.normal(3000, 200, (22, 30, 8)).astype(np.float32)
+    cube += np.linspace(0, 4000, 22, dtype=np.float32)[:, None, None]  # strips differ
     cube[..., 2] = 5.0
-    valid = rng.random((24, 30)) < 0.9
-    rows = [slice(start, start + 8) for start in (0, 8, 16)]
-    by_strips = NoiseWhitening(4).fit_strips((cube[r], valid[r]) for r in rows)
-    whole = NoiseWhitening(4).fit(cube, valid)
+    valid = rng.random((22, 30)) < 0.9
+    strips = [(cube[k : k + 9], valid[k : k + 9], min(8, 22 - k)) for k in (8, 16, 0)]
+    by_strips, whole = NoiseWhitening(3).fit_strips(strips), NoiseWhitening(3).fit(cube, valid)
     assert_allclose(by_strips.mean_, whole.mean_, rtol=1e-6)
     assert_allclose(by_strips.scale_, whole.scale_, rtol=1e-5)
     assert_allclose(by_strips.covariance_, whole.covariance_, atol=1e-5)
-    assert_allclose(by_strips.ratio_, whole.ratio_, rtol=0.05)
-
-
-def test_whitening_by_one_strip_has_the_noise_of_the_whole():
-    rng = np.random.default_rng(0)
-    cube = rng.normal(3000, 200, (60, 60, 5)).astype(np.float32)
-    cube += np.linspace(0, 3000, 60, dtype=np.float32)[:, None, None]
-    valid = np.ones((60, 60), bool)
-    one = NoiseWhitening(3).fit_strips([(cube, valid)])
-    whole = NoiseWhitening(3).fit(cube, valid)  # as many pairs of neighbors in rows as in columns
-    assert_allclose(one.ratio_, whole.ratio_, rtol=1e-4)
+    assert_allclose(by_strips.ratio_, whole.ratio_, rtol=1e-4)
 
 
 def test_whitening_by_strips_wants_two_pixels_with_data():

@@ -167,17 +167,18 @@ def _of_superpixels(
     return SceneStatistics(whitening, graphs, packed(scene), some, superpixels.nodes, settings)
 
 
-def _strips(scene: xr.DataArray, steps: _Steps) -> Iterator[tuple[Array, Array]]:
-    """Yield strips all over a scene with their valid pixels, until there are enough of these."""
+def _strips(scene: xr.DataArray, steps: _Steps) -> Iterator[tuple[Array, Array, int]]:
+    """Yield strips all over a scene for `fit_strips`, until there are enough valid pixels."""
     scene = cropped_to_mask(scene)
     nodata, found = scene.rio.nodata, 0
     for strip in spread(-(-scene.shape[0] // SAMPLE_ROWS)):
-        rows = slice(strip * SAMPLE_ROWS, (strip + 1) * SAMPLE_ROWS)
-        cube = read_pixels(scene, rows, slice(None))
+        first = strip * SAMPLE_ROWS
+        own = min(SAMPLE_ROWS, scene.shape[0] - first)
+        cube = read_pixels(scene, slice(first, first + own + 1), slice(None))
         valid = valid_pixels(cube, nodata)
-        if valid.any():
-            yield (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
-        found += int(valid.sum())
+        if valid[:own].any():
+            yield (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid, own
+        found += int(valid[:own].sum())
         steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
         if found >= SAMPLE_PIXELS:
             return

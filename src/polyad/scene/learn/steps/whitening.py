@@ -72,20 +72,19 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         self._solve(self.covariance_, neighbor_covariance(z, valid))
         return self
 
-    def fit_strips(self, strips: Iterable[tuple[Array, Array]]) -> Self:
+    def fit_strips(self, strips: Iterable[tuple[Array, Array, int]]) -> Self:
         """Learn as `fit` does, from strips of a scene of which one is held at a time.
 
         Parameters
         ----------
-        strips : iterable of pairs
-            Of pixels ``(rows, width, bands)`` and which of them have data ``(rows, width)``.
-            Pixels of different strips are no neighbors. Those above each other, of which thin
-            strips have fewer pairs, count as much as those side by side.
+        strips : iterable of tuples
+            Pixels ``(rows, width, bands)``, which of them have data ``(rows, width)``, and how many
+            of the rows are the strip's own: one more is there to be their neighbor.
         """
         sums: _Sums | None = None
-        for cube, valid in strips:
-            sums = _Sums.like(cube, valid) if sums is None else sums
-            sums.add(cube, valid)
+        for cube, valid, own in strips:
+            sums = _Sums.like(cube[:own], valid[:own]) if sums is None else sums
+            sums.add(cube, valid, own)
         if sums is None or sums.count < 2:
             raise InputError("whitening needs at least two pixels with data")
         _check_spectra(np.stack([sums.lowest, sums.highest]), sums.count)
@@ -166,9 +165,9 @@ class _Sums:
     highest: Array
     first: Array
     second: Array
-    steps: list[Array]  # of neighbors in a row, and in a column
-    pairs: list[int]
+    steps: Array
     count: int = 0
+    pairs: int = 0
 
     @classmethod
     def like(cls, cube: Array, valid: Array) -> _Sums:
@@ -179,11 +178,9 @@ class _Sums:
         unit = _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32)
         bands = len(shift)
         square = np.zeros((bands, bands))
-        start = spectra[0]
-        sums = np.zeros(bands), square, [square, square], [0, 0]
-        return cls(shift, unit, start, start, *sums)
+        return cls(shift, unit, spectra[0], spectra[0], np.zeros(bands), square, square)
 
-    def add(self, cube: Array, valid: Array) -> None:
+    def add(self, cube: Array, valid: Array, own: int) -> None:
         """Add the pixels of a strip."""
         cube, valid = _checked(cube, valid, least=1)
         spectra = cube[valid]
@@ -191,13 +188,13 @@ class _Sums:
         self.lowest = np.minimum(self.lowest, spectra.min(axis=0))
         self.highest = np.maximum(self.highest, spectra.max(axis=0))
         z = (cube - self.shift) / self.unit
-        inside = z[valid]
+        inside = z[:own][valid[:own]]
         self.first = self.first + inside.sum(axis=0, dtype=np.float64)
         self.second = self.second + _gram(inside)
+        across, down = _steps_across(z[:own], valid[:own]), _steps_down(z, valid)
+        self.steps = self.steps + _gram(across) + _gram(down)
         self.count += len(inside)
-        for k, steps in enumerate(neighbor_steps(z, valid)):
-            self.steps[k] = self.steps[k] + _gram(steps)
-            self.pairs[k] += len(steps)
+        self.pairs += len(across) + len(down)
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the mean of the pixels, their covariance and that of the noise."""
@@ -205,8 +202,7 @@ class _Sums:
         scale = np.outer(unit, unit)
         covariance = (self.second / self.count - np.outer(mean, mean)) * scale
         np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
-        found = [s / n for s, n in zip(self.steps, self.pairs, strict=True) if n]
-        noise = sum(found, np.zeros_like(scale)) / (2 * max(len(found), 1)) * scale
+        noise = self.steps / (2 * max(self.pairs, 1)) * scale
         return self.shift + unit * mean, covariance, noise
 
 
@@ -264,16 +260,17 @@ def _check_spectra(spectra: Array, count: int | None = None) -> None:
 
 def neighbor_covariance(z: Array, valid: Array) -> Array:
     """Return half the covariance ``(bands, bands)`` of differences of neighbors."""
-    across, down = neighbor_steps(z, valid)
+    across, down = _steps_across(z, valid), _steps_down(z, valid)
     count = max(len(across) + len(down), 1)
     return (_gram(across) + _gram(down)) / (2 * count)
 
 
-def neighbor_steps(z: Array, valid: Array) -> tuple[Array, Array]:
-    """Return differences of neighbors in a row and of those in a column, each ``(n, bands)``."""
-    across = (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
-    down = (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
-    return across, down
+def _steps_across(z: Array, valid: Array) -> Array:
+    return (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
+
+
+def _steps_down(z: Array, valid: Array) -> Array:
+    return (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
 
 
 def neighbor_covariance_slow(z: Array, valid: Array) -> Array:
