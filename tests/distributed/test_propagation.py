@@ -15,7 +15,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.map.mapping import map_file
-from polyad.scene.map.refining import needs_whole_scene, scene_shares
+from polyad.scene.map.refining import needs_whole_scene, propagated_shares, scene_shares
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -175,6 +175,20 @@ def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
     # Without propagation it makes no difference where the labels were
     changed = replace(model, training={**model.training, "pixels": moved})
     assert model_digest(model) == model_digest(changed)
+
+
+@pytest.mark.parametrize("nodes", ["pixels", "superpixels"])
+def test_the_whole_scene_s_part_tells_its_stages_and_how_far_it_is(best, scene_path, nodes):
+    model = replace(SceneModel.load(best[nodes]), cache=None)
+    (step,), told = model.recipe.steps, []
+    scene = model.view(open_scene(scene_path))
+    propagated_shares(model, scene, step, lambda stage, share: told.append((stage, share)))
+    stages = [stage for k, (stage, _) in enumerate(told) if not k or told[k - 1][0] != stage]
+    between = ["superpixels"] if nodes == "superpixels" else []
+    assert stages == ["noise", "components", *between, "graphs", "propagation"]
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 def interrupt(*_):

@@ -1,10 +1,13 @@
 """Steps on the maps of a model, on probabilities made for the purpose."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import xarray as xr
 
 from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.map.refining import refiner, smooth
+from polyad.scene.map.refining import Shares, refiner, smooth
 from polyad.scene.raster.tiles import Tile, plan_tiles
 
 RNG = np.random.default_rng(0)
@@ -51,3 +54,43 @@ def test_two_filters_in_a_row_read_the_halo_of_both():
     wanted = filtered(whole)
     for tile in plan_tiles((30, 31), (7, 6)):
         np.testing.assert_allclose(filtered(tile), wanted[tile], atol=1e-6)
+
+
+def shares_of(nodes, count):
+    logs = np.log(RNG.dirichlet(np.ones(3), size=count)).astype(np.float32)
+    return Shares(nodes, logs, (0.7, 0.4))
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype"), [(1, np.uint8), (256, np.uint8), (257, np.uint16), (930, np.uint16)]
+)
+def test_the_shares_of_a_tile_are_cut_to_the_fewest_bytes_and_say_the_same(count, dtype):
+    nodes = RNG.permutation(np.arange(30 * 31) % count).reshape(30, 31) * 7 - 1  # -1: no data
+    whole, tile = shares_of(nodes.astype(np.int32), 7 * count), Tile(slice(0, 30), slice(0, 31))
+    part = whole.cut(tile)
+    assert part.nodes.dtype == dtype
+    assert part.logs.shape == (count, 3)
+    assert part.logs.dtype == np.float32
+    np.testing.assert_array_equal(part.combined(SHARES), whole.at(tile).combined(SHARES))
+    np.testing.assert_array_equal(whole.combined(SHARES), whole.at(tile).combined(SHARES))
+
+
+def test_tiles_with_their_own_shares_are_mapped_as_with_the_whole_scene_s():
+    whole = shares_of(RNG.integers(0, 40, (30, 31)).astype(np.int32), 40)
+    blank = np.where(RNG.random((30, 31, 1)) < 0.1, np.nan, SHARES).astype(np.float32)
+    wanted = whole.combined(blank)
+    scene = xr.DataArray(CUBE, dims=("y", "x", "band"))
+    refined = refiner(None, scene, ({"step": "propagate"},), lambda tile: blank[tile])
+    for tile in plan_tiles((30, 31), (7, 6)):
+        np.testing.assert_array_equal(refined(tile, whole.cut(tile)), wanted[tile])
+
+
+def test_the_checksum_of_shares_tells_every_value_apart():
+    whole = shares_of(RNG.integers(0, 40, (30, 31)).astype(np.int32), 40)
+    nodes, logs = whole.nodes.copy(), whole.logs.copy()
+    nodes[3, 4] += 1
+    logs[3, 1] = np.nextafter(logs[3, 1], 0, dtype=np.float32)
+    changed = [{"nodes": nodes}, {"logs": logs}, {"weights": (0.7, 0.5)}]
+    found = {replace(whole, **change).checksum() for change in [{}, *changed]}
+    assert len(found) == 4
+    assert replace(whole, nodes=whole.nodes.copy()).checksum() == whole.checksum()

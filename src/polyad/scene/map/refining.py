@@ -29,7 +29,7 @@ Network = Callable[[Tile], Array]
 """A tile to its probabilities ``(h, w, classes)``, NaN where there is no data."""
 Refined = Callable[..., Array]
 """As `Network`, after the steps of a recipe; takes a tile and, if they are known, its `Shares`."""
-PROPAGATION = 0.2  # of the time that shares take: the rest is for the scene's statistics
+PROPAGATION = 0.05  # of the time that shares take: the rest is for the scene's statistics
 
 
 def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, Any], ...]:
