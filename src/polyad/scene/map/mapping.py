@@ -49,6 +49,7 @@ from polyad.threads import one_ahead
 Array = npt.NDArray[Any]
 Classify = Callable[..., tuple[Array, Array | None]]
 """What was read of a tile, and its `Shares` if they are known, to ids and probabilities."""
+SMOOTHED_TILE = 4  # times as large as others is a tile whose halo is wide
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
 
 
@@ -349,11 +350,15 @@ def scene_tiles(
 ) -> list[Tile]:
     """Return the tiles that a scene is mapped by, in the order in which they are written.
 
-    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels.
+    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels; one
+    that smooths them larger ones, since the halo of each tile is computed once more.
     """
     scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
     read = scene.sizes["band"] * scene.dtype.itemsize
+    if model is not None and model.recipe is not None:
+        smooths = any(step["step"] == "guided" for step in model.recipe.steps)
+        read //= SMOOTHED_TILE if smooths else 1
     made = 0 if model is None else working_bytes(len(model.unmerged.classes), model.recipe)
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 

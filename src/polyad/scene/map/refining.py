@@ -276,7 +276,8 @@ def _filtered(
 
 def smooth(proba: Array, cube: Array, blank: Array, step: Mapping[str, Any]) -> Array:
     """Return probabilities ``(h, w, classes)`` smoothed along the scene; NaN stays where it is."""
-    guide = (cube - np.asarray(step["mean"])) @ np.asarray(step["projection"])
+    centered = cube - np.asarray(step["mean"], np.float32)  # first: single precision is enough then
+    guide = centered @ np.asarray(step["projection"], np.float32)
     guide[blank] = 0.0
     maps = np.where(blank[..., None], 1 / proba.shape[-1], proba)
     smoothed = guided_filter(maps, guide, int(step["radius"]), float(step["ridge"]))

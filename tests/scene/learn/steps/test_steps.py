@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -23,7 +24,7 @@ from polyad.scene.learn.steps.graph import (
     propagate_labels,
     propagate_labels_slow,
 )
-from polyad.scene.learn.steps.guided import box_sum, guided_filter, guided_filter_slow
+from polyad.scene.learn.steps.guided import box_mean, guided_filter, guided_filter_slow
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.learn.steps.recipe import Recipe, check_preset
 from polyad.scene.learn.steps.segments import find_segments, segment_mean, segment_mean_slow
@@ -166,12 +167,10 @@ def test_guided_probabilities_still_add_up_to_one():
     assert_allclose(guided_filter(shares, cube(12, 13, 2)).sum(axis=2), 1.0)
 
 
-def test_box_sum_counts_pixels_inside_the_scene_only():
-    assert box_sum(np.ones((3, 4, 1)), 1)[..., 0].tolist() == [
-        [4, 6, 6, 4],
-        [6, 9, 9, 6],
-        [4, 6, 6, 4],
-    ]
+def test_box_mean_counts_pixels_inside_the_scene_only():
+    corner = torch.zeros(3, 4, 1, dtype=torch.float64)
+    corner[0, 0] = 36.0
+    assert box_mean(corner, 1)[..., 0].tolist() == [[9, 6, 0, 0], [6, 4, 0, 0], [0, 0, 0, 0]]
 
 
 def test_guided_filter_refuses_settings_without_meaning():

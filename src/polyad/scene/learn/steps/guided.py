@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
 
 from polyad.errors import InputError
+from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
+GROUP = 8  # maps filtered at a time, by one thread: memory does not grow with their number
 
 
 def guided_filter(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.01) -> Array:
     """Return maps ``(height, width, k)`` smoothed along ``guide`` ``(height, width, g)``.
 
-    A pixel depends on those within ``2 * radius`` of it. The filter works by running sums: its
-    cost does not depend on ``radius``.
+    A pixel depends on those within ``2 * radius`` of it.
 
     Parameters
     ----------
@@ -40,35 +44,73 @@ def guided_filter(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.0
     """
     if radius < 1 or ridge <= 0:
         raise InputError(f"radius must be at least 1 and ridge above 0, got {radius}, {ridge}")
-    maps, guide = maps.astype(np.float64), guide.astype(np.float64)
+    lead = torch.from_numpy(np.ascontiguousarray(guide, np.float64))
+    classes = maps.shape[2]
+    smoothed = torch.empty(maps.shape, dtype=torch.float64)
+
+    @torch.no_grad()
+    def filter_some(group: slice) -> None:
+        some = torch.from_numpy(np.ascontiguousarray(maps[..., group], np.float64))
+        smoothed[..., group] = filtered(some, lead, radius, ridge)
+
+    run_tasks(filter_some, [slice(k, k + GROUP) for k in range(0, classes, GROUP)])
+    if not bool(torch.isfinite(smoothed).all()):
+        raise InputError(
+            f"maps and guide must be finite and the guide's {guide.shape[2]} components differ by "
+            "more than rounding; raise ridge or scale the guide to unit variance"
+        )
+    return smoothed.numpy()
+
+
+def filtered(maps: Tensor, guide: Tensor, radius: int, ridge: float) -> Tensor:
+    """As `guided_filter`, on tensors of one precision ``(h, w, k)`` and ``(h, w, g)``.
+
+    In single precision the guide must have a mean near zero: little is left of a variance that lies
+    far from it.
+    """
     k, g = maps.shape[2], guide.shape[2]
-    count = box_sum(np.ones((*maps.shape[:2], 1)), radius)
     upper = [(i, j) for i in range(g) for j in range(i, g)]
-    pairs = np.stack([guide[..., i] * guide[..., j] for i, j in upper], axis=-1)
-    cross = (guide[..., :, None] * maps[..., None, :]).reshape(*maps.shape[:2], g * k)
-    means = box_sum(np.concatenate([maps, guide, pairs, cross], axis=-1), radius) / count
-    mean_maps, mean_guide, mean_pairs, mean_cross = np.split(
-        means, np.cumsum([k, g, len(upper)]), axis=-1
+    pairs = [guide[..., i] * guide[..., j] for i, j in upper]
+    cross = (guide[..., :, None] * maps[..., None, :]).flatten(2)  # (h, w, g * k)
+    means = box_mean(torch.cat([maps, guide, torch.stack(pairs, dim=2), cross], dim=2), radius)
+    mean_maps, mean_guide, mean_pairs, mean_cross = torch.split(
+        means, [k, g, len(upper), g * k], dim=2
     )
-    covariance = np.empty((*maps.shape[:2], g, g))
+    rows: list[list[Tensor]] = [[mean_guide] * g for _ in range(g)]  # of the covariance, (h, w)
     for at, (i, j) in enumerate(upper):
         value = mean_pairs[..., at] - mean_guide[..., i] * mean_guide[..., j]
-        covariance[..., i, j] = covariance[..., j, i] = value
-    covariance += ridge * np.eye(g)
-    shared = mean_cross.reshape(*maps.shape[:2], g, k)
-    shared = shared - mean_guide[..., :, None] * mean_maps[..., None, :]
-    try:
-        slope = np.linalg.solve(covariance, shared)  # (h, w, g, k)
-    except np.linalg.LinAlgError as error:
-        raise InputError(
-            f"the guide's {g} components must differ by more than rounding, got a singular "
-            "covariance; raise ridge or scale the guide to unit variance"
-        ) from error
-    offset = mean_maps - np.einsum("hwg,hwgk->hwk", mean_guide, slope)
-    both = np.concatenate([slope.reshape(*maps.shape[:2], g * k), offset], axis=-1)
-    both = box_sum(both, radius) / count
-    slope = both[..., : g * k].reshape(*maps.shape[:2], g, k)
-    return np.einsum("hwg,hwgk->hwk", guide, slope) + both[..., g * k :]
+        rows[i][j] = rows[j][i] = value + ridge if i == j else value
+    right = [
+        mean_cross[..., i * k : (i + 1) * k] - mean_guide[..., i : i + 1] * mean_maps
+        for i in range(g)
+    ]
+    slopes = _solved(rows, right)  # of each component, (h, w, k)
+    offset = mean_maps.clone()
+    for i, slope in enumerate(slopes):
+        offset -= mean_guide[..., i : i + 1] * slope
+    means = box_mean(torch.cat([*slopes, offset], dim=2), radius)
+    smoothed = means[..., g * k :].clone()
+    for i in range(g):
+        smoothed += guide[..., i : i + 1] * means[..., i * k : (i + 1) * k]
+    return smoothed
+
+
+def _solved(rows: list[list[Tensor]], right: list[Tensor]) -> list[Tensor]:
+    """Solve one small positive system at each pixel by elimination.
+
+    ``rows[i][j]`` are entries ``(h, w)``, and ``right[i]`` right sides ``(h, w, k)``.
+    """
+    g = len(rows)
+    for i in range(g):
+        for j in range(i + 1, g):
+            share = rows[j][i] / rows[i][i]
+            rows[j] = [low - share * high for low, high in zip(rows[j], rows[i], strict=True)]
+            right[j] = right[j] - share[..., None] * right[i]
+    for i in reversed(range(g)):
+        for j in range(i + 1, g):
+            right[i] = right[i] - rows[i][j][..., None] * right[j]
+        right[i] = right[i] / rows[i][i][..., None]
+    return right
 
 
 def guided_filter_slow(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.01) -> Array:
@@ -90,13 +132,15 @@ def guided_filter_slow(maps: Array, guide: Array, radius: int = 5, ridge: float 
     return total / count
 
 
-def box_sum(values: Array, radius: int) -> Array:
-    """Return sums over squares of side ``2 * radius + 1``, cut off at the border."""
-    for axis in (0, 1):
-        size = values.shape[axis]
-        sums = np.cumsum(values, axis=axis, dtype=np.float64)
-        sums = np.concatenate([np.zeros_like(sums.take([0], axis=axis)), sums], axis=axis)
-        last = np.minimum(np.arange(size) + radius + 1, size)
-        first = np.maximum(np.arange(size) - radius, 0)
-        values = sums.take(last, axis=axis) - sums.take(first, axis=axis)
-    return values
+def box_mean(values: Tensor, radius: int) -> Tensor:
+    """Return means of ``(h, w, c)`` over squares of side ``2 * radius + 1``, cut off at the border.
+
+    Examples
+    --------
+    >>> box_mean(torch.arange(4.0).reshape(1, 4, 1), 1).flatten().tolist()
+    [0.5, 1.0, 2.0, 2.5]
+    """
+    planes = values[None].permute(0, 3, 1, 2)  # channels stay innermost
+    for side, pad in (((2 * radius + 1, 1), (radius, 0)), ((1, 2 * radius + 1), (0, radius))):
+        planes = avg_pool2d(planes, side, 1, pad, count_include_pad=False)
+    return planes[0].permute(1, 2, 0)
