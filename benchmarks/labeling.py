@@ -1,6 +1,7 @@
 """The labeling page under the stopwatch and under load.
 
 python benchmarks/labeling.py latency             # from click to map on the screen, in Chromium
+python benchmarks/labeling.py large --pause 2     # the same on 1.6 million pixels of 285 bands
 python benchmarks/labeling.py load --seconds 60   # fifty clients at once
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from labeling_large import large
 
 from polyad.app import Page, prepare
 from polyad.scene.learn.sampling import per_class
@@ -157,14 +159,17 @@ def _memory() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["latency", "load"])
+    parser.add_argument("what", choices=["latency", "large", "load"])
     parser.add_argument("--clicks", type=int, default=40)
     parser.add_argument("--pause", type=float, default=0.5)
+    parser.add_argument("--picture", help="of a large scene: where pictures of the page go")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     if given.what == "latency":
         print(json.dumps(latency(given.clicks, given.pause), indent=1))
+    elif given.what == "large":
+        print(json.dumps(large(given.clicks, given.pause, given.picture), indent=1))
     else:
         print(json.dumps(load(given.clients, given.seconds), indent=1))
 

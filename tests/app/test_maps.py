@@ -7,7 +7,6 @@ from polyad.app.maps import (
     margin_uncertainty,
     score_against,
     shares,
-    tiles_from,
 )
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
@@ -66,12 +65,6 @@ def test_a_window_without_data_maps_to_nothing(fitted):
     assert not unsure.any()
     assert len(candidates.pixels) == 0
     assert advise([candidates], np.ones((2, 8))) == []
-
-
-def test_squares_near_the_focus_are_mapped_first():
-    tiles = tiles_from((600, 600), (590, 10))
-    assert (tiles[0].rows.start, tiles[0].cols.start) == (512, 0)
-    assert len(tiles) == 9
 
 
 def test_shares_add_up_to_one_over_the_mapped_pixels():

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from polyad.app import trainer as module
+from polyad.app.fits import Settings
 from polyad.app.session import Session
-from polyad.app.trainer import Settings, Trainer
+from polyad.app.trainer import Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
 from polyad.scene.learn.model import SceneModel
@@ -100,17 +101,13 @@ def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path,
     assert "labels propagated over 3 graphs of the scene" in trainer.newest_map.about["steps"]
 
 
-def test_a_scene_too_large_for_the_best_map_gets_the_fast_one(scene, monkeypatch):
-    assert Settings().for_scene(scene).preset == "best"
-    monkeypatch.setattr(module, "BEST_MAX_PIXELS", 100)
-    assert Settings().for_scene(scene).preset == "fast"
-
-
-def test_settings_that_no_model_could_have_are_refused(scene):
+def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):
+    session = Session(scene, journal=tmp_path / "j")
     with pytest.raises(InputError, match="preset must be one of"):
-        Settings(preset="worst").for_scene(scene)
+        Settings(preset="worst")
     with pytest.raises(InputError, match="window must be no wider than the scene, "):
-        Settings(window=101).for_scene(scene)
+        Trainer(scene, session, lambda *_: None, settings=Settings(window=101))
+    session.close()
 
 
 def same_weights(first_model, second_model):

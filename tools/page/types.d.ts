@@ -16,6 +16,7 @@ interface Scene {
   levels: number; // of the pyramid of tiles
   georeferenced: boolean;
   truth: boolean;
+  large: boolean; // what is in view is mapped first
   uncertainty_ramp: [at: number, rgba: [number, number, number, number]][];
   journal: string;
 }
@@ -71,6 +72,7 @@ interface State {
   classes: ClassInfo[];
   labels: [row: number, col: number, value: number][];
   map: MapState;
+  learned: number | null; // share of a large scene; null where nothing is being learned
 }
 
 interface Spectrum {
@@ -101,6 +103,7 @@ interface StoreEvents {
   online: object;
   offline: object;
   progress: { stage: string; share: number; labels: number };
+  learning: { share: number | null };
   problem: { message: string };
 }
 
@@ -112,6 +115,7 @@ interface Window {
 
 // Elements of index.html by id; tests/app/test_static.py keeps the two in agreement.
 interface PageElements {
+  learning: HTMLElementTagNameMap["span"];
   "scene-name": HTMLElementTagNameMap["span"];
   "tool-label": HTMLElementTagNameMap["button"];
   "tool-erase": HTMLElementTagNameMap["button"];

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.app.fits import Settings
     from polyad.app.launch import Page, prepare, serve, show
-    from polyad.app.trainer import Settings
 
 __all__ = ["Page", "Settings", "prepare", "serve", "show"]
 
@@ -17,5 +17,5 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         launch="Page prepare serve show",
-        trainer="Settings",
+        fits="Settings",
     )

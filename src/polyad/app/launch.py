@@ -19,9 +19,9 @@ import xarray as xr
 
 from polyad.app.access import AccessPolicy
 from polyad.app.connection import TimedConnection
+from polyad.app.fits import Settings
 from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
-from polyad.app.trainer import Settings
 from polyad.app.workspace import RasterSource, Workspace
 from polyad.errors import OutputError
 from polyad.scene.learn.model import SceneModel

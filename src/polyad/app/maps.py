@@ -18,7 +18,7 @@ from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
 from polyad.scene.raster.corrupt import HALO
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.class_matching import in_model_ids
 
 Array = npt.NDArray[Any]
@@ -102,6 +102,31 @@ def margin_uncertainty(proba: Array) -> Array:
     return 1.0 - (two[..., 1] - two[..., 0])
 
 
+def encoded(proba: Array, values: Array) -> tuple[Array, Array, Array]:
+    """Return what the page shows of probabilities ``(h, w, classes)``.
+
+    Parameters
+    ----------
+    proba : ndarray
+        NaN where there is no data.
+    values : ndarray of uint8, ``(classes,)``
+        Ids of the classes.
+
+    Returns
+    -------
+    ids : ndarray of uint8, ``(h, w)``
+    uncertainty : ndarray of float, ``(h, w)``
+        NaN where there is no data.
+    levels : ndarray of uint8, ``(h, w)``
+        The uncertainty from 1 to 255, see `MapVersion`.
+    """
+    uncertainty = margin_uncertainty(proba)
+    blank = np.isnan(uncertainty)
+    levels = np.where(blank, 0, 1 + np.rint(254 * np.nan_to_num(uncertainty))).astype(np.uint8)
+    ids = np.where(blank, UNLABELED, values[np.nan_to_num(proba).argmax(axis=-1)])
+    return ids.astype(np.uint8), uncertainty, levels
+
+
 def map_window(
     model: SceneModel, scene: xr.DataArray, tile: Tile, candidates: int = CANDIDATES
 ) -> tuple[Array, Array, Candidates]:
@@ -134,18 +159,6 @@ def map_window(
         encoded.astype(np.uint8),
         Candidates(pixels, flat[top], np.nan_to_num(spectra)),
     )
-
-
-def tiles_from(
-    shape: tuple[int, int], focus: tuple[float, float], side: int = TILE_SIDE
-) -> list[Tile]:
-    """Return the tiles of a scene, those nearest to ``focus`` (row, column) first."""
-
-    def distance(tile: Tile) -> float:
-        row, col = ((span.start + span.stop) / 2 for span in tile)
-        return (row - focus[0]) ** 2 + (col - focus[1]) ** 2
-
-    return sorted(plan_tiles(shape, (side, side)), key=distance)
 
 
 def shares(ids: Array, classes: tuple[ClassInfo, ...]) -> dict[str, float]:

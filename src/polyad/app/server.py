@@ -22,6 +22,7 @@ from polyad.app.downloads import LABEL_FILES, map_tif, model_file
 from polyad.app.label_state import Command
 from polyad.app.tile_images import map_tile, uncertainty_tile
 from polyad.app.uploads import read_upload
+from polyad.app.view import View
 from polyad.app.workspace import Workspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError
 from polyad.scene.learn.model import SceneModel
@@ -118,7 +119,8 @@ def _add_commands(app: FastAPI, workspace: Workspace) -> None:
     @app.post("/api/focus")
     async def focus(request: Request) -> dict[str, Any]:
         body = await _json(request)
-        workspace.trainer.focus = _number(body, "row"), _number(body, "col")
+        shape = workspace.scene.sizes["y"], workspace.scene.sizes["x"]
+        workspace.trainer.view = View.from_message(body, shape)
         return {}
 
     @app.post("/api/labels/{kind}")
@@ -181,13 +183,6 @@ def _command(body: dict[str, Any]) -> Command:
         if not isinstance(kept.get(key, ""), str | None):
             raise InputError(f"{key} must be text")
     return kept
-
-
-def _number(body: dict[str, Any], key: str) -> float:
-    value = body.get(key)
-    if type(value) not in (int, float) or not abs(value) < 1e9:  # type: ignore[arg-type]
-        raise InputError(f"{key} must be a number")
-    return float(value)  # type: ignore[arg-type]
 
 
 # -- answers ------------------------------------------------------------------------------------

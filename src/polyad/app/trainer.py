@@ -5,8 +5,9 @@ as ``polyad train`` does with the same settings and seed, once no label has come
 new label ends the round within one step of the solver, or of the best preset.
 
 The best preset needs statistics of the scene, which are computed once, before the first label; its
-draft is one network instead of several. A scene too large for it gets the fast preset, whose draft
-starts from the last model if the classes are the same.
+draft is one network instead of several. Those of a large scene are computed in a thread of their
+own, while maps are made by the fast preset, whose draft starts from the last model if the classes
+are the same. Of a large scene, what is in view is mapped first.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import xarray as xr
 
-from polyad.app.advice import CANDIDATES, Candidates, advise
-from polyad.app.maps import (
-    TILE_SIDE,
-    MapVersion,
-    map_window,
-    score_against,
-    shares,
-    tiles_from,
-)
+from polyad.app.advice import CANDIDATES, advise
+from polyad.app.drawing import Drawing, draft_mapper, draw_view, drawer, window_drawer
+from polyad.app.fits import InterruptibleClassifier, Outdated, Settings, warm_up
+from polyad.app.label_spectra import LabelSpectra
+from polyad.app.learning import Learning
+from polyad.app.maps import TILE_SIDE, MapVersion, score_against, shares
 from polyad.app.session import Session, Snapshot
+from polyad.app.view import View
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import (
     preset_parameters,
@@ -44,83 +45,29 @@ from polyad.scene.learn.presets import (
 )
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.recipe import check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import WINDOW, train
+from polyad.scene.map.mapping import tile_mapper
 from polyad.scene.raster.patches import check_window_fits, extract_patches
+from polyad.scene.raster.tiles import plan_tiles
 from polyad.scene.read.labels import drop_nodata
-from polyad.threads import limit_threads
+from polyad.threads import limit_threads, run_tasks
 
 Array = npt.NDArray[Any]
 Publish = Callable[[str, dict[str, Any]], None]
 
 COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
-BEST_MAX_PIXELS = 60_000  # label propagation over more takes longer than a click may
+LARGE_PIXELS = 60_000  # a scene of more is learned in the background and mapped view first
 DRAFT_PROPAGATION_STEPS = 40  # the best preset's 100 gain half a point
-DRAFT_MAX_PIXELS = 500_000  # mapping more takes longer than the final fit, so there is no draft
+DRAFT_MAX_PIXELS = 500_000  # mapping more bands takes longer than the final fit: no such draft
+VIEW_PIXELS = 200_000  # of a draft that are mapped before it is shown; of a larger view, every few
 MAX_INTERRUPTED = 2.0  # seconds of labels without a pause, after which a draft is finished
 FINAL_DELAY = 1.0  # seconds without a label before the final model is fitted
 PARTIAL_INTERVAL = 0.3  # seconds between two partial maps shown
+LARGE_TILE = (128, 256)  # of a large scene: a new label waits until one is mapped at most
 
 _log = logging.getLogger("polyad.app")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How models are fitted: the options of ``polyad train``."""
-
-    window: int | None = None
-    random_state: int = 0
-    preset: str = "best"
-    goal: str = "this-scene"
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-    def for_scene(self, scene: xr.DataArray) -> Settings:
-        """Return the settings for ``scene``: the fast preset if it is too large for the best."""
-        check_preset(self.preset, self.goal)
-        if self.window is not None:
-            check_window_fits(self.window, scene.shape)
-        large = scene.sizes["y"] * scene.sizes["x"] > BEST_MAX_PIXELS
-        return replace(self, preset="fast") if self.preset == "best" and large else self
-
-
-class Outdated(Exception):
-    """The labels changed while a model was fitted to the old ones."""
-
-
-class InterruptibleClassifier:
-    """A classifier that `train` can fit and that calls ``check`` after every step of its fit.
-
-    Parameters
-    ----------
-    classifier : RankRClassifier
-    check : callable
-        Raises `Outdated` to end the fit.
-    warm_epochs : int
-        Continue from where the classifier is for this many epochs; 0 fits from scratch.
-    """
-
-    def __init__(
-        self, classifier: RankRClassifier, check: Callable[[], None], warm_epochs: int = 0
-    ) -> None:
-        self.classifier = classifier
-        self._check = check
-        self._warm_epochs = warm_epochs
-
-    def fit(self, X: Array, y: Array) -> Self:
-        """Fit from scratch or continue."""
-        if not self._warm_epochs:
-            self.classifier.fit(X, y, on_epoch=lambda *_: self._check())
-        for _ in range(self._warm_epochs):
-            self.classifier.partial_fit(X, y)
-            self._check()
-        return self
-
-    @property
-    def classes_(self) -> Array:
-        """Class ids."""
-        return self.classifier.classes_
 
 
 class Trainer(threading.Thread):
@@ -146,8 +93,10 @@ class Trainer(threading.Thread):
     newest_map : MapVersion
     means : dict
         Mean spectrum and number of labels of each class.
-    focus : tuple of float
-        Row and column that mapping starts from.
+    large : bool
+        Whether the scene is learned in the background and mapped view first.
+    view : View
+        What is on the screen.
     """
 
     def __init__(
@@ -161,14 +110,26 @@ class Trainer(threading.Thread):
     ) -> None:
         super().__init__(name="polyad-trainer", daemon=True)
         self.scene, self.session, self.truth = prepared(scene), session, truth
-        self.settings = (settings or Settings()).for_scene(scene)
-        self.focus = (scene.sizes["y"] / 2, scene.sizes["x"] / 2)
-        self.newest_map = MapVersion.empty((scene.sizes["y"], scene.sizes["x"]))
+        self.settings = settings or Settings()
+        if self.settings.window is not None:
+            check_window_fits(self.settings.window, scene.shape)
+        shape = scene.sizes["y"], scene.sizes["x"]
+        self.view = View.whole(shape)
+        self.newest_map = MapVersion.empty(shape)
         self.means: dict[str, Any] = {}
+        self._spectra = LabelSpectra(self.scene, self.settings.window or WINDOW)
+        self._pixels = shape[0] * shape[1]
+        self.large = self._pixels > LARGE_PIXELS
         self._statistics: SceneStatistics | None = None
+        self._learning: Learning | None = None
+        self._learned: SceneStatistics | str | None = None  # not yet adopted, or why there are none
+        self._propagated: PropagatedLabels | None = None
+        self._last_best: SceneModel | None = None  # the last final model of the best preset
         self._publish = publish
         self._threads = {"final": torch.get_num_threads()}
-        self._threads["draft"] = threads or self._threads["final"]
+        # Of a large scene nothing is left for the browser to do until the draft is there.
+        few = None if self.large else threads
+        self._threads["draft"] = few or self._threads["final"]
         self._wake = threading.Condition()
         self._outdated = True
         self._stopped = self._final_wanted = False
@@ -189,6 +150,13 @@ class Trainer(threading.Thread):
         with self._wake:
             self._stopped = self._outdated = True
             self._wake.notify_all()
+        if self._learning is not None:
+            self._learning.stop()
+
+    @property
+    def learned(self) -> float | None:
+        """How much of a large scene has been learned; None before and after."""
+        return None if self._learning is None else self._learning.share
 
     def final_model(self, timeout: float = 120.0) -> SceneModel | None:
         """Wait for the model that ``polyad train`` gives on the newest labels, and return it.
@@ -214,27 +182,28 @@ class Trainer(threading.Thread):
             if failure is not None:
                 raise SceneError(failure)
             time.sleep(0.05)
-        if self.is_alive():
-            raise SceneError(f"the fit takes longer than {timeout:g} s; save again in a while")
-        return None
+        if not self.is_alive():
+            return None
+        if self.learned is not None:
+            raise SceneError(
+                f"the scene is still being learned ({self.learned:.0%}); save again in a while"
+            )
+        raise SceneError(f"the fit takes longer than {timeout:g} s; save again in a while")
 
     # -- the thread -----------------------------------------------------------------------------
 
     def run(self) -> None:
         """Wait for labels; fit and map."""
-        _warm_up()
-        try:
-            if self.settings.preset == "best":
-                self._statistics = scene_statistics(self.scene, self.settings.goal)
-        except (PolyadError, OSError, MemoryError, ValueError) as error:
-            self._publish("problem", {"message": f"no best map, the fast one instead: {error}"})
-            self.settings = replace(self.settings, preset="fast")
+        warm_up()
+        if self.settings.preset == "best":
+            self._learn_scene()
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._outdated)
                 self._outdated, self._failure = False, None
                 if self._stopped:
                     return
+                self._adopt()
             try:
                 self._round(self.session.snapshot())
                 self._interrupted_since = 0.0
@@ -245,19 +214,70 @@ class Trainer(threading.Thread):
                 self._failure = f"no map could be made: {error}"
                 self._publish("problem", {"message": self._failure})
 
+    def _learn_scene(self) -> None:
+        """Compute scene statistics: of a large scene in the background."""
+        if self.large:
+            with self._wake:
+                if self._stopped:
+                    return
+                self._learning = Learning(
+                    self.scene,
+                    self.settings.goal,
+                    lambda share: self._publish("learning", {"share": share}),
+                    self._take_statistics,
+                )
+                self._publish("learning", {"share": 0.0})
+                self._learning.start()
+            return
+        try:
+            self._learned = scene_statistics(self.scene, self.settings.goal)
+        except (PolyadError, OSError, MemoryError, ValueError) as error:
+            self._learned = f"no best map, the fast one instead: {error}"
+            self._publish("problem", {"message": self._learned})
+
+    def _take_statistics(self, result: SceneStatistics | str) -> None:
+        """Map by the best preset from now on, or say why that cannot be."""
+        with self._wake:
+            self._learned, self._learning = result, None
+            self._outdated = True  # the round under way goes by the fast preset
+            self._wake.notify_all()
+        self._publish("learning", {"share": None})
+        if isinstance(result, str):
+            self._publish("problem", {"message": result})
+
+    def _adopt(self) -> None:
+        """Take what was learned of the scene; only between two rounds."""
+        learned, self._learned = self._learned, None
+        if isinstance(learned, str):
+            self.settings = replace(self.settings, preset="fast")
+        elif learned is not None:
+            self._statistics = learned
+            if learned.components is not None:
+                self._propagated = PropagatedLabels(learned)
+
     def _round(self, snapshot: Snapshot) -> None:
         if len(set(snapshot.labels.values())) < 2:
-            self.means = self._class_means(snapshot)[0]
+            self.means = self._spectra.class_means(snapshot)
             if self.newest_map.stage != "none":
                 shape = self.newest_map.ids.shape
                 self._show(MapVersion.empty(shape, self.newest_map.version + 1))
             return
-        if self.scene.sizes["y"] * self.scene.sizes["x"] <= DRAFT_MAX_PIXELS:
+        if self._drafts_components or self._mapped_by_draft <= DRAFT_MAX_PIXELS:
             self._stage(snapshot, "draft")
             self._interrupted_since = 0.0
             self._wait_for_pause()
         self._stage(snapshot, "final")
         self._final_wanted = False
+
+    @property
+    def _drafts_components(self) -> bool:
+        """Whether drafts are made from components, which takes no reading."""
+        return self._propagated is not None
+
+    @property
+    def _mapped_by_draft(self) -> int:
+        """How many pixels a draft maps that is made from bands: of a large scene those in view."""
+        return self._pixels if self._pixels <= DRAFT_MAX_PIXELS else self.view.pixels
 
     def _wait_for_pause(self) -> None:
         """Wait until no label comes in for a moment, or somebody asks for the final model."""
@@ -270,32 +290,54 @@ class Trainer(threading.Thread):
         interrupted = time.monotonic() - (self._interrupted_since or time.monotonic())
         finish = stage == "draft" and interrupted > MAX_INTERRUPTED
         check = self._check_stopped if finish else self._check_labels
-        self._publish("progress", {"stage": stage, "share": 0.0, "labels": len(snapshot.labels)})
+        self._tell_progress(snapshot, stage, 0.0)
         started = time.perf_counter()
-        with limit_threads(self._threads[stage]):
+        with self._undisturbed(stage), limit_threads(self._threads[stage]):
             model = self._fit(snapshot, stage, check)
             fitted = time.perf_counter()
-            self.means, spectra = self._class_means(snapshot)
-            ids, uncertainty, candidates = self._map(snapshot, model, check)
+            drawing = self._map(snapshot, model, stage, check)
             mapped = time.perf_counter()
+            self.means = self._spectra.class_means(snapshot)
+            if self.large:
+                self._check_labels()
+            score = None if self.truth is None else score_against(self.truth, drawing.ids, model)
+            if self.large:
+                self._check_labels()
             about = {
                 "share": 1.0,
                 "labels": len(snapshot.labels),
-                "shares": shares(ids, model.classes),
-                "score": None if self.truth is None else score_against(self.truth, ids, model),
-                "advice": advise(candidates, spectra),
+                "shares": shares(drawing.ids, model.classes),
+                "score": score,
+                "advice": advise(drawing.candidates, self._labeled_means(snapshot)),
                 "fit_seconds": round(fitted - started, 4),
                 "map_seconds": round(mapped - fitted, 4),
                 "steps": "" if model.recipe is None else model.recipe.line,
             }
-        version = self.newest_map.version + 1
-        self._show(MapVersion(version, snapshot.revision, stage, ids, uncertainty, model, about))
+        if stage == "final" and self._statistics is not None:
+            self._last_best = model
+        # What the fast preset gives meanwhile is not what was asked for.
+        shown = "draft" if self._learning is not None else stage
+        self._show(self._version(snapshot, shown, drawing, model, about))
+
+    @contextmanager
+    def _undisturbed(self, stage: str) -> Iterator[None]:
+        """Let the statistics of the scene wait for a draft."""
+        learning = self._learning if stage == "draft" else None
+        if learning is not None:
+            learning.pause(True)
+        try:
+            yield
+        finally:
+            if learning is not None:
+                learning.pause(False)
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Callable[[], None]) -> SceneModel:
         if self._statistics is not None:
+            if stage == "draft" and self._drafts_components:
+                return self._fit_components(snapshot, self._statistics, check)
             return self._fit_best(snapshot, stage, self._statistics, check)
         settings, warm_epochs, window = self.settings, 0, self.settings.window
-        if stage == "final" and settings.preset == "fast":
+        if stage == "final" and settings.preset != "paper":
             return self._fit_fast(snapshot, check)
         parameters = preset_parameters(settings.preset) | settings.parameters
         classifier = RankRClassifier(random_state=settings.random_state, **parameters)
@@ -324,6 +366,20 @@ class Trainer(threading.Thread):
         options |= {"random_state": settings.random_state, **settings.parameters}
         return train_fast(self.scene, raster, np.argwhere(raster.values > 0), **options)
 
+    def _fit_components(
+        self, snapshot: Snapshot, statistics: SceneStatistics, check: Callable[[], None]
+    ) -> SceneModel:
+        settings = self.settings
+        return fit_draft(
+            statistics,
+            snapshot.raster(self.scene),
+            last=self._last_best,
+            window=settings.window,
+            random_state=settings.random_state,
+            check=check,
+            **settings.parameters,
+        )
+
     def _fit_best(
         self, snapshot: Snapshot, stage: str, statistics: SceneStatistics, check: Callable[[], None]
     ) -> SceneModel:
@@ -332,7 +388,7 @@ class Trainer(threading.Thread):
         quick: dict[str, Any] = {}
         if stage == "draft":
             quick = {"starts": 1, "folds": 0, "iterations": DRAFT_PROPAGATION_STEPS}
-            last = self.newest_map.model
+            last = self._last_best
             if last is not None and last.recipe is not None:
                 # By what folds chose last; the final fit chooses anew
                 steps = [step["step"] for step in last.recipe.steps]
@@ -351,51 +407,81 @@ class Trainer(threading.Thread):
         )
 
     def _map(
-        self, snapshot: Snapshot, model: SceneModel, check: Callable[[], None]
-    ) -> tuple[Array, Array, list[Candidates]]:
-        """Map the scene tile by tile, and show a partial map now and then."""
-        ids, uncertainty = self.newest_map.ids.copy(), self.newest_map.uncertainty.copy()
-        # The best preset maps the whole scene at once.
-        side = TILE_SIDE if self._statistics is None else max(ids.shape)
-        tiles = tiles_from(ids.shape, self.focus, side)
-        candidates: list[Candidates] = []
+        self, snapshot: Snapshot, model: SceneModel, stage: str, check: Callable[[], None]
+    ) -> Drawing:
+        """Map the scene tile by tile, what is in view first, and show partial maps."""
+        shape = self.newest_map.ids.shape[0], self.newest_map.ids.shape[1]
+        # The best preset maps a small scene at once.
+        side = TILE_SIDE if self._statistics is None else max(shape)
+        sides = LARGE_TILE if self.large and self._statistics is not None else (side, side)
+        tiles, view, together = plan_tiles(shape, sides), self.view, 1
+        if stage == "draft" and not self._drafts_components and self._pixels > DRAFT_MAX_PIXELS:
+            tiles = [tile for tile in tiles if view.shows(tile)]
+        drawing = Drawing(self.newest_map, tiles, max(16, CANDIDATES // len(tiles)))
+        if stage == "draft" and self._propagated is not None:
+            mapper = draft_mapper(model, self._propagated, check)
+            draw_view(drawing, mapper, model, view, view.stride(VIEW_PIXELS), check)
+            self._show_partial(snapshot, drawing, model)
+            check = self._check_labels  # a map of what is in view has been shown
+            draw = drawer(drawing, model, mapper.probabilities, self._window_means, check)
+            together = 2 * self._threads[stage]
+        elif sides == LARGE_TILE:
+            map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
+            probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
+            draw = drawer(drawing, model, probabilities, self._window_means, check)
+        else:
+            draw = window_drawer(drawing, model, self.scene)
         shown = time.monotonic()
-        for k, tile in enumerate(tiles):
-            ids[tile], uncertainty[tile], uncertain_pixels = map_window(
-                model, self.scene, tile, max(16, CANDIDATES // len(tiles))
-            )
-            candidates.append(uncertain_pixels)
+        while batch := drawing.take(self.view, together):
+            if together > 1:
+                run_tasks(draw, batch)
+            else:
+                draw(batch[0])
             check()
-            if k + 1 < len(tiles) and time.monotonic() - shown > PARTIAL_INTERVAL:
+            if drawing.share < 1 and time.monotonic() - shown > PARTIAL_INTERVAL:
                 shown = time.monotonic()
-                about = {**self.newest_map.about, "share": (k + 1) / len(tiles)}
-                version = self.newest_map.version + 1
-                self._show(
-                    MapVersion(version, snapshot.revision, "draft", ids, uncertainty, model, about)
-                )
-        return ids, uncertainty, candidates
+                if drawing.changed(self.view):
+                    self._show_partial(snapshot, drawing, model)
+                self._tell_progress(snapshot, stage, drawing.share)
+        return drawing
+
+    def _tell_progress(self, snapshot: Snapshot, stage: str, share: float) -> None:
+        count = len(snapshot.labels)
+        self._publish("progress", {"stage": stage, "share": share, "labels": count})
+
+    def _version(
+        self,
+        snapshot: Snapshot,
+        stage: str,
+        drawing: Drawing,
+        model: SceneModel,
+        about: dict[str, Any],
+    ) -> MapVersion:
+        number, rasters = self.newest_map.version + 1, (drawing.ids, drawing.uncertainty)
+        return MapVersion(number, snapshot.revision, stage, *rasters, model, about)
+
+    def _show_partial(self, snapshot: Snapshot, drawing: Drawing, model: SceneModel) -> None:
+        about = {**self.newest_map.about, "labels": len(snapshot.labels), "share": drawing.share}
+        drawing.shown()
+        self._show(self._version(snapshot, "draft", drawing, model, about))
 
     def _show(self, new_map: MapVersion) -> None:
         self.newest_map = new_map
         self._publish("map", new_map.describe())
 
-    def _class_means(self, snapshot: Snapshot) -> tuple[dict[str, Any], Array]:
-        """Return the mean spectrum of each class, and every label's spectrum for the advice."""
-        if not snapshot.labels:
-            return {}, np.empty((0, self.scene.sizes["band"]))
-        pixels = np.array(sorted(snapshot.labels))
-        window = self.settings.window or WINDOW
-        patches = extract_patches(self.scene, pixels[:, 0], pixels[:, 1], window).astype(np.float32)
-        center = patches[:, window // 2, window // 2]  # (labels, bands)
-        values = np.array([snapshot.labels[tuple(p)] for p in pixels.tolist()])
-        means = {
-            str(v): {
-                "count": int((values == v).sum()),
-                "mean": plain_floats(center[values == v].mean(axis=0)),
-            }
-            for v in np.unique(values)
-        }
-        return means, np.nan_to_num(patches.mean(axis=(1, 2)))
+    def _labeled_means(self, snapshot: Snapshot) -> Array:
+        """Return every label's spectrum for the advice, mean over the window."""
+        if self._drafts_components:
+            return self._window_means(np.array(sorted(snapshot.labels)), self._spectra.window)
+        return self._spectra.window_means(snapshot)
+
+    def _window_means(self, pixels: Array, window: int) -> Array:
+        """Return spectra of pixels ``(n, 2)``, mean over the window; of components if there are."""
+        statistics = self._statistics
+        components = None if statistics is None else statistics.components
+        source = self.scene if components is None else components.values
+        patches = extract_patches(source, pixels[:, 0], pixels[:, 1], window).astype(np.float32)
+        return np.nan_to_num(patches.mean(axis=(1, 2)))
 
     def _check_labels(self) -> None:
         if self._outdated:
@@ -404,24 +490,6 @@ class Trainer(threading.Thread):
     def _check_stopped(self) -> None:
         if self._stopped:
             raise Outdated
-
-
-def _warm_up() -> None:
-    """Fit something tiny, so that no click waits for what torch loads at the first fit."""
-    X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
-    tiny = RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
-    copy.deepcopy(tiny).partial_fit(X, np.array([1, 2, 1, 2]))
-
-
-def plain_floats(values: Array) -> list[float | None]:
-    """Return numbers for JSON, with None for NaN and infinity.
-
-    Examples
-    --------
-    >>> plain_floats(np.array([1.5, np.nan]))
-    [1.5, None]
-    """
-    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
 def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | None:

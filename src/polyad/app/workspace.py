@@ -11,9 +11,11 @@ import numpy as np
 import xarray as xr
 
 from polyad.app.events import EventBus
+from polyad.app.fits import Settings
+from polyad.app.label_spectra import plain_floats
 from polyad.app.session import Session, file_digest
 from polyad.app.tile_images import RAMP, TILE, SceneTiles, levels
-from polyad.app.trainer import Settings, Trainer, plain_floats
+from polyad.app.trainer import Trainer
 from polyad.errors import InputError
 from polyad.scene.draw.color import color_bands
 from polyad.scene.files.known import KNOWN_SCENES
@@ -112,6 +114,7 @@ class Workspace:
             "levels": levels((scene.sizes["y"], scene.sizes["x"])),
             "georeferenced": grid.crs is not None and grid.transform is not None,
             "truth": self.truth is not None,
+            "large": self.trainer.large,
             "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
             "journal": self.session.journal.path.name,
         }
@@ -122,6 +125,7 @@ class Workspace:
             "scene": self.about(),
             **self.session.state(),
             "map": self.trainer.newest_map.describe(),
+            "learned": self.trainer.learned,
         }
 
     def spectrum(self, row: int, col: int) -> dict[str, Any]:

@@ -258,8 +258,7 @@ def test_the_shares_of_a_tile_can_be_cut_out():
         cut = shares.cut(tile)
         assert isinstance(cut, Shares)
         assert len(cut.logs) <= tile.shape[0] * tile.shape[1]
-        everything = Tile(slice(0, tile.shape[0]), slice(0, tile.shape[1]))
-        assert_allclose(cut.combined(proba, everything), shares.combined(proba, tile))
+        assert_allclose(cut.combined(proba), shares.at(tile).combined(proba))
 
 
 def test_a_draft_has_as_many_iterations_as_it_asks_for():

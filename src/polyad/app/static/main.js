@@ -218,8 +218,16 @@ store.addEventListener("labels", () => {
 store.addEventListener("classes", () => viewer.draw());
 store.addEventListener("choice", () => setTool(store.erasing ? "erase" : "label"));
 store.addEventListener("map", mapStatus);
-store.on("progress", ({ stage, labels }) => {
-  if (stage === "draft") status(`fitting ${labels} labels`, "busy");
+store.on("progress", ({ stage, share, labels }) => {
+  if (share) status(`map of ${labels} labels, ${percent(share, 0)}`, "draft"); // the rest of the scene
+  else if (stage === "draft") status(`fitting ${labels} labels`, "busy");
+});
+store.on("learning", ({ share }) => {
+  const note = $("learning");
+  note.hidden = share === null;
+  if (share === null) return;
+  note.textContent = `learning the scene, ${percent(share, 0)}`;
+  note.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 });
 store.on("problem", ({ message }) => toast(message));
 store.addEventListener("offline", () => status("polyad has stopped; labels are safe", "problem"));
@@ -232,18 +240,17 @@ store.addEventListener("scene", () => {
   store.tell("choice");
 });
 
-// Large scenes are mapped from the middle of what is looked at.
-let focused = "";
-setInterval(() => {
-  if (!store.scene || store.scene.levels < 3 || document.hidden) return;
-  const [w, h] = viewer.size;
-  const body = JSON.stringify({
-    row: viewer.top + h / viewer.scale / 2, col: viewer.left + w / viewer.scale / 2 });
-  if (body === focused) return;
-  focused = body;
+// Of large scenes, what is looked at is mapped first.
+let told = "";
+function tellView() {
+  if (!store.scene?.large || document.hidden) return;
+  const body = JSON.stringify(viewer.view());
+  if (body === told) return;
+  told = body;
   store.call("api/focus", { method: "POST", headers: { "content-type": "application/json" }, body })
     .catch(() => {});
-}, 1000);
+}
+setInterval(tellView, 250);
 
 store.listen();
 store.watchVisibility();

@@ -165,6 +165,7 @@ export class Store extends EventTarget {
     if (first) this.tell("scene");
     this.tell("classes");
     this.tell("labels");
+    this.tell("learning", { share: state.learned });
     this.setMap(state.map);
   }
 
@@ -206,6 +207,7 @@ export class Store extends EventTarget {
     on("hello", () => { this.tell("online"); this.refresh(); });
     on("change", (change) => this.apply(change));
     on("map", (map) => this.setMap(map));
+    on("learning", (about) => this.tell("learning", about));
     on("progress", (about) => this.tell("progress", about));
     on("problem", (about) => this.tell("problem", about));
     on("lost", () => this.refresh());

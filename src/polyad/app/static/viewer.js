@@ -38,6 +38,7 @@ export class Viewer {
     this.tiles = new Map(); // by url
     /** @type {Map<string, string>} */
     this.lastGood = new Map(); // layer and place -> url that was drawn last
+    this.shownVersion = -1; // of the oldest tile of the map in view: what a stopwatch waits for
     this.waiting = false;
     new ResizeObserver(() => { this.resized(); }).observe(canvas);
   }
@@ -136,6 +137,18 @@ export class Viewer {
     return [(col - this.left) * this.scale, (row - this.top) * this.scale, this.scale];
   }
 
+  /** The rows and columns in view, and how large a pixel is drawn. */
+  view() {
+    const { width, height } = this.store.openScene;
+    const [w, h] = this.size.map((v) => v / this.scale);
+    /** @type {(from: number, length: number, all: number) => [number, number]} */
+    const span = (from, length, all) => {
+      const first = Math.min(Math.max(Math.floor(from), 0), all - 1);
+      return [first, Math.min(Math.max(Math.ceil(from + length), first + 1), all)];
+    };
+    return { rows: span(this.top, h, height), cols: span(this.left, w, width), scale: this.scale };
+  }
+
   /**
    * @param {number} row
    * @param {number} col
@@ -195,6 +208,7 @@ export class Viewer {
       Math.min(Math.floor((this.top + h / this.scale) / side), Math.floor((scene.height - 1) / side)),
       Math.min(Math.floor((this.left + w / this.scale) / side), Math.floor((scene.width - 1) / side)),
     ];
+    let oldest = Infinity;
     context.globalAlpha = alpha;
     context.imageSmoothingEnabled = this.scale < 1;
     for (let row = from[0]; row <= to[0]; row += 1) {
@@ -205,6 +219,7 @@ export class Viewer {
         let image = this.image(url);
         if (arrived(image)) this.lastGood.set(place, url);
         else image = this.tiles.get(this.lastGood.get(place) ?? ""); // the old one until the new is here
+        oldest = Math.min(oldest, versionOf(this.lastGood.get(place)));
         if (image && arrived(image)) {
           const [x, y] = this.rect(row * side, col * side);
           const step = 2 ** level * this.scale;
@@ -213,12 +228,7 @@ export class Viewer {
       }
     }
     context.globalAlpha = 1;
-  }
-
-  // Whether the newest map has been drawn: what a stopwatch waits for.
-  get shownVersion() {
-    const url = this.lastGood.get("map/0/0/0") ?? "";
-    return Number(url.split("v=")[1]?.split(".")[0] ?? -1);
+    if (layer === "map") this.shownVersion = Number.isFinite(oldest) ? oldest : -1;
   }
 
   // -- drawing ----------------------------------------------------------------------------------
@@ -323,6 +333,8 @@ export class Viewer {
 
 // A tile that failed to arrive is complete too, but has no width.
 const arrived = (/** @type {HTMLImageElement} */ image) => image.complete && image.naturalWidth > 0;
+
+const versionOf = (/** @type {string | undefined} */ url) => Number(url?.split("v=")[1]?.split(".")[0] ?? -1);
 
 /**
  * @param {Draw} context

@@ -81,6 +81,7 @@ def choose_experts(
     random_state: int = 0,
     parameters: Mapping[str, Any],
     check: Check = lambda: None,
+    on_fit: Check = lambda: None,
 ) -> HeldOut:
     """Weigh experts by spatial folds of the labels.
 
@@ -97,8 +98,8 @@ def choose_experts(
     objective : {"overall", "average"}, default="overall"
     parameters : mapping
         Of `RankRClassifier`.
-    check : callable, optional
-        Called after each expert.
+    check, on_fit : callable, optional
+        Called after each expert, and after each fit.
     """
     some = fold_subset(targets, random_state)
     dealt = spatial_folds(pixels[some], targets[some], folds, random_state, distance)
@@ -106,7 +107,8 @@ def choose_experts(
     for expert in experts:
         options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
         windows = samples.take(expert)[some]
-        held.append(held_out_logits(windows, targets[some], dealt.fold, random_state, options))
+        given = (windows, targets[some], dealt.fold, random_state, options)
+        held.append(held_out_logits(*given, on_fit))
         check()
     settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
     choice, logits = choose(experts, held, targets[some], dealt, **settings)
@@ -124,6 +126,7 @@ def fit_experts(
     random_state: int = 0,
     parameters: Mapping[str, Any],
     check: Check = lambda: None,
+    on_fit: Check = lambda: None,
 ) -> RankRClassifier:
     """Fit the experts of a choice and return the one network on the scene's bands they become.
 
@@ -132,7 +135,8 @@ def fit_experts(
     members, weights = [], []
     for expert, weight in zip(choice.experts, choice.weights, strict=True):
         options, share = expert_options(expert, len(y), parameters), max(round(starts * weight), 1)
-        ensemble = RankREnsemble(share, random_state, options).fit(samples.take(expert), y)
+        ensemble = RankREnsemble(share, random_state, options)
+        ensemble.fit(samples.take(expert), y, on_fit)
         for member in ensemble.members_:
             folded = fold_whitening(member, views[expert.view], samples.units[expert])
             members.append(on_windows(folded, choice.window))

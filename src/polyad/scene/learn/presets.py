@@ -109,6 +109,7 @@ def train_best(
         "objective": objective,
         "random_state": random_state,
         "parameters": parameters,
+        "on_fit": check,
     }
     held: HeldOut | None = None
     starts = starts if len(y) <= MANY else 1
@@ -131,7 +132,8 @@ def train_best(
     if goal == "this-scene" and propagation:
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
-            weights, choice = _tested_propagation(settings, statistics, pixels, targets, held)
+            tested = (settings, statistics, pixels, targets, held, check)
+            weights, choice = _tested_propagation(*tested)
     if weights is not None:
         steps.append(_propagate(settings, targets, weights))
         line += f" > combined with labels propagated over {len(settings.graphs)} graphs of the"
@@ -186,6 +188,7 @@ def train_fast(
         "objective": objective,
         "random_state": random_state,
         "parameters": parameters,
+        "on_fit": check,
     }
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
         choice = choose_experts(experts, samples, pixels, targets, **options).choice
@@ -202,6 +205,7 @@ def _tested_propagation(
     pixels: Array,
     targets: Array,
     held: HeldOut,
+    check: Callable[[], None],
 ) -> tuple[list[float] | None, Choice]:
     """Return the weights of propagation and network from folds, and the choice with their score.
 
@@ -221,6 +225,7 @@ def _tested_propagation(
         dealt.fold,
         statistics.nodes,
         held.logits.shape[1],
+        check,
     )
     both, y = [shares[tested], held.logits[tested]], some[tested]
     weights = fit_weights(both, y, PRIOR_WEIGHTS, PULL)

@@ -87,11 +87,21 @@ class ViewSamples:
         scene = as_scene(scene)
         windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
         valid = valid_pixels(windows, scene.rio.nodata)
-        self._components = {}
+        components = {}
         for name, view in views.items():
             filled = np.where(valid[..., None], windows, view.mean_.astype(windows.dtype))
-            self._components[name] = view.transform(filled)
-        self._window = window
+            components[name] = view.transform(filled)
+        self._keep(components, window)
+
+    @classmethod
+    def of_components(cls, components: Mapping[str, Array], window: int) -> ViewSamples:
+        """Return samples of components that are known, each ``(n, window, window, k)``."""
+        samples = cls.__new__(cls)
+        samples._keep(components, window)
+        return samples
+
+    def _keep(self, components: Mapping[str, Array], window: int) -> None:
+        self._components, self._window = dict(components), window
         self.units: dict[Expert, float] = {}
 
     def take(self, expert: Expert) -> Array:

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from polyad.errors import SceneError
 from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.steps.components import PIXEL_COMPONENTS_BYTES, Components
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
@@ -28,7 +29,7 @@ from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.tiles import plan_tiles, read_window, tile_shape
+from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
 from polyad.threads import limit_threads, run_tasks, threads_for
 
 Array = npt.NDArray[Any]
@@ -51,6 +52,7 @@ def scene_statistics(
     settings: Propagation | None = None,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Check = lambda: None,
+    keep_components: bool = False,
 ) -> SceneStatistics:
     """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels.
 
@@ -66,10 +68,14 @@ def scene_statistics(
         Called after each tile with the stage and the share of all the work that is done.
     check : callable, optional
         Called after each tile, and may raise to end the work.
+    keep_components : bool, default=False
+        Keep components of every pixel, see `Components`; only for ``goal="this-scene"``.
     """
     scene, budget = prepared(scene), memory_budget(max_bytes, share=0.25)
     if goal == "this-scene":
-        return graph_statistics(scene, settings, budget, progress=progress, check=check)
+        return graph_statistics(
+            scene, settings, budget, progress=progress, check=check, keep_components=keep_components
+        )
     cube, valid = _readable(scene, goal, budget)
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         return SceneStatistics(NoiseWhitening().fit(cube, valid), [])
@@ -82,6 +88,7 @@ def graph_statistics(
     *,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Check = lambda: None,
+    keep_components: bool = False,
 ) -> SceneStatistics:
     """Return the statistics of a scene with its graphs; the scene is taken as it is.
 
@@ -92,7 +99,7 @@ def graph_statistics(
     settings = Propagation.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
-    return build(scene, settings, budget, _Steps(progress, check))
+    return build(scene, settings, budget, _Steps(progress, check), keep_components)
 
 
 @contextmanager
@@ -124,7 +131,7 @@ class _Steps:
 
 
 def _of_pixels(
-    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps
+    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is held whole: every pixel is a node."""
     cube, valid = _readable(scene, "this-scene", budget)
@@ -135,16 +142,21 @@ def _of_pixels(
     steps.done("components", 1.0)
     graphs = settings.graphs_of_whitened(z, valid)
     steps.done("graphs", 1.0)
-    some = _some_pixels(valid)
-    return SceneStatistics(whitening, graphs, packed(scene), some, pixel_nodes(valid), settings)
+    learned = (graphs, packed(scene), _some_pixels(valid), pixel_nodes(valid), settings)
+    kept = None
+    if keep:
+        kept = Components.blank(valid.shape, whitening)
+        kept.put(Tile(slice(0, valid.shape[0]), slice(0, valid.shape[1])), cube, z, valid)
+    return SceneStatistics(whitening, *learned, kept)
 
 
 def _of_superpixels(
-    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps
+    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
     height, width, bands = scene.shape
-    needed = height * width * (4 * settings.components + PIXEL_BYTES)
+    bytes_of_pixel = 4 * settings.components + PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
+    needed = height * width * bytes_of_pixel
     if needed > budget:
         raise SceneError(
             f"goal this-scene holds components of every pixel in memory, about {needed:,} bytes "
@@ -153,7 +165,8 @@ def _of_superpixels(
         )
     with limit_threads(threads_for(2.0 * SAMPLE_ROWS * width * bands**2)):
         whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
-    z, valid = _components(scene, whitening, steps)
+    kept = Components.blank((height, width), whitening) if keep else None
+    z, valid = _components(scene, whitening, steps, kept)
     sharper = sharper_whitening(z, valid, settings)
     superpixels = scene_superpixels(
         z, valid, sharper, settings, lambda share: steps.done("superpixels", share)
@@ -163,8 +176,8 @@ def _of_superpixels(
     for k in range(len(settings.graphs)):
         graphs.append(superpixels.graph(k, settings))
         steps.done("graphs", (k + 1) / len(settings.graphs))
-    some = _some_pixels(valid)
-    return SceneStatistics(whitening, graphs, packed(scene), some, superpixels.nodes, settings)
+    learned = (graphs, packed(scene), _some_pixels(valid), superpixels.nodes, settings)
+    return SceneStatistics(whitening, *learned, kept)
 
 
 def _strips(scene: xr.DataArray, steps: _Steps) -> Iterator[tuple[Array, Array, int]]:
@@ -198,11 +211,11 @@ def spread(count: int) -> list[int]:
 
 
 def _components(
-    scene: xr.DataArray, whitening: NoiseWhitening, steps: _Steps
+    scene: xr.DataArray, whitening: NoiseWhitening, steps: _Steps, kept: Components | None = None
 ) -> tuple[Array, Array]:
     """Return the whitened components of a scene, read tile by tile, and which pixels have data.
 
-    Components are ``(height, width, k)``, 0 without data.
+    Components are ``(height, width, k)``, 0 without data. ``kept`` gets its own of them.
     """
     height, width, bands = scene.shape
     z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
@@ -221,6 +234,8 @@ def _components(
 
         parts = run_tasks(project, range(0, len(spectra), CHUNK))
         z[tile] = np.concatenate(parts).reshape(*tile.shape, -1)
+        if kept is not None:
+            kept.put(tile, cube, z[tile], inside)
         steps.done("components", (number + 1) / len(tiles))
     return z, valid
 

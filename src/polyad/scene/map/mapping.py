@@ -292,14 +292,18 @@ class TileMapper:
 
 
 def tile_mapper(
-    model: SceneModel, scene: xr.DataArray, probabilities: bool = False, progress: bool = False
+    model: SceneModel,
+    scene: xr.DataArray,
+    probabilities: bool = False,
+    progress: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> TileMapper:
     """Return the function that maps one tile of a scene, by the network and the model's steps.
 
     It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. What a tile needs
     of the whole scene can be given with it, ``map_tile(tile, shares.cut(tile))``, see
-    `scene_shares`; else it is computed at the first tile and kept. Buffers are kept too: use one in
-    each thread.
+    `scene_shares`; else it is computed at the first tile and kept, and ``check`` is called
+    meanwhile, which may raise. Buffers are kept too: use one in each thread.
     """
     scene = model.view(scene)
     if model.merging is not None:
@@ -314,7 +318,7 @@ def tile_mapper(
     def network(tile: Tile) -> Array:
         return np.asarray(classify(read_block(scene, tile, halo))[1])
 
-    refined = refiner(model, scene, steps, network, progress)
+    refined = refiner(model, scene, steps, network, progress, check)
 
     def map_tile(tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
         proba = refined(tile, shares)

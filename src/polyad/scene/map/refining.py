@@ -85,11 +85,12 @@ def refiner(
     steps: tuple[Mapping[str, Any], ...],
     network: Network,
     progress: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Refined:
     """Return the function from a tile, and its own shares, to its probabilities after ``steps``.
 
     If it is not given any, labels are propagated over the whole scene at the first call, with a
-    bar if ``progress`` is wanted, and what came of it is kept.
+    bar if ``progress`` is wanted and ``check`` called meanwhile, and what came of it is kept.
     """
     scene = as_scene(scene)
     guides = [step for step in steps if step["step"] == "guided"]
@@ -99,7 +100,7 @@ def refiner(
     def refined(tile: Tile, shares: Shares | None = None) -> Array:
         if step is not None and shares is None:
             if not kept:
-                kept.append(_with_bar(model, scene, step, progress))
+                kept.append(_with_bar(model, scene, step, progress, check))
             shares = kept[0].at(tile)
         proba = _filtered(scene, guides, tile, network)
         return proba if shares is None else shares.combined(proba)
@@ -176,6 +177,7 @@ def propagated_shares(
     scene: xr.DataArray,
     step: Mapping[str, Any],
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
+    check: Callable[[], None] = lambda: None,
 ) -> Shares:
     """Propagate the model's labels over its scene, whose graphs are built if it has none.
 
@@ -190,6 +192,8 @@ def propagated_shares(
         The model's step ``propagate``.
     progress : callable, optional
         Called with the stage and the share of all the work that is done.
+    check : callable, optional
+        Called meanwhile, and may raise to end the work.
     """
     scene, settings = as_scene(scene), Propagation.from_dict(step["settings"])
     _check_room(scene, len(model.classes), settings)
@@ -204,7 +208,10 @@ def propagated_shares(
             return Shares(*found, weights)
         before = 1 - PROPAGATION
         statistics = graph_statistics(
-            scene, settings, progress=lambda stage, share: progress(stage, before * share)
+            scene,
+            settings,
+            progress=lambda stage, share: progress(stage, before * share),
+            check=check,
         )
     logs = settings.propagate(
         statistics.graphs,
@@ -213,6 +220,7 @@ def propagated_shares(
         statistics.nodes,
         classes,
         lambda left: progress("propagation", 1 - PROPAGATION * left),
+        check,
     )
     if model.cache is not None:
         write_shares(model.cache, key, statistics.nodes, logs)
@@ -233,11 +241,15 @@ def keep_shares(
 
 
 def _with_bar(
-    model: SceneModel, scene: xr.DataArray, step: Mapping[str, Any], progress: bool
+    model: SceneModel,
+    scene: xr.DataArray,
+    step: Mapping[str, Any],
+    progress: bool,
+    check: Callable[[], None] = lambda: None,
 ) -> Shares:
     """Return `propagated_shares`, with a bar if one is wanted."""
     with statistics_bar(progress) as bar:
-        return propagated_shares(model, scene, step, bar)
+        return propagated_shares(model, scene, step, bar, check)
 
 
 def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:

@@ -49,11 +49,14 @@ LANES = 16
 STRIP_BYTES = 2**19
 
 
-def separable_scorer(estimator: RankRClassifier, soundness: Soundness | None = None) -> Scorer:
+def separable_scorer(
+    estimator: RankRClassifier, soundness: Soundness | None = None, stride: int = 1
+) -> Scorer:
     """Score a tile by one projection and a correlation; equal to patch by patch.
 
-    By ``soundness`` it finds the pixels that may be corrupt, while they are in the cache. It keeps
-    its buffers from call to call: use one in each thread.
+    By ``soundness`` it finds the pixels that may be corrupt, while they are in the cache. With a
+    ``stride`` it scores every so many pixels only, down and across, from the first on. It keeps its
+    buffers from call to call: use one in each thread.
     """
     network = estimator.network_
     shape, rank = network.hidden.in_shape, network.hidden.rank
@@ -69,7 +72,7 @@ def separable_scorer(estimator: RankRClassifier, soundness: Soundness | None = N
     center, scale = standardization(estimator, spectral.shape[1])
     project = Projection(spectral, center, scale, soundness)
     bias = _in_first_term(network.hidden.bias, len(spectral))
-    correlate = _correlation(spatial, bias) if spatial else _addition(bias)
+    correlate = _correlation(spatial, bias, stride) if spatial else _addition(bias, stride)
     output = _padded(network.output.weight.detach().T).T.contiguous()  # (classes, Q)
     offset, activation = network.output.bias, ACTIVATIONS[network.activation].over
 
@@ -207,11 +210,14 @@ def _in_first_term(bias: Tensor | None, terms: int) -> Tensor | None:
     return torch.cat([bias.detach(), bias.new_zeros(terms - len(bias))])
 
 
-def _addition(bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-    return lambda z: z if bias is None else z + bias
+def _addition(bias: Tensor | None, stride: int = 1) -> Callable[[Tensor], Tensor]:
+    every = slice(None, None, stride)
+    return lambda z: z[every, every] if bias is None else z[every, every] + bias
 
 
-def _correlation(spatial: list[Tensor], bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+def _correlation(
+    spatial: list[Tensor], bias: Tensor | None, stride: int = 1
+) -> Callable[[Tensor], Tensor]:
     """Slide the spatial factors over ``(h + 2p, w + 2p, terms)``, each term with its own.
 
     The projection leaves terms innermost, which torch calls channels-last: its depthwise
@@ -233,8 +239,9 @@ def _correlation(spatial: list[Tensor], bias: Tensor | None) -> Callable[[Tensor
         # (1, terms, h + 2p, w + 2p); a new axis in front, or torch would take another layout for it
         z = z[None].permute(0, 3, 1, 2)
         for kernel in kernels[:-1]:
-            z = conv2d(z, kernel, groups=terms)
-        z = conv2d(z, kernels[-1], bias, groups=terms)
+            z = conv2d(z, kernel, stride=(1, stride), groups=terms)
+        down = (stride, stride if len(kernels) == 1 else 1)
+        z = conv2d(z, kernels[-1], bias, stride=down, groups=terms)
         return z[0].permute(1, 2, 0)  # (h, w, terms)
 
     return correlate

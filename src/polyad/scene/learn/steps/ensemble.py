@@ -7,7 +7,7 @@ ensemble is kept, mapped and distributed as any other model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -53,15 +53,16 @@ class RankREnsemble(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.parameters = parameters
 
-    def fit(self, X: Array, y: Array) -> Self:
-        """Fit each member from its own start."""
+    def fit(self, X: Array, y: Array, on_fit: Callable[[], None] = lambda: None) -> Self:
+        """Fit each member from its own start; ``on_fit`` is called after each."""
         if self.starts < 1:
             raise InputError(f"starts must be at least 1, got {self.starts}")
         seeds = np.random.SeedSequence(self.random_state).generate_state(self.starts)
         options = self.parameters or {}
-        self.members_ = [
-            RankRClassifier(random_state=int(seed), **options).fit(X, y) for seed in seeds
-        ]
+        self.members_ = []
+        for seed in seeds:
+            self.members_.append(RankRClassifier(random_state=int(seed), **options).fit(X, y))
+            on_fit()
         self.classes_ = self.members_[0].classes_
         return self
 

@@ -13,7 +13,7 @@ on the scene's bands, hidden units side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -177,8 +177,12 @@ def held_out_logits(
     fold: Array,
     random_state: int,
     options: Mapping[str, Any],
+    on_fit: Callable[[], None] = lambda: None,
 ) -> Array:
-    """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold."""
+    """Return log-probabilities ``(n, C)`` of each sample from a network that never saw its fold.
+
+    ``on_fit`` is called after each fit, and may raise to end the work.
+    """
     logits = np.full((len(targets), int(targets.max()) + 1), UNLIKELY)
     for k in np.unique(fold):
         rest, out = fold != k, fold == k
@@ -187,6 +191,7 @@ def held_out_logits(
         member = RankRClassifier(random_state=random_state, **options)
         member.fit(samples[rest], targets[rest])
         logits[np.ix_(out, member.classes_)] = member.predict_log_proba(samples[out])
+        on_fit()
     return logits
 
 

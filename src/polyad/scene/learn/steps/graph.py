@@ -9,6 +9,7 @@ belongs to is said by an array ``nodes``, ``(height, width)``, with -1 where the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -126,10 +127,17 @@ def _normalized(graph: Graph) -> Graph:
     return _CSR(graph / degree[:, None] / degree[None, :], dtype=np.float32)
 
 
-def propagate_labels(graph: Graph, seeds: Array, alpha: float = 0.99, steps: int = 100) -> Array:
+def propagate_labels(
+    graph: Graph,
+    seeds: Array,
+    alpha: float = 0.99,
+    steps: int = 100,
+    check: Callable[[], None] = lambda: None,
+) -> Array:
     """Propagate seeds ``(nodes, classes)``; return how much of each class reaches each node.
 
     Classes do not depend on each other: a few are propagated at a time, shared among threads.
+    ``check`` is called before each step, and may raise to end the work.
     """
     with warnings.catch_warnings():  # torch calls its sparse matrices beta; tests hold them here
         warnings.simplefilter("ignore", UserWarning)
@@ -145,6 +153,7 @@ def propagate_labels(graph: Graph, seeds: Array, alpha: float = 0.99, steps: int
         start = torch.from_numpy(np.ascontiguousarray(seeds[:, columns], np.float32))
         mass = start.clone()
         for _ in range(steps):
+            check()
             mass = torch.addmm(start, matrix, mass, beta=1 - alpha, alpha=alpha)
         return mass.numpy()
 

@@ -25,6 +25,7 @@ from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
+Check = Callable[[], None]
 # What model files call these settings: their keys stay when names here change.
 _STORED = {"neighbors": "neighbours", "iterations": "walk", "smoothing": "doubt"}
 EXACT_PIXELS = 60_000  # of a scene whose every pixel is a node; a larger one has superpixels
@@ -117,6 +118,7 @@ class Propagation:
         nodes: Array,
         n_classes: int,
         left: Callable[[float], None] = lambda share: None,  # noqa: ARG005
+        check: Check = lambda: None,
     ) -> Array:
         """Return log shares of the classes, ``(nodes, classes)``.
 
@@ -132,11 +134,13 @@ class Propagation:
         n_classes : int
         left : callable, optional
             Called after each graph with the share of the work that is left.
+        check : callable, optional
+            Called before each step, and may raise to end the work.
         """
         seeds = make_seeds(nodes[tuple(pixels.T)], targets, graphs[0].shape[0], n_classes)
         total: Any = 0.0
         for number, graph in enumerate(graphs, start=1):
-            mass = propagate_labels(graph, seeds, self.alpha, self.iterations)
+            mass = propagate_labels(graph, seeds, self.alpha, self.iterations, check)
             left(1 - number / len(graphs))
             total = total + log_shares(mass, mean_mass(mass), self.smoothing)
         return np.asarray(total / len(graphs))
@@ -149,6 +153,7 @@ class Propagation:
         fold: Array,
         nodes: Array,
         n_classes: int,
+        check: Check = lambda: None,
     ) -> Array:
         """Return log shares at the training pixels, ``(n, classes)``, each without its own fold.
 
@@ -160,7 +165,7 @@ class Propagation:
             graph, number = task
             rest, own = fold != number, here[fold == number]
             seeds = make_seeds(here[rest], targets[rest], graph.shape[0], n_classes)
-            mass = propagate_labels(graph, seeds, self.alpha, self.iterations)
+            mass = propagate_labels(graph, seeds, self.alpha, self.iterations, check)
             at = np.where(own[:, None] < 0, np.float32(0), mass[own])
             return log_shares(at, mean_mass(mass), self.smoothing)
 

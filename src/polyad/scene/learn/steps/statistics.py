@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polyad.scene.learn.steps.components import Components
 from polyad.scene.learn.steps.graph import Graph
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.whitening import NoiseWhitening
@@ -34,6 +35,8 @@ class SceneStatistics:
         Which node of the graphs each pixel belongs to, -1 where there is no data.
     propagation : Propagation
         The settings that the graphs were built by.
+    components : Components or None
+        Of every pixel, for drafts of a map; kept only where they are asked for.
     """
 
     whitening: NoiseWhitening
@@ -42,6 +45,7 @@ class SceneStatistics:
     pixels: Array | None = None
     nodes: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
     propagation: Propagation = field(default_factory=Propagation)
+    components: Components | None = field(default=None, repr=False)
 
     @cached_property
     def plain(self) -> NoiseWhitening:

@@ -13,8 +13,9 @@ import numpy as np
 
 from polyad.scene.raster.lazy import Array
 
-# A row is read whole and cropped if at most this many times more is read than needed.
-_OVERREAD = 4
+# A row is read whole and cropped if at most this many times more is read than needed, or if less
+# lies between two runs of elements than one more read costs: microseconds, or a page of a disk.
+_OVERREAD, _GAP_BYTES = 4, 16 * 2**10
 
 
 def read_box(
@@ -41,7 +42,9 @@ def read_box(
     """
     size = [s.stop - s.start for s in box]
     out = np.empty(size, dtype)
-    lane = np.empty((size[1], shape[2]), dtype) if size[2] * _OVERREAD >= shape[2] else None
+    near = (shape[2] - size[2]) * dtype.itemsize <= _GAP_BYTES
+    whole = near or size[2] * _OVERREAD >= shape[2]
+    lane = np.empty((size[1], shape[2]), dtype) if whole else None
     with path.open("rb", buffering=0) as file:
         for i in range(size[0]):
             # Element number of (i, 0, 0) of the box without its last axis.
