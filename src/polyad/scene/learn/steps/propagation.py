@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from polyad.scene.learn.steps.edges import EdgeFilter
-from polyad.scene.learn.steps.ensemble import logits_of
 from polyad.scene.learn.steps.graph import (
     Graph,
     log_shares,
@@ -208,4 +206,10 @@ def combine(network: Array, propagated: Array, weights: tuple[float, float]) -> 
     weights : tuple of float
         Of the propagation and of the network.
     """
-    return softmax(weights[0] * propagated + weights[1] * logits_of(network), axis=1)
+    both = np.log(np.maximum(network, 1e-12))  # what would normalize it, the softmax takes out
+    both *= weights[1]
+    both += weights[0] * propagated
+    both -= both.max(axis=1, keepdims=True)
+    np.exp(both, out=both)
+    both /= both.sum(axis=1, keepdims=True)
+    return np.asarray(both)
