@@ -56,6 +56,12 @@ def test_real_cluster_gives_each_result_once(two_workers):
     assert found == {k: -k for k in range(50)}
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_large_item_is_sent_without_a_word_of_dask_s(two_workers):
+    item = bytes(12_000_000)
+    assert [size for _, size in stream(two_workers, len, [item, item])] == [len(item)] * 2
+
+
 def test_only_a_few_items_are_taken_ahead(two_workers):
     taken, most = [], 0
     for done, _ in enumerate(stream(two_workers, operator.neg, map_taking(range(60), taken))):

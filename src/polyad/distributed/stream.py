@@ -67,8 +67,12 @@ def stream(
     flight = _Flight(client, function, patience)
     if shared is not None:
         flight.share(shared)
+    import dask
+
     try:
-        yield from flight.run(iter(items))
+        # Few are on their way at a time, so that one may be large: no news to the user
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            yield from flight.run(iter(items))
     finally:
         flight.land()
 
