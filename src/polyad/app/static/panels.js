@@ -39,7 +39,7 @@ export function mapPanel(store, viewer) {
     const { stage, fit_seconds: fit = 0, map_seconds: map = 0, share = 0, steps } = store.map;
     $("map-note").textContent =
       stage === "none" ? "label two classes to see it"
-        : share < 1 ? `${percent(share, 0)} mapped`
+        : share < 1 ? share ? `${percent(share, 0)} mapped` : "what is in view; the rest follows"
           : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
     $("map-steps").textContent = steps ?? "";
     $("map-how").hidden = stage === "none" || !steps;
