@@ -51,12 +51,12 @@ def make_work(scene, tmp_path, kit):
     """Make a session with three classes, a trainer that runs, and what it published."""
     made = []
 
-    def make():
+    def make(goal="this-scene"):
         session = Session(scene, journal=tmp_path / "j")
         for name in ("Water", "Corn", "Woods"):
             session.do({"do": "add", "name": name})
         news = []
-        best = replace(kit.quick, preset="best")
+        best = replace(kit.quick, preset="best", goal=goal)
         trainer = Trainer(scene, session, lambda *what: news.append(what), None, best)
         made.append((session, trainer))
         trainer.start()
@@ -107,6 +107,16 @@ def test_the_final_model_of_a_large_scene_is_the_one_that_train_gives(make_work,
     about = trainer.newest_map.about
     assert len(about["advice"]) > 0
     assert trainer.means["1"]["count"] == 5
+
+
+def test_a_map_for_other_scenes_needs_no_components(make_work, scene, kit):
+    session, trainer, _ = make_work("other-scenes")
+    kit.label_some(session)
+    kit.wait_for(lambda: kit.finished(trainer) and preset(trainer) == "best")
+    model = trainer.newest_map.model
+    assert model.statistics.components is None
+    wanted = map_scene(replace(model, radiometry=None), scene).values
+    np.testing.assert_array_equal(trainer.newest_map.ids, wanted)
 
 
 def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_work, gate, kit):
