@@ -49,7 +49,7 @@ def mirrored_truth(height: int, width: int) -> xr.DataArray:
 
 
 def mirrored(length: int, side: int) -> NDArray[np.intp]:
-    """Return which of ``side`` pixels each of ``length`` shows, to and fro.
+    """Return which of ``side`` pixels each of ``length`` shows, there and back.
 
     Examples
     --------
