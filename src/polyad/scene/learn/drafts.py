@@ -36,7 +36,7 @@ from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
 Check = Callable[[], None]
-HIDDEN = 40  # units of each network: half the time of the usual 75, and no worse than another start
+HIDDEN = 40  # units of each network: two thirds of the time of 75, and accuracy within the draws
 
 
 def fit_draft(

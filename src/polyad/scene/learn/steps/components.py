@@ -17,7 +17,7 @@ from polyad.scene.raster.tiles import Tile
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
-PLAIN = 20  # principal components, the clearest; the others hold about a hundredth of the variance
+PLAIN = 20  # principal components, the clearest; the others hold a few hundredths of the variance
 PIXEL_COMPONENTS_BYTES = 2 * (20 + PLAIN)
 CHUNK = 4096  # pixels that a thread projects at a time
 LARGEST = 60_000.0  # half precision ends soon after
