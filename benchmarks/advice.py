@@ -5,8 +5,8 @@ answering, up to ten per class on average (160): those that the labeling page ad
 time; random ones of the whole ground truth; or random ones up to ten of each class. The model is
 always that of ``polyad train``, scored on all pixels of the ground truth that are not labeled.
 
-    python benchmarks/advice.py --runs 10 --preset best    # as the page does
-    python benchmarks/advice.py --runs 10 --preset fast    # as it does on large scenes
+    python -m benchmarks.advice --runs 10 --preset best    # as the page does
+    python -m benchmarks.advice --runs 10 --preset fast    # as it does on large scenes
 """
 
 from __future__ import annotations

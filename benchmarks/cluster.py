@@ -1,10 +1,10 @@
 """What a cluster gains, what it costs and what it survives; figures for docs/cluster.md.
 
-    python benchmarks/cluster.py speed     # one process, one worker, two workers
-    python benchmarks/cluster.py memory    # resident memory of each worker over a 4 GB scene
-    python benchmarks/cluster.py kills     # 20 random kills of workers and driver
-    python benchmarks/cluster.py parts     # reading and classifying, each alone, on one core
-    python benchmarks/cluster.py best      # the best preset: what each stage costs, and where
+    python -m benchmarks.cluster speed     # one process, one worker, two workers
+    python -m benchmarks.cluster memory    # resident memory of each worker over a 4 GB scene
+    python -m benchmarks.cluster kills     # 20 random kills of workers and driver
+    python -m benchmarks.cluster parts     # reading and classifying, each alone, on one core
+    python -m benchmarks.cluster best      # the best preset: what each stage costs, and where
 
 Scenes are made up, 200 bands of int16, and removed afterwards; that of ``best`` is Indian Pines
 again and again on 285 bands, see real_size.py.
@@ -37,9 +37,9 @@ import numpy as np
 import psutil
 import torch
 import xarray as xr
-from real_size import BANDS as BEST_BANDS
-from real_size import make_scene
 
+from benchmarks.real_size import BANDS as BEST_BANDS
+from benchmarks.real_size import make_scene
 from polyad.distributed import map_files, maps, open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best

@@ -1,6 +1,6 @@
 """How good a map is from a few labels: presets, ablations and controls under every protocol.
 
-    python benchmarks/few_labels.py [--seeds 10] [--pavia UPavia_Subset.mat]
+    python -m benchmarks.few_labels [--seeds 10] [--pavia UPavia_Subset.mat]
 
 Appends one JSON line per (scene, protocol, seed, method) to docs/results/few-labels.jsonl,
 skips what is there, and writes docs/results/few-labels.md from the lines. Settings were chosen on
@@ -37,13 +37,14 @@ from polyad.scene.learn.choosing import FOLDS
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
 from polyad.scene.learn.protocols import PROTOCOLS
 from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter
 from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
 from polyad.scene.learn.steps.experts import held_out_logits
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.learn.steps.propagation import Propagation, combine
+from polyad.scene.learn.steps.propagation import EXACT_PIXELS, Propagation, combine
 from polyad.scene.learn.steps.segments import find_segments, segment_mean
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import train_on
@@ -54,7 +55,8 @@ from polyad.scene.read.scenes import open_scene
 
 ROOT = Path(__file__).parent.parent
 PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
-NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes"}
+SUPERPIXELS = "best, this-scene, superpixels"
+NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes", SUPERPIXELS}
 RECORDS = ROOT / "docs/results/few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
@@ -169,11 +171,15 @@ def presets(
         "paper": {"preset": "paper"},
         "best, this-scene": {"preset": "best", "goal": "this-scene"},
         "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
+        SUPERPIXELS: {"preset": "best", "goal": "this-scene"},
     }
     for name, options in asked.items():
         if name in done:
             continue
         started = time.process_time()
+        if name == SUPERPIXELS:  # as if the scene were large
+            settings = Propagation.for_pixels(10 * EXACT_PIXELS)
+            options["statistics"] = scene_statistics(bench.scene, settings=settings)
         model = train_on(bench.scene, bench.labels, split.train, random_state=seed, **options)
         proba = map_scene(model, bench.scene, probabilities=True)[1].values
         yield name, proba.reshape(-1, proba.shape[2]), time.process_time() - started
@@ -302,8 +308,8 @@ def main() -> None:
         run("indian-pines", chosen(list(PROTOCOLS)), seeds, None, outcomes)
         if options.pavia:
             run("pavia-crop", chosen(PAVIA_PROTOCOLS), seeds, options.pavia, outcomes)
-    from few_labels_choice import RECORDS as CHOICES
-    from few_labels_page import write_page
+    from benchmarks.few_labels_choice import RECORDS as CHOICES
+    from benchmarks.few_labels_page import write_page
 
     write_page(read_records(), read_records(CHOICES), ROOT / "docs/results/few-labels.md")
 

@@ -1,6 +1,6 @@
 """Whether a choice of rank, window, weight decay and steps by cross-validation beats the preset.
 
-    python benchmarks/few_labels_choice.py [--seeds 10] [--pavia UPavia_Subset.mat]
+    python -m benchmarks.few_labels_choice [--seeds 10] [--pavia UPavia_Subset.mat]
 
 For every split of the development seeds (100 and up) each candidate is scored on three folds of
 the training labels, and its map on the test pixels; one start each. Appends one JSON line per split
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from few_labels import (
+from scipy.special import log_softmax
+
+from benchmarks.few_labels import (
     PAVIA_PROTOCOLS,
     ROOT,
     Array,
@@ -28,8 +30,6 @@ from few_labels import (
     run,
     smoothed,
 )
-from scipy.special import log_softmax
-
 from benchmarks.folds import deal_folds
 from polyad.scene.learn.choosing import FOLDS
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL

@@ -1,8 +1,8 @@
 """The labeling page under the stopwatch and under load.
 
-python benchmarks/labeling.py latency             # from click to map on the screen, in Chromium
-python benchmarks/labeling.py large --pause 2     # the same on 1.6 million pixels of 285 bands
-python benchmarks/labeling.py load --seconds 60   # fifty clients at once
+python -m benchmarks.labeling latency             # from click to map on the screen, in Chromium
+python -m benchmarks.labeling large --pause 2     # the same on 1.6 million pixels of 285 bands
+python -m benchmarks.labeling load --seconds 60   # fifty clients at once
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-from labeling_large import large
 
+from benchmarks.labeling_large import large
 from polyad.app import Page, prepare
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.read.known_scenes import open_known_labels

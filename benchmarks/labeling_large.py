@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mirrored import mirrored_truth, write_mirrored
 
+from benchmarks.mirrored import mirrored_truth, write_mirrored
 from polyad.app import prepare
 from polyad.scene.learn.sampling import per_class
 

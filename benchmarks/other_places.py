@@ -1,6 +1,6 @@
 """How good maps are in tiles that nobody labeled: presets beside plain models.
 
-    python benchmarks/other_places.py --potsdam FOLDER [--seeds 10] [--labels 10 30 all]
+    python -m benchmarks.other_places --potsdam FOLDER [--seeds 10] [--labels 10 30 all]
 
 The labeled tiles of an EnMAP scene of Potsdam, 32 x 32 pixels each, are dealt to seven folds; each
 fold is mapped by models that are trained on labels of the other tiles. Appends one JSON line per

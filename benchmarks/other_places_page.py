@@ -1,6 +1,6 @@
 """The page of other_places.py and shifted.py: tables from their records and nothing else.
 
-    python benchmarks/other_places_page.py
+    python -m benchmarks.other_places_page
 
 What the tables mean is in docs/results/other-places-notes.md.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import other_places
-import shifted
+
+from benchmarks import other_places, shifted
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/results/other-places.md"
@@ -36,9 +36,9 @@ when light or sensor change; and what corrupt pixels do.
 
 <!-- not run: hours -->
 ```sh
-python benchmarks/other_places.py --potsdam enmap_potsdam
-python benchmarks/shifted.py --pavia UPavia_Subset.mat --potsdam enmap_potsdam
-python benchmarks/other_places_page.py
+python -m benchmarks.other_places --potsdam enmap_potsdam
+python -m benchmarks.shifted --pavia UPavia_Subset.mat --potsdam enmap_potsdam
+python -m benchmarks.other_places_page
 ```
 
 from [records](other-places.jsonl) and [records](shifted.jsonl). Mean and deviation over seeds from

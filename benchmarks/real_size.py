@@ -1,6 +1,6 @@
 """The best preset on scenes of real size: seconds, memory and accuracy as the pixels grow.
 
-    python benchmarks/real_size.py --folder FOLDER [--pixels 100000 400000 1600000]
+    python -m benchmarks.real_size --folder FOLDER [--pixels 100000 400000 1600000]
 
 Indian Pines is laid out again and again, mirrored, each part with its own gain and noise, on 285
 bands of uint16, and written to FOLDER as ENVI; ten labels of each class train in every part. Each
@@ -173,7 +173,7 @@ What `--preset best --goal this-scene` takes as a scene grows. Made by
 
 <!-- not run: minutes, and gigabytes on disk -->
 ```sh
-python benchmarks/real_size.py --folder FOLDER
+python -m benchmarks.real_size --folder FOLDER
 ```
 
 from [records](real-size.jsonl), with {threads} threads. The scenes are made: Indian Pines laid out
@@ -213,7 +213,7 @@ def main() -> None:
             continue
         folder = options.folder / str(pixels)
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, __file__, "--folder", str(folder)]
+        command = [sys.executable, "-m", "benchmarks.real_size", "--folder", str(folder)]
         try:
             subprocess.run([*command, "--make", str(pixels)], check=True)
             measuring = subprocess.run(

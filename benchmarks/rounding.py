@@ -1,6 +1,6 @@
 """How far rounding alone moves the accuracy of a run: figures for docs/results/findings.md.
 
-    python benchmarks/rounding.py [--seeds 3]
+    python -m benchmarks.rounding [--seeds 3]
 
 Fits the paper's Rank-1 network, ten labels per class of Indian Pines, 500 epochs, on the scene as
 it is, with the band offset that the published code calls noise, and with the last bit of half of

@@ -1,8 +1,8 @@
 """Whole-scene mapping: against patch GEMM in the same run, its memory, and a scene of 2 GB.
 
-    python benchmarks/scene_mapping.py                  # Indian Pines: speed and memory
-    python benchmarks/scene_mapping.py --large FOLDER   # 200 MB and 2 GB on disk, removed after
-    python benchmarks/scene_mapping.py --overlap        # 2 GB: reading and computing at a time
+    python -m benchmarks.scene_mapping                  # Indian Pines: speed and memory
+    python -m benchmarks.scene_mapping --large FOLDER   # 200 MB and 2 GB on disk, removed after
+    python -m benchmarks.scene_mapping --overlap        # 2 GB: reading and computing at a time
 
 Times are medians of rounds in which each way runs once, so that a busy machine slows both.
 """
@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from data import WINDOW, made_classifier
-from timing import interleave, peak_bytes, resident
 
+from benchmarks.data import WINDOW, made_classifier
+from benchmarks.timing import interleave, peak_bytes, resident
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene, scene_tiles
 from polyad.scene.raster.patches import extract_patches

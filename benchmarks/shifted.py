@@ -1,6 +1,6 @@
 """How a map holds in another light, on other ground, and with corrupt pixels.
 
-    python benchmarks/shifted.py [--seeds 10] [--first 0] [--pavia FILE] [--potsdam FOLDER]
+    python -m benchmarks.shifted [--seeds 10] [--first 0] [--pavia FILE] [--potsdam FOLDER]
 
 Appends one JSON line per (scene, protocol, shift, seed, preset, goal, adapt) to
 docs/results/shifted.jsonl and skips what is there. `tables` makes Markdown of the lines. Settings

@@ -1,6 +1,6 @@
 """Default estimators on tensors of every kind, beside plain models with their defaults.
 
-    python benchmarks/tensors.py [--seeds 10] [--aeon WHEEL] [--potsdam FOLDER]
+    python -m benchmarks.tensors [--seeds 10] [--aeon WHEEL] [--potsdam FOLDER]
 
 Appends one JSON line per (data, protocol, seed, model) to docs/results/tensors.jsonl, skips what
 is there, and writes docs/results/tensors.md from the lines. Rules were settled on seeds 100 and

@@ -22,7 +22,7 @@ flattened, standardized samples. Made by
 <!-- not run: half an hour, and it needs files that are fetched by hand -->
 ```sh
 pip download aeon --no-deps
-python benchmarks/tensors.py --aeon aeon-1.6.0-py3-none-any.whl --potsdam enmap_potsdam
+python -m benchmarks.tensors --aeon aeon-1.6.0-py3-none-any.whl --potsdam enmap_potsdam
 ```
 
 from [records](tensors.jsonl), one line per data set, protocol, seed and model. Mean and deviation

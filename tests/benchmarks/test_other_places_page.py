@@ -1,27 +1,19 @@
 """The page on other places is what its records give."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
+
+from benchmarks import other_places_page as bench
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    yield pytest.importorskip("other_places_page")
-    for name in ("other_places_page", "other_places", "shifted"):
-        sys.modules.pop(name, None)
-
-
-def test_the_committed_page_is_what_its_records_give(bench):
+def test_the_committed_page_is_what_its_records_give():
     assert bench.page() == (ROOT / "docs/results/other-places.md").read_text()
 
 
-def test_tiles_never_train_and_test_at_once(bench):
+def test_tiles_never_train_and_test_at_once():
     labels = np.random.default_rng(0).integers(0, 4, (64, 96))
     for train, test in bench.other_places.splits(labels, 10, seed=0):
         tiles = bench.other_places.tile_of(train), bench.other_places.tile_of(test)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from benchmarks import real_size as bench
 
 
-@pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    yield pytest.importorskip("real_size")
-    sys.modules.pop("real_size", None)
-
-
-def test_page_is_what_the_records_give(bench):
+def test_page_is_what_the_records_give():
     assert bench.page(bench.read_records()) == bench.PAGE.read_text()
 
 
-def test_power_is_one_where_time_doubles_with_the_pixels(bench):
+def test_power_is_one_where_time_doubles_with_the_pixels():
     records = [
         {"pixels": n, "processor_seconds": {"statistics": 2e-6 * n, "map": 1e-6 * n}}
         for n in (1000, 2000, 4000)
@@ -29,7 +19,7 @@ def test_power_is_one_where_time_doubles_with_the_pixels(bench):
     assert bench.power(records) == pytest.approx(1.0)
 
 
-def test_made_scene_has_labels_of_every_part_for_training_and_testing(bench, tmp_path):
+def test_made_scene_has_labels_of_every_part_for_training_and_testing(tmp_path):
     import numpy as np
 
     bench.make_scene(tmp_path, 200**2)
