@@ -65,12 +65,9 @@ def test_merged_classes_a_mask_and_another_light_give_the_bytes_of_one_machine(
 def test_interrupt_while_labels_propagate_leaves_nothing(
     best, scene_path, tile, tmp_path, monkeypatch, recwarn
 ):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Propagation, "propagate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        map_files(SceneModel.load(best["superpixels"]), scene_path, tmp_path / "map.tif", tile=tile)
+    model = replace(SceneModel.load(best["superpixels"]), cache=None)
+    monkeypatch.setattr(Propagation, "propagate", interrupt)
+    interrupted_map(model, scene_path, tmp_path / "map.tif", tile)
     assert left_in(tmp_path) == []
     assert not [told for told in recwarn if told.category is PolyadWarning]
 
