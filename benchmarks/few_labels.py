@@ -44,7 +44,7 @@ from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
 from polyad.scene.learn.steps.experts import held_out_logits
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.learn.steps.propagation import EXACT_PIXELS, Propagation, combine
+from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.learn.steps.segments import find_segments, segment_mean
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import train_on
@@ -55,8 +55,8 @@ from polyad.scene.read.scenes import open_scene
 
 ROOT = Path(__file__).parent.parent
 PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
-SUPERPIXELS = "best, this-scene, superpixels"
-NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes", SUPERPIXELS}
+EXACT = "best, this-scene, pixels as nodes"
+NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes", EXACT}
 RECORDS = ROOT / "docs/results/few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
@@ -171,15 +171,14 @@ def presets(
         "paper": {"preset": "paper"},
         "best, this-scene": {"preset": "best", "goal": "this-scene"},
         "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
-        SUPERPIXELS: {"preset": "best", "goal": "this-scene"},
+        EXACT: {"preset": "best", "goal": "this-scene"},
     }
     for name, options in asked.items():
         if name in done:
             continue
         started = time.process_time()
-        if name == SUPERPIXELS:  # as if the scene were large
-            settings = Propagation.for_pixels(10 * EXACT_PIXELS)
-            options["statistics"] = scene_statistics(bench.scene, settings=settings)
+        if name == EXACT:
+            options["statistics"] = scene_statistics(bench.scene, settings=Propagation())
         model = train_on(bench.scene, bench.labels, split.train, random_state=seed, **options)
         proba = map_scene(model, bench.scene, probabilities=True)[1].values
         yield name, proba.reshape(-1, proba.shape[2]), time.process_time() - started

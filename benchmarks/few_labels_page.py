@@ -20,8 +20,8 @@ HEADLINES = (
     "paper",
     "fast",
     "best, other-scenes",
+    "best, this-scene, pixels as nodes",
     "best, this-scene",
-    "best, this-scene, superpixels",
 )
 RANDOM = "random-10"
 PROTOCOL_NAMES = {
@@ -52,9 +52,9 @@ on the class's other fields (classes with one field are left out); *blocks* trai
 different 20 x 20 blocks with a dead zone between.
 
 Goals: *this-scene* may recognize the field a pixel lies in, since the user labels the scene to map
-that same scene: labels are propagated over a graph of its pixels. *other-scenes* must not: the
-network works on spectra alone and only its probabilities are smoothed. In the row *superpixels* the
-graph is one of superpixels, as that of scenes of more than 60,000 pixels is.
+that same scene: labels are propagated over a graph of its superpixels, or of its pixels where there
+are at most 10,000; the row *pixels as nodes* has a graph of pixels here too. *other-scenes* must
+not: the network works on spectra alone and only its probabilities are smoothed.
 
 **What is seen of the test pixels.** Whitening, label propagation and the guided filter are learned
 from the spectra of the whole scene, those of the test pixels among them (never their labels): such

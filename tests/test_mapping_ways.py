@@ -32,7 +32,7 @@ PRESETS = {
 }
 ENDINGS = (".tif", ".hdr", ".png", ".nc", ".zarr", ".npy")
 WHOLE_SCENE = "best, this-scene"
-SUPERPIXELS = "best, superpixels"  # as a scene of more than 60,000 pixels has them
+SUPERPIXELS = "best, superpixels"  # as a scene of more than 10,000 pixels has them
 
 
 @pytest.fixture(scope="module")

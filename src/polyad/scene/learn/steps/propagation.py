@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 Check = Callable[[], None]
 # What model files call these settings: their keys stay when names here change.
 _STORED = {"neighbors": "neighbours", "iterations": "walk", "smoothing": "doubt"}
-EXACT_PIXELS = 60_000  # of a scene whose every pixel is a node; a larger one has superpixels
+EXACT_PIXELS = 10_000  # of a scene whose every pixel is a node; a larger one has superpixels
 
 
 @dataclass(frozen=True)
