@@ -25,6 +25,7 @@ from polyad.scene.assess.evaluation import (
     map_pixels,
 )
 from polyad.scene.assess.report import report_page, write_report
+from polyad.scene.assess.sample import draw_sample
 from polyad.scene.draw.color import color_bands, false_color
 from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
 from polyad.scene.learn.adaptation import adapt_model, find_adaptation
@@ -62,6 +63,7 @@ from polyad.scene.map.refining import (
     refiner,
     warn_of_other_scene,
 )
+from polyad.scene.map.share_cache import scene_digest
 from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.dims import as_scene
@@ -260,6 +262,8 @@ CALLS = {
     "assess.evaluation.examine": lambda g: examine(g.model, g.scene, g.labels).confidence,
     "assess.evaluation.held_out": lambda g: held_out(g.model, g.scene, g.labels),
     "assess.evaluation.map_pixels": lambda g: map_pixels(g.model, g.scene, g.pixels),
+    "assess.sample.draw_sample": lambda g: draw_sample(g.class_map, 12).pixels,
+    "map.share_cache.scene_digest": lambda g: scene_digest(g.scene),
     "draw.figures.class_spectra": lambda g: class_spectra(g.scene, g.labels)[1:],
     "draw.figures.comparison": lambda g: comparison(g.scene, g.labels, g.class_map),
     "draw.figures.map_figure": lambda g: map_figure(g.class_map),
@@ -374,8 +378,11 @@ INNER = {
     "raster.inside.with_repairs",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",
-    "read.colors.with_legend", "learn.scene_statistics.graph_statistics",
-    "map.refining.propagated_shares", "map.refining.scene_shares",
+    "read.colors.with_legend", "map.refining.scene_shares", "map.refining.keep_shares",
+    "map.share_cache.share_key", "learn.drafts", "app.drawing", "app.label_spectra",
+    "app.learning", "assess.area_estimates", "assess.designs", "assess.regions",
+    "raster.counting", "read.sample_points",
+
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

@@ -64,6 +64,26 @@ def test_gdal_itself_finds_names_palette_and_place(place, tmp_path):
     assert band["noDataValue"] == 0
 
 
+def test_a_map_named_like_model_and_scene_is_replaced_by_the_next_one(place, tmp_path):
+    for name in ("bil.hdr", "bil.img"):
+        shutil.copy(place / name, tmp_path / name)
+    shutil.copy(place / "m.polyad", tmp_path / "bil.polyad")
+    for _ in range(2):
+        command = ("map", tmp_path / "bil.polyad", tmp_path / "bil.hdr")
+        assert run(*command, "--out", tmp_path / "bil.tif") == 0
+
+
+def test_ctrl_c_ends_a_command_with_a_sentence(place, tmp_path, monkeypatch, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyad.map_file", interrupt, raising=False)
+    out = tmp_path / "map.tif"
+    assert run("map", place / "m.polyad", place / "bil.hdr", "--out", out) == 130
+    assert "polyad: stopped, and nothing is left half" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("ending", ["hdr", "png", "nc", "npy"])
 def test_a_map_of_every_kind(place, tmp_path, ending):
     out = tmp_path / f"map.{ending}"

@@ -29,6 +29,7 @@ from polyad.cli.train import train
 from polyad.errors import PolyadError
 from polyad.terminal import fail, misuse, put, warn
 
+INTERRUPTED = 130  # what Typer returns of Ctrl-C
 app = typer.Typer(
     name="polyad",
     help="From a hyperspectral scene and a few labeled pixels to a georeferenced class map.",
@@ -91,4 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
             raise
         misuse(error)
+    if code == INTERRUPTED:
+        put("polyad: stopped, and nothing is left half; run the same command again", sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)

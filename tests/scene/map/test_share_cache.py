@@ -99,7 +99,7 @@ def test_shares_of_another_shape_are_not_read(
 def forged(path: Path, nodes: Any = NODES, logs: Any = LOGS, key: str = "k", **more: Any) -> None:
     """Write a file with the right checksum, whatever it holds."""
     arrays = {"nodes": np.ascontiguousarray(nodes), "logs": np.ascontiguousarray(logs)}
-    about = {"key": key, "sha256": share_cache._checksum("k", arrays)}
+    about = {"polyad-shares": "1", "key": key, "sha256": share_cache._checksum("k", arrays)}
     save_file(arrays | more, path, about)
 
 
@@ -156,6 +156,28 @@ def test_files_used_longest_ago_give_way(tmp_path: Path, monkeypatch: pytest.Mon
     assert read_shares(tmp_path, "second", (2, 3), 2) is not None
     write_shares(tmp_path, "third", NODES, LOGS)
     assert sorted(p.stem for p in tmp_path.iterdir()) == ["second", "third"]
+
+
+def test_links_lead_to_nothing_that_is_written_or_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precious = tmp_path / "notes.txt"
+    precious.write_text("precious")
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "k.safetensors").symlink_to(precious)
+    assert not write_shares(folder, "k", NODES, LOGS)
+    assert read_shares(folder, "k", (2, 3), 2) is None
+    (tmp_path / "weights").mkdir()
+    other = tmp_path / "weights" / "other.safetensors"
+    save_file({"weights": LOGS}, other)
+    monkeypatch.setattr(share_cache, "CACHE_BYTES", 600)
+    (tmp_path / "linked").symlink_to(tmp_path / "weights")
+    assert not write_shares(tmp_path / "linked", "k", NODES, LOGS)
+    assert write_shares(tmp_path / "weights", "k", NODES, LOGS)  # a folder with files of others
+    assert write_shares(tmp_path / "weights", "l", NODES, LOGS)
+    assert precious.read_text() == "precious"
+    assert other.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:

@@ -301,6 +301,11 @@ def _expected(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the accuracy (NaN if not known) and the deviation expected of each stratum."""
     if deviations is None:
+        given = accuracy.values() if isinstance(accuracy, Mapping) else [accuracy]
+        if any(value is not None and np.isnan(value) for value in given):
+            raise InputError(
+                "accuracy must be from 0 to 1, got nan; leave it out if it is not known"
+            )
         users = _by_stratum(accuracy, strata, "accuracy")
         users = np.where(np.isnan(users), EXPECTED, users)
         return users, accuracy_deviations(users)

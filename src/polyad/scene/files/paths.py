@@ -251,7 +251,10 @@ def _files_of(path: Path) -> set[Path]:
     if path.suffix.lower() == ".shp":  # a Shapefile is all files of its name
         files |= {file for file in path.parent.iterdir() if file.stem.lower() == path.stem.lower()}
     files |= {side for file in files for side in _with_sides(file)}
-    files |= {path.with_suffix(".qml"), path.with_name(path.name + "-wal")}
+    style = path.with_suffix(".qml")
+    if not is_ours(style, "style"):  # that of a map of the same name
+        files.add(style)
+    files.add(path.with_name(path.name + "-wal"))
     files |= {path.with_suffix(f".{path.suffix[1:2]}{path.suffix[-1:]}w"), path.with_suffix(".wld")}
     return {file for file in files if file == path or file.is_file()}
 

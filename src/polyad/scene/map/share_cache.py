@@ -25,13 +25,13 @@ from safetensors.numpy import save as to_bytes
 
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadError
-from polyad.regular import open_regular
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed, read_stored
 from polyad.scene.raster.tiles import TILE_BYTES
 
 Array = npt.NDArray[Any]
 FORMAT = 1
+MARK = "polyad-shares"
 CACHE_BYTES = 2**30  # of all files in the folder; the oldest give way
 HEADER_BYTES = 4096
 LOWEST = -50.0  # of a log share; `log_shares` has a floor far above
@@ -90,10 +90,14 @@ def write_shares(folder: Path, key: str, nodes: Array, logs: Array) -> bool:
     arrays["logs"] = np.ascontiguousarray(logs, np.float32)
     if sum(a.nbytes for a in arrays.values()) > CACHE_BYTES:
         return False
-    about = {"polyad-shares": str(FORMAT), "key": key, "sha256": _checksum(key, arrays)}
+    about = {MARK: str(FORMAT), "key": key, "sha256": _checksum(key, arrays)}
+    path = folder / f"{key}.safetensors"
     try:
         folder.mkdir(exist_ok=True)
-        with replacing(folder / f"{key}.safetensors") as temporary:
+        # Neither folder nor file may be a link: what it leads to is not ours to write to
+        if folder.is_symlink() or (os.path.lexists(path) and not _is_kept(path)):
+            return False
+        with replacing(path) as temporary:
             temporary.write_bytes(to_bytes(arrays, about))
     except (OSError, OutputError):
         return False
@@ -112,9 +116,8 @@ def read_shares(
     pixels = shape[0] * shape[1]
     most = pixels * 4 * (1 + classes) + HEADER_BYTES  # every pixel a node
     try:
-        with open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size > most:
-                return None
+        if folder.is_symlink() or not _is_kept(path) or path.stat().st_size > most:
+            return None
         with safe_open(path, framework="numpy") as content:
             about = content.metadata() or {}
             if set(content.keys()) != {"nodes", "logs"} or about.get("key") != key:
@@ -150,10 +153,19 @@ def _checksum(key: str, arrays: Mapping[str, Array]) -> str:
     return digest.hexdigest()
 
 
+def _is_kept(path: Path) -> bool:
+    """Whether this is a file that was written here, and no link to one."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(HEADER_BYTES)
+
+
 def _make_room(folder: Path, keep: str) -> None:
     """Remove the files used longest ago, until the others fit."""
     with suppress(OSError):
-        found = [(p.stat().st_mtime_ns, p.stat().st_size, p) for p in folder.glob("*.safetensors")]
+        kept = [path for path in folder.glob("*.safetensors") if _is_kept(path)]
+        found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in kept]
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= CACHE_BYTES:

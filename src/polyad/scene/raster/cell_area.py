@@ -158,7 +158,9 @@ def _ground(grid: Grid) -> float | None:
         return None
     if not all(map(math.isfinite, (*lon, *lat))):
         return None
-    east, north = (lon[1] - lon[0], lat[1] - lat[0]), (lon[3] - lon[2], lat[3] - lat[2])
+    east, north = (  # a pixel may lie across 180 degrees
+        ((lon[b] - lon[a] + 180) % 360 - 180, lat[b] - lat[a]) for a, b in ((0, 1), (2, 3))
+    )
     square = abs(east[0] * north[1] - east[1] * north[0]) * math.radians(1) ** 2
     area = square * ellipsoid_of(_WGS84).density(math.radians(sum(lat) / 4))
     return area if area > 0 else None
