@@ -90,7 +90,7 @@ def report_page(
     confidence, right = examination.confidence, examination.right
     return render_report(
         title=title,
-        summary=_summary(scene, model, result),
+        summary=_summary(class_map, model, result),
         scores=result,
         classes=_legend(model, examination),
         facts=_facts(scene, model, result) | dict(facts or {}),
@@ -120,18 +120,19 @@ def _legend(model: SceneModel, examination: Examination) -> list[ClassInfo]:
     return [*model.classes, *marked, *(c for c in unknown if not has_own_name(c))]
 
 
-def _summary(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> str:
+def _summary(class_map: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> str:
     seconds, recipe = result["fit_seconds"], model.recipe
     rank = getattr(model.estimator, "rank", None)
     kind = f"a rank-{rank} network" if rank else f"a {type(model.estimator).__name__}"
     made = kind if recipe is None else f"preset {recipe.preset}, goal {recipe.goal}"
     took = "" if seconds is None else f" in {seconds:.1f} seconds"
     right = f"{100 * result['overall_accuracy']:.1f}\N{NO-BREAK SPACE}%"
+    mapped, pixels = int(np.count_nonzero(class_map.values)), class_map.size
+    part = "" if mapped == pixels else f"{mapped:,} of "  # the others have no data
     return (
-        f"Trained on {result['n_train']:,} labeled pixels{took}: {made}. The scene "
-        f"of {scene.sizes['y'] * scene.sizes['x']:,} pixels was mapped in "
-        f"{result['map_seconds']:.1f} seconds. On {result['n_test']:,} labeled pixels that were "
-        f"not trained on, the map is right {right} of the time."
+        f"Trained on {result['n_train']:,} labeled pixels{took}: {made}. {part}{pixels:,} pixels "
+        f"were mapped in {result['map_seconds']:.2g} seconds. On {result['n_test']:,} labeled "
+        f"pixels that were not trained on, the map is right {right} of the time."
     )
 
 
