@@ -15,6 +15,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -80,11 +81,13 @@ def make_scene(folder: Path, pixels: int) -> None:
     np.savez(folder / "labels.npz", truth=labels, train=train)
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Return the record of the scene in a folder."""
+def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
+    """Return the record of the scene in a folder, with labels in every part or a few in all."""
     scene = open_scene(folder / "scene.hdr")
     with np.load(folder / "labels.npz") as stored:
         truth, train = stored["truth"], stored["train"]
+    if not everywhere:
+        train = few_of(np.where(train, truth, 0))
     labels = scene.isel(band=0, drop=True).copy(data=truth)
     clock: dict[str, float] = {}
     processor: dict[str, float] = {}
@@ -116,6 +119,7 @@ def measure(folder: Path) -> dict[str, Any]:
     test = (truth > 0) & ~train & np.isin(truth, np.unique(truth[train]))
     return {
         "pixels": int(truth.size),
+        "everywhere": everywhere,
         "bands": BANDS,
         "nodes": int(nodes),
         "labels": int(train.sum()),
@@ -130,6 +134,14 @@ def measure(folder: Path) -> dict[str, Any]:
     }
 
 
+def few_of(labels: Array) -> Array:
+    """Return which pixels train if each class has `PER_CLASS` of them in the whole scene."""
+    rng, train = np.random.default_rng(SEED), np.zeros(labels.shape, bool)
+    for value in np.unique(labels[labels > 0]):
+        train[tuple(rng.permutation(np.argwhere(labels == value))[:PER_CLASS].T)] = True
+    return train
+
+
 def resident_peak() -> int:
     """Return the most memory that this process has held, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -140,7 +152,7 @@ def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     records = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-    return sorted(records, key=lambda r: r["pixels"])
+    return sorted(records, key=lambda r: (r["everywhere"], r["pixels"]))
 
 
 def power(records: list[dict[str, Any]]) -> float:
@@ -148,6 +160,7 @@ def power(records: list[dict[str, Any]]) -> float:
 
     The time of the networks grows with the labels.
     """
+    records = [r for r in records if not r["everywhere"]]
     used = [r["processor_seconds"] for r in records]
     seconds = [each["statistics"] + each["map"] for each in used]
     return float(np.polyfit(np.log([r["pixels"] for r in records]), np.log(seconds), 1)[0])
@@ -165,7 +178,8 @@ def page(records: list[dict[str, Any]]) -> str:
     head = ["pixels", "nodes", "labels", "reading, s", "statistics, s", "networks, s", "map, s"]
     head += ["map from a file, s", "memory, MB", "accuracy, %"]
     table = "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
-    grown = f"grow as the pixels to the power {power(records):.2f}" if len(records) > 1 else ""
+    several = sum(not r["everywhere"] for r in records) > 1
+    grown = f"grow as the pixels to the power {power(records):.2f}" if several else ""
     threads = records[0]["threads"] if records else 0
     return f"""# Scenes of real size
 
@@ -178,12 +192,13 @@ python -m benchmarks.real_size --folder FOLDER
 
 from [records](real-size.jsonl), with {threads} threads. The scenes are made: Indian Pines laid out
 again and again, mirrored, each part with a gain and noise of its own, on {BANDS} bands of uint16 in
-an ENVI file; {PER_CLASS} labels of each class train in every part, all others test.
+an ENVI file. {PER_CLASS} labels of each class train, of the whole scene in the upper rows and of
+every part in the lower ones; all others test.
 Statistics are learned without labels, before the networks are fitted; a map by the trained model
-has them already, one by a model file learns them again. Reading is one pass over the file, which
-is part of every other column but that of the networks. Seconds by the clock, and in brackets those
-of all processors together: other work on the machine adds to the first. Memory is the most that the
-process held, with its libraries.
+has them already, one by a model file without its cache learns them again. Reading is one pass over
+the file, which is part of every other column but that of the networks. Seconds by the clock, and in
+brackets those of all processors together: other work on the machine adds to the first. Memory is
+the most that the process held, with its libraries.
 
 {table}
 
@@ -198,6 +213,7 @@ def main() -> None:
     parser.add_argument("--pixels", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--make", type=int, help=argparse.SUPPRESS)  # make it in this process
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--everywhere", action="store_true", help="labels in every part")
     parser.add_argument("--page-only", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -205,9 +221,9 @@ def main() -> None:
         make_scene(options.folder, options.make)
         return
     if options.measure:
-        print(json.dumps(measure(options.folder)))
+        print(json.dumps(measure(options.folder, options.everywhere)))
         return
-    done = {r["pixels"] for r in read_records()}
+    done = {r["pixels"] for r in read_records() if r["everywhere"] == options.everywhere}
     for pixels in () if options.page_only else options.pixels:
         if math.isqrt(pixels) ** 2 in done:
             continue
@@ -217,13 +233,14 @@ def main() -> None:
         try:
             subprocess.run([*command, "--make", str(pixels)], check=True)
             measuring = subprocess.run(
-                [*command, "--measure"], check=True, stdout=subprocess.PIPE, text=True
+                [*command, "--measure", *["--everywhere"] * options.everywhere],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             line = measuring.stdout
         finally:
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
         with RECORDS.open("a") as file:
             file.write(line.splitlines()[-1] + "\n")
         print(line, file=sys.stderr, flush=True)
