@@ -65,7 +65,8 @@ and gamma and the regression's C are chosen by folds of tiles; the forest has 30
 def table(records: Records, labels: str) -> str:
     """Return the table of one number of labels."""
     rows = [r for r in records if r["labels"] == labels]
-    every = [{r["seed"] for r in rows if r["method"] == m} for m in {r["method"] for r in rows}]
+    methods = {r["method"] for r in rows if "objective" not in r["method"]}
+    every = [{r["seed"] for r in rows if r["method"] == m} for m in methods]
     whole = set.intersection(*every) if every else set()  # seeds that every method has
     rows = [r for r in rows if r["seed"] in whole]
     seeds = len(whole)
@@ -80,6 +81,7 @@ def table(records: Records, labels: str) -> str:
         if own:
             cells = [spread([100 * r[key] for r in own]) for key in ("oa", "aa")]
             seconds = np.median([r["cpu_seconds"] for r in own])
+            method += "" if len(own) == seeds else f" ({len(own)} seed{'s' * (len(own) != 1)})"
             lines.append(f"| {method} | {cells[0]} | {cells[1]} | {seconds:.1f} |")
     return "\n".join([*lines, ""])
 
