@@ -99,11 +99,13 @@ def best(scene_path, tmp_path_factory):
     # Without folds, which could find that these labels are better not propagated
     model = train_best(scene, labels, pixels, window=3, hidden=6, folds=0, starts=1)
     (step,) = model.recipe.steps
-    model.save(folder / "pixels.polyad")
-    step = {**step, "settings": Propagation.for_pixels(10**6).to_dict()}
-    large = replace(model, recipe=replace(model.recipe, steps=(step,)), statistics=None)
-    large.save(folder / "superpixels.polyad")
-    return {nodes: folder / f"{nodes}.polyad" for nodes in ("pixels", "superpixels")}
+    paths = {}
+    for nodes, count in (("pixels", 1), ("superpixels", 10**6)):
+        own = {**step, "settings": Propagation.for_pixels(count).to_dict()}
+        made = replace(model, recipe=replace(model.recipe, steps=(own,)), statistics=None)
+        paths[nodes] = folder / f"{nodes}.polyad"
+        made.save(paths[nodes])
+    return paths
 
 
 @pytest.fixture(scope="session")

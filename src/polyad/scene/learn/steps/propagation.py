@@ -80,7 +80,7 @@ class Propagation:
 
         Examples
         --------
-        >>> Propagation.for_pixels(20_000).superpixel, Propagation.for_pixels(10**6).superpixel
+        >>> Propagation.for_pixels(2_000).superpixel, Propagation.for_pixels(10**6).superpixel
         (1, 4)
         """
         if pixels <= EXACT_PIXELS:
