@@ -24,7 +24,8 @@ from polyad.scene.assess.evaluation import (
     held_out,
     map_pixels,
 )
-from polyad.scene.assess.report import report_page, write_report
+from polyad.scene.assess.provenance import RunRecord
+from polyad.scene.assess.report import report_document, write_report
 from polyad.scene.assess.sample import draw_sample
 from polyad.scene.draw.color import color_bands, false_color
 from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
@@ -236,7 +237,9 @@ def a_mask_file(g):
 def page(g):
     found = examine(g.model, cubic_scene(), cubic_labels())
     result = found.to_dict() | {"fit_seconds": 1.0, "map_seconds": 1.0}
-    return report_page(g.model, g.scene, g.class_map, found, result, title="t", command="c")
+    given = {"title": "t", "record": RunRecord("c", "2026-01-01T00:00:00+00:00", {})}
+    document = report_document(g.model, g.scene, g.class_map, found, result, **given)
+    return document.json, document.page()
 
 
 # Every public function that takes a scene or labels, called.
@@ -345,7 +348,7 @@ CALLS = {
         every_other_row(g.labels, 0), every_other_row(g.labels, 1)
     ),
     "learn.sampling.per_class": lambda g: per_class(g.labels, 5, 0),
-    "assess.report.report_page": page,
+    "assess.report.report_document": page,
     "assess.report.write_report": lambda g: write_report(
         g.path("r.html"), g.model, g.scene, g.labels, title="t", command="c"
     ).confidence,
@@ -381,8 +384,8 @@ INNER = {
     "read.colors.with_legend", "map.refining.scene_shares", "map.refining.keep_shares",
     "map.share_cache.share_key", "learn.drafts", "app.drawing", "app.label_spectra",
     "app.learning", "assess.area_estimates", "assess.designs", "assess.regions",
-    "raster.counting", "read.sample_points",
-
+    "raster.counting", "read.sample_points", "assess.area_report", "assess.mapped_area",
+    "assess.model_facts", "assess.report.scene_size", "assess.report.thinned",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

@@ -76,22 +76,6 @@ def brief(value: Any) -> str:
     return "unknown" if value is None else printable_line(str(value))
 
 
-def options(**given: Any) -> list[str]:
-    """Return options as they are typed; those that were not given are left out.
-
-    Examples
-    --------
-    >>> options(all_touched=True, layer=None, field="level_2", bbox=(1.5, 2.0))
-    ['--all-touched', '--field', 'level_2', '--bbox', '1.5', '2.0']
-    """
-    typed: list[str] = []
-    for name, value in given.items():
-        if value is not None and value is not False:
-            values = value if isinstance(value, tuple) else () if value is True else (value,)
-            typed += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return typed
-
-
 def steps(line: str | None) -> str:
     """Return the line that names the steps of a preset; nothing for a preset without any."""
     return "" if line is None else f"steps: {line}\n"

@@ -41,7 +41,7 @@ def test_evaluate_tells_everything_to_machines_and_files(place, tmp_path, capsys
     trained = len(SceneModel.load(place / "m.polyad").training["pixels"])
     assert (result["n_train"], result["n_test"]) == (trained, HEIGHT * WIDTH - trained)
     page = files["--report"].read_text()
-    assert page.count("<img") == 5
+    assert page.count("<img") == 6
     assert "polyad evaluate" in page
     assert run(*arguments, "--out", tmp_path / "s.csv") == 0
     assert "overall accuracy" in capsys.readouterr().out

@@ -20,6 +20,7 @@ from polyad.distributed.finished import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
+from polyad.scene.assess.documents import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
@@ -287,7 +288,11 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "adapt_model", lambda model, *_: model)
     monkeypatch.setattr(report_module, "examine", lambda *_, **__: examination)
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
-    monkeypatch.setattr(report_module, "report_page", lambda *_, title, **__: title * 9999)
+    monkeypatch.setattr(
+        report_module,
+        "report_document",
+        lambda *_, title, **__: Document("evaluation", {}, lambda: title * 9999),
+    )
 
     def write(folder: Path, title: str) -> None:
         path, model = folder / "report.html", None

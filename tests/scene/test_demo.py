@@ -65,7 +65,7 @@ def test_the_report_stands_alone_and_says_how_to_do_it_again(made):
     page = (made[0] / "report.html").read_text()
     assert "polyad demo --seed 3" in page
     assert f"{100 * made[1]['overall_accuracy']:.1f}" in page
-    assert page.count("<img") == 5
+    assert page.count("<img") == 6
     assert 'src="http' not in page
     assert "<script" not in page
     assert len(page) < 2_000_000

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import polyad.scene
-from polyad.cli.options import AsJson, ClassMap, Force, Layer, MaxBytes, Strata
+from polyad.cli.options import (
+    AsJson,
+    ClassMap,
+    Force,
+    Hash,
+    Layer,
+    MaxBytes,
+    Reports,
+    Strata,
+    source_title,
+    typed_command,
+)
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import options, say
+from polyad.terminal import on_terminal, say
 
 
 def area(
+    context: typer.Context,
     class_map: ClassMap,
     points: Annotated[
         str, typer.Argument(help="Checked points: CSV (x,y,reference), GeoJSON, GeoPackage.")
@@ -30,30 +41,33 @@ def area(
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this .csv or .json file too.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page with a picture.")] = None,
+    report: Reports = None,
+    hashes: Hash = None,
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the area of each class of a map, with intervals, from checked points."""
     raster = None if strata == "map" else strata
-    outputs = {"table of areas": out, "report": report}
-    check_arguments(outputs=outputs, labels=[class_map, points, raster], force=force)
+    sources = [class_map, points, raster]
+    check_arguments(outputs={"table of areas": out}, reports=report, labels=sources, force=force)
     from polyad.scene import estimate_areas, open_points, open_strata, write_areas
 
     mapped = polyad.open_labels(class_map, max_bytes=max_bytes)
     checked = open_points(points, mapped, field=field, layer=layer, max_bytes=max_bytes)
     limits = open_strata(raster, mapped, max_bytes=max_bytes)
     estimates = estimate_areas(mapped, checked, strata=limits, design=design)
-    if report is not None:
-        from polyad.scene import write_area_report  # draws, which takes a second to import
+    if report:
+        from polyad.scene import record_run, write_area_report  # draws, a second to import
 
-        given = options(strata=raster, field=field, layer=layer, design=design, report=report)
-        command = shlex.join(["polyad", "area", class_map, points, *given])
-        write_area_report(report, estimates, title=Path(class_map).stem, command=command)
+        inputs = {"map": class_map, "points": points, "strata": raster}
+        words, bar = typed_command(context), on_terminal()
+        record = record_run(words, inputs, hashes=hashes, progress=bar)
+        shown: dict[str, Any] = {"class_map": mapped, "points": checked}
+        title = source_title(class_map)
+        write_area_report(report, estimates, title=title, record=record, **shown)
     if out is not None:
         write_areas(out, estimates.to_dict())
-    written = "".join(
-        f"\n{what}: {path}" for what, path in (("table", out), ("report", report)) if path
-    )
+    files = [("table", out), *(("report", path) for path in report or ())]
+    written = "".join(f"\n{what}: {path}" for what, path in files if path)
     say(estimates.to_dict(), as_json, f"{estimates}{written}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,28 +15,32 @@ from polyad.cli.options import (
     BBox,
     Field,
     Force,
+    Hash,
     Labels,
     Layer,
     Mask,
     MaxBytes,
     Model,
     Remote,
+    Reports,
     Scene,
+    source_title,
+    typed_command,
 )
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, options, say
+from polyad.terminal import on_terminal, say
 
 
 def evaluate(
+    context: typer.Context,
     model: Model,
     scene: Scene,
     labels: Labels,
     out: Annotated[
         Path | None, typer.Option(help="Write the scores to this .json or .csv file too.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page with pictures: map, spectra, calibration.")
-    ] = None,
+    report: Reports = None,
+    hashes: Hash = None,
     layer: Layer = None,
     field: Field = None,
     all_touched: AllTouched = False,
@@ -50,10 +53,10 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a model on the labeled pixels that it did not learn from."""
-    outputs = {"file of scores": out, "report": report}
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
-    files["bbox"] = bbox
-    check_arguments(outputs=outputs, force=force, remote=remote, **files)
+    outputs = {"file of scores": out}
+    options: dict[str, Any] = {"bbox": bbox, "force": force, "remote": remote}
+    check_arguments(outputs=outputs, reports=report, **options, **files)
     from polyad.scene import examine, restrict_scene, write_scores
 
     fitted = polyad.SceneModel.load(model)
@@ -62,22 +65,18 @@ def evaluate(
     marks = polyad.open_labels(
         labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
     )
-    if report is None:
-        examination = examine(fitted, cube, marks, adapt=adapt, progress=on_terminal())
+    bar = on_terminal()
+    if not report:
+        examination = examine(fitted, cube, marks, adapt=adapt, progress=bar)
     else:
-        from polyad.scene import write_report  # draws, which takes a second to import
+        from polyad.scene import record_run, write_report  # draws, which takes a second to import
 
-        given = options(layer=layer, field=field, all_touched=all_touched, mask=mask, bbox=bbox)
-        command = shlex.join(
-            ["polyad", "evaluate", model, scene, *labels, *given, *options(report=report)]
-        )
-        title, bar = Path(scene).stem, on_terminal()
-        examination = write_report(
-            report, fitted, cube, marks, title=title, command=command, adapt=adapt, progress=bar
-        )
+        record = record_run(typed_command(context), files, hashes=hashes, progress=bar)
+        told: dict[str, Any] = {"title": source_title(scene), "record": record, "progress": bar}
+        examination = write_report(report, fitted, cube, marks, adapt=adapt, **told)
     result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
-    written = "" if report is None else f"\n\nreport: {report}"
+    written = "".join(f"\n\nreport: {path}" for path in report or ())
     adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
     say(result, as_json, adapted + str(examination.scores) + written)

@@ -36,6 +36,16 @@ AllTouched = Annotated[
     bool,
     typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),
 ]
+Reports = Annotated[
+    list[Path] | None,
+    typer.Option("--report", help="Write a page to mail or print; .json: its content. Repeatable."),
+]
+Hash = Annotated[
+    bool | None,
+    typer.Option(
+        "--hash/--no-hash", help="SHA-256 of all files in the report; by default up to 16 GiB each."
+    ),
+]
 Mask = Annotated[
     str | None,
     typer.Option(help="Raster or polygons: outside is neither trained on nor mapped."),
@@ -87,3 +97,13 @@ ClassMap = Annotated[
 Strata = Annotated[
     str, typer.Option(help="map: its classes; or a raster or polygons that the sample is drawn by.")
 ]
+
+
+def typed_command(context: typer.Context) -> list[str]:
+    """Return the words of the command that runs, as they were typed."""
+    return ["polyad", *(context.find_root().obj or ())]
+
+
+def source_title(source: str) -> str:
+    """Return what a report calls its scene or map: the file's name without folder and ending."""
+    return Path(source).stem

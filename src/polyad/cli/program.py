@@ -75,8 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = warn
-            given = None if arguments is None else list(arguments)
-            code = app(args=given, standalone_mode=False)
+            given = sys.argv[1:] if arguments is None else list(arguments)
+            code = app(args=given, obj=given, standalone_mode=False)  # `typed_command` wants them
     except PolyadError as error:
         fail(str(error))
     except BrokenPipeError:  # as in `polyad scenes | head -1`

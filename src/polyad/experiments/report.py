@@ -44,8 +44,7 @@ def render_report(document: Document, results: Results, maps: MapStore, command:
         document=document,
         figures=[_figure(title, figure) for title, figure in document.figures.values()],
         galleries={scene: _gallery(scene, results, maps) for scene in document.scenes},
-        command=command,
-        versions={},
+        record={"command": command},
         scene_title=scene_title,
         blocks=_blocks,
     )

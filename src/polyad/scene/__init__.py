@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from polyad.scene.assess import (
         AreaEstimates,
         Examination,
+        RunRecord,
         Sample,
         Scores,
         draw_sample,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         examine,
         held_out,
         parse_by_stratum,
+        record_run,
         score,
         write_area_report,
         write_report,
@@ -115,6 +117,7 @@ __all__ = [
     "NoOverlap",
     "OtherFields",
     "RandomPerClass",
+    "RunRecord",
     "Sample",
     "SamplePoints",
     "SceneModel",
@@ -165,6 +168,7 @@ __all__ = [
     "per_class",
     "pixel_noise",
     "read_colors",
+    "record_run",
     "reliability_figure",
     "replaced_pixels",
     "restrict_scene",
@@ -214,7 +218,8 @@ if not TYPE_CHECKING:
         map="keep_shares map_file map_scene",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
-            "estimate_areas write_area_report Sample draw_sample parse_by_stratum"
+            "estimate_areas write_area_report Sample draw_sample parse_by_stratum "
+            "RunRecord record_run"
         ),
         info="describe",
     )

@@ -13,6 +13,7 @@ from polyad.scene.files.paths import (
     check_apart,
     check_kind,
     check_labels_path,
+    check_names_differ,
     check_output,
     check_scene,
     no_file,
@@ -26,6 +27,7 @@ def check_arguments(
     *,
     preset: tuple[str, ...] | None = None,
     outputs: Mapping[str, str | os.PathLike[str] | None] = _NONE,
+    reports: Sequence[str | os.PathLike[str]] | None = None,
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
     labels: Sequence[str | None] = (),
@@ -47,6 +49,8 @@ def check_arguments(
     preset : (preset, goal) or (preset, goal, objective), optional
     outputs : mapping
         From what is written, see `polyad.scene.files.paths.check_output`, to its path.
+    reports : sequence of path-like, optional
+        Outputs too, of which there may be several.
     model : path-like, optional
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.
@@ -78,12 +82,15 @@ def check_arguments(
         check_bbox(bbox)
     merge_rules(merge or ())
     sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
-    for what, path in outputs.items():
-        if path is not None:
-            check_output(path, what)
-            check_apart(path, sources, what)
-            if not force:
-                check_kind(path, what)
+    written = [(what, path) for what, path in outputs.items() if path is not None]
+    written += [("report", path) for path in reports or ()]
+    for what, path in written:
+        check_output(path, what)
+        check_apart(path, sources, what)
+        if not force:
+            check_kind(path, what)
+    if reports:
+        check_names_differ(written)
     if model is not None:
         check_model_file(model)
     if scene is not None:

@@ -13,8 +13,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from polyad.scene.assess.evaluation_page import render_report
 from polyad.scene.assess.pages import Themed
-from polyad.scene.assess.report import render_report, write_report
+from polyad.scene.assess.provenance import record_run
+from polyad.scene.assess.report import write_report
 from polyad.scene.assess.scores import score
 from polyad.scene.draw.figures import DARK, LIGHT, confusion_figure, reliability_figure
 from polyad.scene.learn.training import train
@@ -61,8 +63,7 @@ def make_report(**changes: Any) -> str:
         "facts": {"window": "5 by 5 pixels", "name": HOSTILE},
         "pictures": {"Map": np.arange(60, dtype="uint8").reshape(4, 5, 3)},
         "figures": {"confusion": confusion_figure(scores["confusion_matrix"], ["a", "b"])},
-        "command": "polyad demo --out 'my folder' && echo <done>",
-        "versions": {"polyad": "0.1.0"},
+        "record": record_run("polyad demo --out 'my folder' && echo <done>").to_dict(),
     }
     return render_report(**(inputs | changes))
 

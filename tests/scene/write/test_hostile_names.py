@@ -13,7 +13,7 @@ import xarray as xr
 from polyad import RankRClassifier
 from polyad.errors import ModelFileError
 from polyad.estimators.persistence import load_with_about, save
-from polyad.scene.assess.report import render_report
+from polyad.scene.assess.evaluation_page import render_report
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.read.labels import open_labels
@@ -90,8 +90,12 @@ def test_forged_names_and_colors_never_leave_their_place_in_a_report() -> None:
         facts={"<script>": "<script>"},
         pictures={"<script>": np.zeros((2, 2, 3), np.uint8)},
         figures={},
-        command="<script>",
-        versions={"<script>": "<script>"},
+        record={
+            "command": "<script>",
+            "date": "<script>",
+            "versions": {"<script>": "<script>"},
+            "files": [dict.fromkeys(("name", "role", "sha256", "note"), "<script>") | {"bytes": 3}],
+        },
         notes=["<script>"],
     )
     assert "<script" not in page

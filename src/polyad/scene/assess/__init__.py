@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
     from polyad.scene.assess.area_report import write_area_report
     from polyad.scene.assess.evaluation import Examination, evaluate, examine, held_out
+    from polyad.scene.assess.provenance import RunRecord, record_run
     from polyad.scene.assess.report import write_report
     from polyad.scene.assess.sample import Sample, draw_sample, parse_by_stratum
     from polyad.scene.assess.scores import Scores, score
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AreaEstimates",
     "Examination",
+    "RunRecord",
     "Sample",
     "Scores",
     "draw_sample",
@@ -23,6 +25,7 @@ __all__ = [
     "examine",
     "held_out",
     "parse_by_stratum",
+    "record_run",
     "score",
     "write_area_report",
     "write_report",
@@ -34,6 +37,7 @@ if not TYPE_CHECKING:
         area_estimates="AreaEstimates estimate_areas",
         area_report="write_area_report",
         evaluation="Examination evaluate examine held_out",
+        provenance="RunRecord record_run",
         report="write_report",
         sample="Sample draw_sample parse_by_stratum",
         scores="Scores score",

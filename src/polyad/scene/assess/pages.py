@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
 from polyad.scene.draw.figures import to_png
-from polyad.scene.raster.classes import class_key, is_color
+from polyad.scene.draw.marks import Overlay
+from polyad.scene.raster.classes import ClassInfo, class_key, is_color
 
 HERE = "polyad.scene.assess"
 
@@ -43,12 +45,18 @@ class PageImage(NamedTuple):
         Data addresses; ``dark`` is empty if one picture serves both.
     pixels : bool
         Whether its pixels are to be seen as squares.
+    points : Overlay or None
+        Drawn over it.
+    ratio : float
+        Of width and height of a raster, so that a long one does not fill several screens; else 0.
     """
 
     words: str
     light: str
     dark: str = ""
     pixels: bool = False
+    points: Overlay | None = None
+    ratio: float = 0.0
 
 
 class PageFigure(NamedTuple):
@@ -60,15 +68,18 @@ class PageFigure(NamedTuple):
     narrow: bool = False
 
 
-def page_image(picture: Picture, words: str, dpi: int = 150) -> PageImage:
-    """Return a picture for a page: an array of uint8 (y, x, 3), PNG bytes, or figures."""
+def page_image(
+    picture: Picture, words: str, dpi: int = 150, points: Overlay | None = None
+) -> PageImage:
+    """Return a picture for a page: an array of uint8 (y, x, 3 or 4), PNG bytes, or figures."""
     if isinstance(picture, Themed):
         light, dark = (_address(to_png(figure, transparent=True)) for figure in picture)
         return PageImage(words, light, dark)
     if isinstance(picture, np.ndarray):
         buffer = io.BytesIO()
         imsave(buffer, picture, format="png")
-        return PageImage(words, _address(buffer.getvalue()), pixels=True)
+        address, ratio = _address(buffer.getvalue()), picture.shape[1] / picture.shape[0]
+        return PageImage(words, address, pixels=True, points=points, ratio=ratio)
     png = picture if isinstance(picture, bytes) else to_png(picture, dpi=dpi)
     return PageImage(words, _address(png))
 
@@ -97,7 +108,7 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        class_key=class_key, grouped=_grouped, percent=percent, safe_color=_safe_color
+        class_key=class_key, grouped=_grouped, key=_key, percent=percent, safe_color=_safe_color
     )
     return environment
 
@@ -105,6 +116,11 @@ def _environment(package: str) -> Environment:
 def percent(share: float) -> str:
     """Return a share in percent, its unit on the same line."""
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    """Return what `class_key` does, of a row of plain values."""
+    return class_key(ClassInfo(int(row["id"]), str(row["name"]), ""))
 
 
 def _grouped(number: float) -> str:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from polyad.atomic import replacing
+from polyad.scene.assess.documents import Document, Reports, check_reports, write_document
 from polyad.scene.assess.evaluation import Examination, examine
-from polyad.scene.assess.pages import PageFigure, Picture, Themed, page_image, percent, render
-from polyad.scene.draw.color import class_picture, false_color
-from polyad.scene.draw.figures import DARK, LIGHT, class_spectra, draw_spectra, reliability_figure
-from polyad.scene.files.paths import check_output
+from polyad.scene.assess.evaluation_page import render_report, with_totals
+from polyad.scene.assess.mapped_area import mapped_areas
+from polyad.scene.assess.model_facts import model_content, model_facts
+from polyad.scene.assess.pages import PageImage, Themed, page_image
+from polyad.scene.assess.provenance import RunRecord, record_run
+from polyad.scene.draw.color import class_picture, error_picture, false_color, see_through
+from polyad.scene.draw.figures import (
+    DARK,
+    LIGHT,
+    ClassSpectra,
+    class_spectra,
+    draw_spectra,
+    reliability_bins,
+    reliability_figure,
+)
+from polyad.scene.draw.marks import overlay_points
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split
@@ -28,29 +37,34 @@ SHOWN_PIXELS = 1000  # along the longer side of a picture: a page must stay ligh
 
 
 def write_report(
-    path: str | os.PathLike[str],
+    path: Reports,
     model: SceneModel,
     scene: xr.DataArray,
     labels: xr.DataArray,
     split: Split | None = None,
     *,
     title: str,
-    command: str,
+    command: str = "",
+    record: RunRecord | None = None,
     adapt: bool | None = None,
     progress: bool = False,
 ) -> Examination:
-    """Evaluate a model as `polyad.scene.evaluate` does, and write a page about it.
+    """Evaluate a model as `polyad.scene.evaluate` does, and write a report about it.
 
     Parameters
     ----------
-    path : path-like
-        The page, by custom ending in ``.html``.
+    path : path-like or sequence of path-like
+        The report: a name ending in ``.json`` gets its content as JSON, any other the page, by
+        custom ``.html``.
     model, scene, labels, split, adapt, progress
         See `polyad.scene.evaluate`.
     title : str
         Name of the scene.
     command : str
         The command that does it all again.
+    record : RunRecord, optional
+        Command, versions and files as `polyad.scene.record_run` records them, instead of
+        ``command`` alone.
 
     Returns
     -------
@@ -58,20 +72,18 @@ def write_report(
         The scores and what they were computed from.
     """
     scene, labels = as_scene(scene), as_labels(labels)
-    check_output(path, "report")
+    check_reports(path)
     model = adapt_model(model, scene, adapt)
     class_map = blank_map(model, scene)
     examination = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
-    page = report_page(
-        model, scene, class_map, examination, examination.to_dict(),
-        title=title, command=command,
-    )  # fmt: skip
-    with replacing(path) as temporary:  # names of files may be odd
-        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+    told = examination.to_dict()
+    given: dict[str, Any] = {"title": title, "command": command, "record": record}
+    document = report_document(model, scene, class_map, examination, told, **given)
+    write_document(path, document)
     return examination
 
 
-def report_page(
+def report_document(
     model: SceneModel,
     scene: xr.DataArray,
     class_map: xr.DataArray,
@@ -79,36 +91,99 @@ def report_page(
     result: Mapping[str, Any],
     *,
     title: str,
-    command: str,
+    command: str = "",
+    record: RunRecord | None = None,
     facts: Mapping[str, str] | None = None,
-) -> str:
-    """Return the page as HTML; ``facts`` are shown behind those known of every model."""
+) -> Document:
+    """Return the report; ``facts`` are shown behind those known of every model."""
+    record = record_run(command) if record is None else record
     scene, class_map = model.view(scene), as_labels(class_map)
+    labels, scores = examination.labels, with_totals(result)
+    spectra = class_spectra(scene, labels)
+    certain = (examination.confidence, examination.right)
+    told: dict[str, Any] = {
+        "title": title,
+        "summary": _summary(class_map, model, result),
+        "notes": examination.scores.notes(),
+        "scores": scores,
+        "areas": mapped_areas(class_map),
+        "facts": _facts(scene, model, result) | dict(facts or {}),
+        "record": record.to_dict(),
+    }
+    count, sure, hit = reliability_bins(*certain)
+    content = told | {
+        "model": model_content(model),
+        "spectra": spectra_content(spectra),
+        "reliability": {"pixels": count, "mean_probability": sure, "share_right": hit},
+    }
+
+    def page() -> str:
+        return render_report(
+            **told,
+            classes=_legend(model, examination),
+            pictures=_pictures(model, scene, class_map, examination),
+            figures={
+                "spectra": Themed(*(draw_spectra(spectra, theme) for theme in (LIGHT, DARK))),
+                "reliability": Themed(
+                    *(reliability_figure(*certain, theme=theme) for theme in (LIGHT, DARK))
+                ),
+            },
+        )
+
+    return Document("evaluation", content, page)
+
+
+def report_page(*arguments: Any, **options: Any) -> str:
+    """Return the page of `report_document` as HTML."""
+    return report_document(*arguments, **options).page()
+
+
+def spectra_content(spectra: ClassSpectra) -> dict[str, Any]:
+    """Return mean spectra as plain values, to five figures; gaps of the axis are left out."""
+    bands = np.isfinite(spectra.axis)
+
+    def short(values: Any) -> list[float]:
+        return [float(f"{value:.5g}") for value in values[bands]]
+
+    rows = zip(spectra.classes, spectra.means, spectra.spreads, strict=True)
+    return {
+        "axis": spectra.name,
+        "at": short(spectra.axis),
+        "classes": [
+            {"id": info.value, "name": info.name, "mean": short(m), "standard_deviation": short(s)}
+            for info, m, s in rows
+        ],
+    }
+
+
+def _pictures(
+    model: SceneModel, scene: xr.DataArray, class_map: xr.DataArray, examination: Examination
+) -> list[PageImage]:
+    labels, split = examination.labels, examination.split
+    shape = (class_map.sizes["y"], class_map.sizes["x"])
+    scored = np.zeros(shape, bool)
+    scored[tuple(split.test.T)] = True
+    marked = xr.DataArray(scored, dims=("y", "x"))
     # In the model's ids, so that one legend serves truth and map
-    small_scene, truth, small_map = (_thinned(r) for r in (scene, examination.labels, class_map))
-    spectra = class_spectra(scene, examination.labels)
-    confidence, right = examination.confidence, examination.right
-    return render_report(
-        title=title,
-        summary=_summary(class_map, model, result),
-        scores=result,
-        classes=_legend(model, examination),
-        facts=_facts(scene, model, result) | dict(facts or {}),
-        pictures={
-            "Scene, false color": false_color(small_scene),
-            "Ground truth": class_picture(truth.values, class_table(examination.labels)),
-            "Map": class_picture(small_map.values, model.classes),
-        },
-        figures={
-            "spectra": Themed(*(draw_spectra(spectra, theme) for theme in (LIGHT, DARK))),
-            "reliability": Themed(
-                *(reliability_figure(confidence, right, theme=theme) for theme in (LIGHT, DARK))
-            ),
-        },
-        command=command,
-        versions={name: version(name) for name in ("polyad", "torch", "scikit-learn")},
-        notes=examination.scores.notes(),
+    small, truth, ids, counted = (
+        thinned(raster.transpose("y", "x", ...)) for raster in (scene, labels, class_map, marked)
     )
+    known, mapped = truth.values, ids.values
+    colors = {c.value: c.color for c in class_table(labels)}
+    colors |= {c.value: c.color for c in model.classes}
+    taught = labels.transpose("y", "x").values[tuple(split.train.T)]
+    points = overlay_points(split.train, taught, colors, shape)
+    plain = overlay_points(split.train, np.ones(len(split.train)), {1: "#111111"}, shape)
+    with_points = "" if points is None else " with training points"
+    truth_picture = see_through(class_picture(known, class_table(labels)), known == 0)
+    map_picture = see_through(class_picture(mapped, model.classes), mapped == 0)
+    errors = error_picture(known, mapped, counted.values)
+    return [
+        page_image(false_color(small), "Scene, false color"),
+        page_image(truth_picture, "Ground truth"),
+        page_image(map_picture, f"Map{with_points}", points=points),
+        page_image(errors, f"Errors{with_points}", points=plain),
+    ]
 
 
 def _legend(model: SceneModel, examination: Examination) -> list[ClassInfo]:
@@ -137,155 +212,23 @@ def _summary(class_map: xr.DataArray, model: SceneModel, result: Mapping[str, An
 
 
 def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> dict[str, str]:
-    rows, columns, bands = (scene.sizes[d] for d in ("y", "x", "band"))
     others = "all other labeled ones" + (" of its classes" if result.get("left_out") else "")
-    facts = {
-        "Scene": f"{rows} rows x {columns} columns, {bands} bands",
+    return {
+        "Scene": scene_size(scene),
         "Training pixels": f"{result['n_train']:,}",
         "Test pixels": f"{result['n_test']:,}, {others}",
-        "Window": f"{model.window} x {model.window} pixels",
+        "Mapping": f"{result['map_seconds']:.3f} s for the whole scene",
+        **model_facts(model, scene),
     }
-    if model.recipe is not None:
-        facts["Preset"] = f"{model.recipe.preset}, goal {model.recipe.goal}"
-    network = getattr(model.estimator, "network_", None)
-    if network is not None and hasattr(network, "n_weights"):
-        facts["Network"] = (
-            f"rank {model.estimator.rank}, {network.hidden.out_features} hidden units, "
-            f"{network.n_weights:,} weights"
-        )
-    if result["fit_seconds"] is not None:
-        # The network of a preset is merged from several: its epochs say nothing
-        merged = model.recipe is not None and model.recipe.preset != "paper"
-        epochs = None if merged else getattr(model.estimator, "n_iter_", None)
-        passes = "" if epochs is None else f", {epochs} epochs"
-        facts["Training"] = f"{result['fit_seconds']:.2f} s{passes}"
-    facts["Mapping"] = f"{result['map_seconds']:.3f} s for the whole scene"
-    if model.recipe is not None:
-        facts["Steps"] = model.recipe.line
-        propagates = any(step["step"] == "propagate" for step in model.recipe.steps)
-        if propagates and not model.learned_from(scene):
-            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
-    if model.choice is not None:
-        facts["By its own labels"] = model.choice.score_line
-    if model.untested_line is not None:
-        facts["Not tested by these"] = model.untested_line
-    if model.adapted is not None:
-        facts["Light"] = model.adapted
-    return facts
 
 
-def _thinned(raster: xr.DataArray) -> xr.DataArray:
+def scene_size(scene: xr.DataArray) -> str:
+    """Return rows, columns and bands in words."""
+    rows, columns, bands = (scene.sizes[d] for d in ("y", "x", "band"))
+    return f"{rows} rows x {columns} columns, {bands} bands"
+
+
+def thinned(raster: xr.DataArray) -> xr.DataArray:
     """Return every k-th pixel of a large raster; a lazy one is read no further than that."""
     step = -(-max(raster.sizes["y"], raster.sizes["x"]) // SHOWN_PIXELS)
     return raster.isel(y=slice(None, None, step), x=slice(None, None, step))
-
-
-# Key of a score, its name for people, and whether it is a share (shown in percent).
-_TILES = (
-    ("overall_accuracy", "overall accuracy", True),
-    ("overall_accuracy_no_overlap", "overall accuracy without overlap", True),
-    ("average_accuracy", "average accuracy", True),
-    ("kappa", "kappa", False),
-    ("expected_calibration_error", "calibration error", True),
-)
-
-# Heading and explanation of the figures that a report usually has; others show their own key.
-_FIGURES = {
-    "spectra": (
-        "Mean spectra of the classes",
-        "Mean of the labeled pixels of each class and one standard deviation to either side; the "
-        "other classes in gray. Classes whose spectra lie on each other are hard to tell apart.",
-    ),
-    "reliability": (
-        "Can its probabilities be trusted?",
-        "Of the pixels that the map calls 80 % certain, 80 % should be right: then the points lie "
-        "on the dashed line. The larger the point, the more pixels.",
-    ),
-}
-
-
-def render_report(
-    *,
-    title: str,
-    summary: str,
-    scores: Mapping[str, Any],
-    classes: Sequence[ClassInfo],
-    facts: Mapping[str, str],
-    pictures: Mapping[str, Picture],
-    figures: Mapping[str, Figure | bytes | Themed],
-    command: str,
-    versions: Mapping[str, str] | None = None,
-    notes: Sequence[str] = (),
-) -> str:
-    """Return the report as the text of one HTML page.
-
-    Parameters
-    ----------
-    title : str
-        Name of the scene; the accuracy is put behind it.
-    summary : str
-        What was done, in a few plain sentences.
-    scores : mapping
-        As `polyad.scene.assess.scores.Scores.to_dict` gives them; what is missing is left out.
-    classes : sequence of ClassInfo
-        The legend of the pictures.
-    facts : mapping of str to str
-        Name and value of what matters: scene, labels, window, model, seconds.
-    pictures : mapping of str to picture
-        Pictures shown beside each other over the legend, by caption: false color, ground truth
-        and map as arrays of uint8, shape (y, x, 3) (see `polyad.scene.draw.color`), PNG bytes or
-        figures.
-    figures : mapping of str to Figure, PNG bytes or Themed
-        Drawn below, each by itself, on white paper unless it is themed. ``spectra`` and
-        ``reliability`` come with an explanation; any other key is taken as the heading.
-    command : str
-        The command that does it all again.
-    versions : mapping of str to str, optional
-        Programs and their versions.
-    notes : sequence of str, optional
-        What must be known of the scores, such as classes that are in none of them.
-
-    Returns
-    -------
-    str
-        HTML. All text is escaped, whatever the class names hold.
-    """
-    accuracy = scores.get("overall_accuracy")
-    apart, n_apart = scores.get("overall_accuracy_no_overlap"), scores.get("n_test_no_overlap")
-    confusion = scores.get("confusion_matrix")
-    return render(
-        "scene_report.html",
-        heading=title if accuracy is None else f"{title}: {percent(accuracy)} right",
-        summary=summary,
-        tiles=_tiles(scores),
-        n_test=scores.get("n_test"),
-        n_apart=n_apart,
-        overlaps=apart is not None and n_apart != scores.get("n_test"),  # not so on other scenes
-        notes=notes,
-        pictures=[page_image(picture, caption) for caption, picture in pictures.items()],
-        classes=classes,
-        facts=facts,
-        rows=[_class_row(row) for row in scores.get("classes", [])],
-        confusion=None if confusion is None else np.asarray(confusion, dtype=np.int64).tolist(),
-        figures=[_figure(key, figure) for key, figure in figures.items()],
-        command=command,
-        versions=versions or {},
-    )
-
-
-def _tiles(scores: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: percent(value) if share else f"{value:.3f}"
-        for key, name, share in _TILES
-        if (value := scores.get(key)) is not None
-    }
-
-
-def _class_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    info = ClassInfo(int(row["id"]), str(row["name"]), str(row["color"]))
-    return {"info": info, **{key: row[key] for key in ("precision", "recall", "f1", "support")}}
-
-
-def _figure(key: str, figure: Figure | bytes | Themed) -> PageFigure:
-    heading, note = _FIGURES.get(key, (key, ""))
-    return PageFigure(heading, note, page_image(figure, heading), narrow=key == "reliability")

@@ -17,6 +17,9 @@ from polyad.scene.raster.pixels import valid_pixels
 BLANK = (240, 240, 240)
 """Color of pixels without measurement or without class: lighter than any class."""
 
+RIGHT, WRONG = "#7FB2DC", "#C2410C"
+"""Colors of pixels that a map has right and wrong: told apart by their lightness as well."""
+
 _FALSE_COLOR_NM = (860.0, 650.0, 550.0)  # near infrared, red, green: living plants turn red
 _TRUE_COLOR_NM = (640.0, 550.0, 460.0)
 _REACH_NM = 60.0  # a band further away than this is another color
@@ -114,6 +117,39 @@ def class_picture(ids: Pixels, classes: Sequence[ClassInfo]) -> npt.NDArray[np.u
     for c in classes:
         colors[c.value] = rgb(c.color)
     return colors[ids]
+
+
+def error_picture(truth: Pixels, ids: Pixels, scored: Pixels) -> npt.NDArray[np.uint8]:
+    """Return where a map is right and where it is wrong; (y, x, 4), clear where nobody knows.
+
+    Parameters
+    ----------
+    truth, ids : array of int, shape (y, x)
+        True classes and those of the map.
+    scored : array of bool, shape (y, x)
+        Which pixels count.
+
+    Examples
+    --------
+    >>> seen = np.array([[True, True, False]])
+    >>> error_picture(np.array([[1, 2, 0]]), np.array([[1, 1, 1]]), seen)[0, :, 3].tolist()
+    [255, 255, 0]
+    """
+    picture = np.zeros((*truth.shape, 4), np.uint8)
+    picture[scored] = (*rgb(WRONG), 255)
+    picture[scored & (truth == ids)] = (*rgb(RIGHT), 255)
+    return picture
+
+
+def see_through(picture: npt.NDArray[np.uint8], blank: Pixels) -> npt.NDArray[np.uint8]:
+    """Return a picture (y, x, 3) with a fourth channel: clear where ``blank``, else solid.
+
+    Examples
+    --------
+    >>> see_through(np.full((1, 2, 3), 9, np.uint8), np.array([[True, False]])).tolist()
+    [[[9, 9, 9, 0], [9, 9, 9, 255]]]
+    """
+    return np.dstack([picture, np.where(blank, 0, 255).astype(np.uint8)])
 
 
 def _stretched(

@@ -242,6 +242,43 @@ def reliability_figure(
         Equally wide bins of confidence.
     theme : Theme
     """
+    count, mean_sure, accuracy = reliability_bins(confidence, right, bins)
+    filled, total = count > 0, count.sum()
+    figure = Figure(figsize=(4.6, 4.8), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
+    upper.plot(
+        [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
+    )
+    upper.vlines(mean_sure, mean_sure, accuracy, color="#EE7733", alpha=0.6, linewidth=3,
+                 label="gap")  # fmt: skip
+    upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
+    weight = 12 + 150 * count[filled] / total  # a bin of few pixels says little
+    upper.scatter(mean_sure, accuracy, s=weight, color=theme.accent, zorder=3, clip_on=False)
+    upper.set(ylim=(0, 1), xlim=(0, 1))
+    upper.set_ylabel("share that is right", fontsize=_NORMAL, color=theme.ink)
+    upper.legend(fontsize=_SMALL, frameon=False, loc="upper left", labelcolor=theme.ink)
+    lower.bar((np.arange(bins) + 0.5) / bins, count / total, width=0.9 / bins, color=theme.accent)
+    lower.set_ylabel("share of\ntest pixels", fontsize=_NORMAL, color=theme.ink)
+    lower.set_xlabel("probability of the predicted class", fontsize=_NORMAL, color=theme.ink)
+    for axes in (upper, lower):
+        _plain(axes, theme)
+    return figure
+
+
+def reliability_bins(
+    confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the pixels of each bin, ``(bins,)``, and of those that have any two means.
+
+    The means are those of the confidence and of how often the map is right; for the arguments see
+    `reliability_figure`.
+
+    Examples
+    --------
+    >>> count, sure, hit = reliability_bins([0.5, 0.5, 1.0], [True, False, True], bins=2)
+    >>> count.tolist(), hit.round(2).tolist()
+    ([0, 3], [0.67])
+    """
     sure, hit = np.asarray(confidence, dtype=float), np.asarray(right, dtype=bool)
     if sure.shape != hit.shape or sure.ndim != 1 or not len(sure):
         raise InputError(f"confidence and right must be vectors of one length, got {sure.shape} "
@@ -251,27 +288,7 @@ def reliability_figure(
     filled = count > 0
     accuracy = np.bincount(which, weights=hit, minlength=bins)[filled] / count[filled]
     mean_sure = np.bincount(which, weights=sure, minlength=bins)[filled] / count[filled]
-    figure = Figure(figsize=(4.6, 4.8), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
-    upper.plot(
-        [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
-    )
-    upper.vlines(mean_sure, mean_sure, accuracy, color="#EE7733", alpha=0.6, linewidth=3,
-                 label="gap")  # fmt: skip
-    upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
-    weight = 12 + 150 * count[filled] / len(sure)  # a bin of few pixels says little
-    upper.scatter(mean_sure, accuracy, s=weight, color=theme.accent, zorder=3, clip_on=False)
-    upper.set(ylim=(0, 1), xlim=(0, 1))
-    upper.set_ylabel("share that is right", fontsize=_NORMAL, color=theme.ink)
-    upper.legend(fontsize=_SMALL, frameon=False, loc="upper left", labelcolor=theme.ink)
-    lower.bar(
-        (np.arange(bins) + 0.5) / bins, count / len(sure), width=0.9 / bins, color=theme.accent
-    )
-    lower.set_ylabel("share of\ntest pixels", fontsize=_NORMAL, color=theme.ink)
-    lower.set_xlabel("probability of the predicted class", fontsize=_NORMAL, color=theme.ink)
-    for axes in (upper, lower):
-        _plain(axes, theme)
-    return figure
+    return count, mean_sure, accuracy
 
 
 def _panels(raster: xr.DataArray, count: int) -> tuple[Figure, list[Axes]]:

@@ -158,5 +158,6 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("table of areas", ""): _has(b"class,id,area_ha,se_ha", b""),
     ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),
     ("model", ""): _is_model,
+    ("report", ".json"): _has(b"{", b'"polyad_report"'),
     ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),
 }

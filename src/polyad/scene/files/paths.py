@@ -150,7 +150,7 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: st
         path = locate(source)[0]
         if not path.exists():
             continue
-        for read in (file.resolve() for file in _files_of(path)):
+        for read in (file.resolve() for file in files_of(path)):
             if not written.isdisjoint((read, *read.parents)):
                 raise OutputError(
                     f"cannot write {os.fspath(output)}: it is the input {path}, which would be "
@@ -172,6 +172,21 @@ def check_distinct(*outputs: Path | None) -> None:
             f"{', '.join(str(path) for path in outputs if path is not None)}; choose another name "
             "for one of them"
         )
+
+
+def check_names_differ(outputs: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
+    """Raise `OutputError` if one output, such as ("report", path), would replace another."""
+    seen: dict[Path, str] = {}
+    for what, path in outputs:
+        files = {file.resolve() for file in _pair(Path(path))}
+        other = next((seen[file] for file in files if file in seen), None)
+        if other is not None:
+            both = f"both {what}s" if other == what else f"{other} and {what}"
+            raise OutputError(
+                f"cannot write {both} to {os.fspath(path)}, where one would replace the other; "
+                "choose another name for one of them"
+            )
+        seen |= dict.fromkeys(files, what)
 
 
 def check_kind(path: str | os.PathLike[str], what: str) -> None:
@@ -234,7 +249,7 @@ def _with_sides(path: Path) -> list[Path]:
     return [path, *(path.with_name(path.name + suffix) for suffix in SIDES)]
 
 
-def _files_of(path: Path) -> set[Path]:
+def files_of(path: Path) -> set[Path]:
     """Return the files that an input consists of, as far as names tell."""
     files = _pair(path)
     if path.suffix.lower() == ".hdr":

@@ -1,0 +1,81 @@
+"""What a model is and how it was made, in words for a page and as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+from polyad.scene.learn.model import SceneModel
+
+
+def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, str]:
+    """Return name and value of what a reader asks first; ``scene`` is the one that is mapped."""
+    facts = {"Window": f"{model.window} x {model.window} pixels"}
+    if model.recipe is not None:
+        facts["Preset"] = f"{model.recipe.preset}, goal {model.recipe.goal}"
+    network = getattr(model.estimator, "network_", None)
+    if network is not None and hasattr(network, "n_weights"):
+        facts["Network"] = (
+            f"rank {model.estimator.rank}, {network.hidden.out_features} hidden units, "
+            f"{network.n_weights:,} weights"
+        )
+    if model.fit_seconds is not None:
+        # The network of a preset is merged from several: its epochs say nothing
+        epochs = None if _merged(model) else getattr(model.estimator, "n_iter_", None)
+        passes = "" if epochs is None else f", {epochs} epochs"
+        facts["Training"] = f"{model.fit_seconds:.2f} s{passes}"
+    if model.recipe is not None:
+        facts["Steps"] = model.recipe.line
+        propagates = any(step["step"] == "propagate" for step in model.recipe.steps)
+        if scene is not None and propagates and not model.learned_from(scene):
+            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
+    if model.choice is not None:
+        facts["By its own labels"] = model.choice.score_line
+    if model.untested_line is not None:
+        facts["Not tested by these"] = model.untested_line
+    if "note" in model.left_out:
+        facts["Bands left out"] = str(model.left_out["note"])
+    if model.training.get("replaced"):
+        facts["Corrupt pixels"] = f"{model.training['replaced']:,}, replaced by their neighbors"
+    if model.adapted is not None:
+        facts["Light"] = model.adapted
+    return facts
+
+
+def model_content(model: SceneModel) -> dict[str, Any]:
+    """Return the same, and all settings, as plain values."""
+    recipe, choice = model.recipe, model.choice
+    network = getattr(model.estimator, "network_", None)
+    return {
+        "preset": None if recipe is None else recipe.preset,
+        "goal": None if recipe is None else recipe.goal,
+        "steps": None if recipe is None else recipe.line,
+        "window": model.window,
+        "bands": model.bands,
+        "bands_left_out": model.left_out.get("note"),
+        "kind": type(model.estimator).__name__,
+        "rank": getattr(model.estimator, "rank", None),
+        "hidden": None if network is None else network.hidden.out_features,
+        "weights": getattr(network, "n_weights", None),
+        "settings": None if _merged(model) else _settings(model.estimator),
+        "choice": None if choice is None else choice.to_dict(),
+        "not_tested": dict(model.untested),
+        "fit_seconds": model.fit_seconds,
+        "labels": model.label_counts,
+        "labels_without_data": model.training.get("without_data"),
+        "pixels_replaced": model.training.get("replaced"),
+        "adapted": model.adapted,
+    }
+
+
+def _merged(model: SceneModel) -> bool:
+    """Whether the network is merged from several, whose settings are those of the steps."""
+    return model.recipe is not None and model.recipe.preset != "paper"
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    """Return the parameters that are plain values."""
+    kinds = (bool, int, float, str, type(None))
+    given = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {name: value for name, value in given.items() if isinstance(value, kinds)}
