@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint ruff spelling page types unit browser coverage bench attacks fuzz \
+.PHONY: demo test lint ruff spelling page types unit browser coverage docs bench attacks fuzz \
     check-oldest constraints audit qgis-plugin test-qgis clean
 
 demo: $(VENV)/.ready
@@ -64,6 +64,14 @@ coverage: $(VENV)/.ready browser
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# The documentation site, with the gallery run: build/site/html. Warnings are errors.
+docs: $(VENV)/.docs
+	$(ONE_THREAD) $(BIN)/python -m tools.site.build
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
 # Side-by-side timings (about 10 minutes): writes docs/benchmarks.md. Leave the machine alone.
