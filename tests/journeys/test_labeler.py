@@ -77,3 +77,64 @@ def place(tab, row, col):
         const box = polyad.viewer.canvas.getBoundingClientRect();
         return [box.left + x + side / 2, box.top + y + side / 2]; }"""
     return tab.evaluate(script, [row, col])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
+def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
+    """polyad map, sample, label --check, area: by keys and clicks, blind to the map."""
+    from playwright.sync_api import sync_playwright
+
+    user.types(f"polyad map {model} scene.hdr --out map.tif")
+    user.types("polyad sample map.tif --size 12 --minimum 2 --blind --out sample.csv")
+    check = "polyad label scene.hdr --check sample.csv --map map.tif --blind --out checked.csv"
+    running = user.starts(f"{check} --no-browser")
+    address = running.wait_for(r"http://\S+/(?=\s)")[0]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page()
+        wrong = []
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.goto(address)
+        until(tab, "window.polyad?.store.sample && window.polyad.viewer.tiles.size")
+        assert tab.is_hidden("#map-panel")
+        assert "Point 1 of 12: what is there?" in tab.inner_text("#asking")
+        tab.focus("#view")
+        for k in range(12):
+            point = tab.evaluate("polyad.store.current")
+            assert point == k
+            row, col = tab.evaluate("polyad.store.pixel(polyad.store.current)")
+            x, y = place(tab, row, col)  # the point is in view, and large enough to be seen
+            box = tab.locator("#view").bounding_box()
+            assert box["x"] < x < box["x"] + box["width"]
+            assert box["y"] < y < box["y"] + box["height"]
+            assert tab.evaluate("polyad.viewer.scale") >= 14
+            seen = int(land.truth[row, col])
+            if k == 3:
+                tab.keyboard.press("t")
+                tab.keyboard.type("in the shade")
+                tab.keyboard.press("Enter")
+                tab.keyboard.press("x")
+            elif k == 5:
+                tab.click(f"#choices button >> nth={seen - 1}")
+            else:
+                tab.keyboard.press(str(seen))
+            until(tab, "n => polyad.store.done === n && !polyad.store.pending", k + 1)
+        assert "12 of 12 checked, 1 cannot be told" in tab.inner_text("#points-note")
+        tab.click("#list-unsure")
+        assert tab.locator("#points button").count() == 1
+        assert "the map says" not in tab.inner_text("body")
+        browser.close()
+    assert wrong == []
+    assert "12 of 12 points are checked, of which 1 cannot be told" in running.press_ctrl_c()
+
+    refused = user.starts("polyad area map.tif checked.csv || true").read()
+    assert "1 of 12 points have no 'reference' yet, the first in line 5" in " ".join(
+        refused.split()
+    )
+    told = json.loads(user.types("polyad area map.tif checked.csv --skip-empty --json"))
+    assert (told["n_points"], told["n_left_out"]) == (11, 1)
+    assert [row["name"] for row in told["classes"]] == list(land.names)
+
+    again = user.starts(f"{check} --no-browser")  # resumed: the shade was walked into
+    assert "12 of 12 points are checked" in again.wait_for(r"\d+ of \d+ points are checked")[0]
+    again.press_ctrl_c()

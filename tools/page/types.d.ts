@@ -91,6 +91,30 @@ type Command =
   | { do: "undo" }
   | { do: "redo" };
 
+// A sample being checked (src/polyad/app/check_workspace.py).
+interface CheckAnswer {
+  value: number; // class, 0 without one
+  unsure: boolean; // it cannot be told
+  note: string;
+}
+
+interface CheckChange {
+  revision: number;
+  answers: [point: number, value: number, unsure: boolean, note: string][];
+}
+
+interface CheckState extends CheckChange {
+  scene: Scene;
+  sample: string; // names of files
+  out: string;
+  journal: string;
+  blind: boolean;
+  map: boolean; // whether there are pictures of it
+  classes: ClassInfo[];
+  points: Pixel[];
+  mapped: number[] | null; // what the map says of each point; null when blind
+}
+
 // What happens in the store, and what it says of it.
 interface StoreEvents {
   scene: object;
@@ -105,6 +129,8 @@ interface StoreEvents {
   progress: { stage: string; share: number; labels: number };
   learning: { share: number | null };
   problem: { message: string };
+  point: object; // another one is looked at
+  answers: { points: number[] | null }; // null: all
 }
 
 type Overlay = "scene" | "map" | "uncertainty";
@@ -113,7 +139,7 @@ interface Window {
   polyad: object;
 }
 
-// Elements of index.html by id; tests/app/test_static.py keeps the two in agreement.
+// Elements of index.html and check.html by id; tests/app/test_static.py keeps the two in agreement.
 interface PageElements {
   learning: HTMLElementTagNameMap["span"];
   "scene-name": HTMLElementTagNameMap["span"];
@@ -180,4 +206,27 @@ interface PageElements {
   "keys-title": HTMLElementTagNameMap["h2"];
   "key-list": HTMLElementTagNameMap["dl"];
   toast: HTMLElementTagNameMap["div"];
+  // of check.html alone
+  previous: HTMLElementTagNameMap["button"];
+  following: HTMLElementTagNameMap["button"];
+  skip: HTMLElementTagNameMap["button"];
+  "zoom-point": HTMLElementTagNameMap["button"];
+  asking: HTMLElementTagNameMap["div"];
+  "asking-text": HTMLElementTagNameMap["span"];
+  "answer-panel": HTMLElementTagNameMap["section"];
+  "answer-note": HTMLElementTagNameMap["span"];
+  choices: HTMLElementTagNameMap["div"];
+  cannot: HTMLElementTagNameMap["button"];
+  clear: HTMLElementTagNameMap["button"];
+  note: HTMLElementTagNameMap["input"];
+  "points-panel": HTMLElementTagNameMap["section"];
+  "points-note": HTMLElementTagNameMap["span"];
+  progress: HTMLElementTagNameMap["div"];
+  "progress-done": HTMLElementTagNameMap["i"];
+  "list-all": HTMLElementTagNameMap["button"];
+  "list-open": HTMLElementTagNameMap["button"];
+  "list-unsure": HTMLElementTagNameMap["button"];
+  points: HTMLElementTagNameMap["ol"];
+  "points-empty": HTMLElementTagNameMap["p"];
+  out: HTMLElementTagNameMap["code"];
 }

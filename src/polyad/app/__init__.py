@@ -1,5 +1,7 @@
 """The labeling page: click some pixels, see the whole map, click where it is wrong.
 
+And the page on which the points of a sample are checked, one after another.
+
 Needs the extra ``polyad[app]``. On the command line: ``polyad label SCENE``.
 """
 
@@ -8,14 +10,16 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.app.check_launch import CheckPage, check, prepare_check
     from polyad.app.fits import Settings
     from polyad.app.launch import Page, prepare, serve, show
 
-__all__ = ["Page", "Settings", "prepare", "serve", "show"]
+__all__ = ["CheckPage", "Page", "Settings", "check", "prepare", "prepare_check", "serve", "show"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         launch="Page prepare serve show",
+        check_launch="CheckPage check prepare_check",
         fits="Settings",
     )

@@ -49,7 +49,8 @@ class Journal:
     ----------
     path : Path
     about : mapping
-        What the journal must belong to: the scene's ``shape`` and ``scene`` (fingerprint).
+        What the journal must belong to: the scene's ``shape`` and ``scene`` (fingerprint), and
+        ``sample`` (digest of its pixels) where the points of one are checked.
 
     Attributes
     ----------
@@ -161,6 +162,11 @@ def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path
         raise SceneError(
             f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, wanted one "
             f"up to {FORMAT}; use the polyad that wrote it, or move it away to start anew"
+        )
+    if header.get("sample") != about.get("sample"):
+        raise SceneMismatch(
+            f"{path} is the journal of {'another sample' if header.get('sample') else 'labels'}; "
+            "move it away, or name another file with --journal"
         )
     if any(header.get(key) != value for key, value in about.items()):
         raise SceneMismatch(

@@ -7,18 +7,19 @@ import socket
 import threading
 import time
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import uvicorn
 import xarray as xr
 
-from polyad.app.access import AccessPolicy
+from polyad.app.access import AccessPolicy, App
 from polyad.app.connection import TimedConnection
+from polyad.app.events import EventBus
 from polyad.app.fits import Settings
 from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
@@ -32,29 +33,37 @@ _SHUTDOWN_SECONDS = 1  # for open pages to close their connections
 _MAX_HEAD = 32 * 2**10  # bytes of a request's line and headers
 
 
+class Served(Protocol):
+    """What a page serves: started with it, closed with it."""
+
+    name: str
+    events: EventBus
+
+    def start(self) -> None:
+        """Begin whatever runs beside the answers."""
+
+    def close(self) -> None:
+        """End it, and release its files."""
+
+
+Kind = TypeVar("Kind", bound=Served)
+
+
 @dataclass
-class Page:
-    """A labeling page that is being served.
+class ServedPage(Generic[Kind]):
+    """A page that is being served.
 
     Attributes
     ----------
     url : str
-        The address with its token; who has it can label.
+        The address with its token; who has it can use the page.
     """
 
     url: str
-    workspace: Workspace
+    workspace: Kind
     _server: uvicorn.Server = field(repr=False)
     _socket: socket.socket = field(repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
-
-    def labels(self) -> xr.DataArray:
-        """Return the labels so far on the scene's grid, 0 where unlabeled."""
-        return self.workspace.session.snapshot().raster(self.workspace.scene)
-
-    def model(self) -> SceneModel | None:
-        """Wait for the final model of the labels so far; None with fewer than two classes."""
-        return self.workspace.trainer.final_model()
 
     def run(self) -> None:
         """Serve until interrupted."""
@@ -64,6 +73,14 @@ class Page:
         finally:
             self.workspace.close()
             self._socket.close()
+
+    def run_in_browser(self, browser: bool = True) -> None:
+        """Serve until interrupted with Ctrl+C, and open the page unless ``browser`` is False."""
+        with suppress(KeyboardInterrupt), ExitStack() as stack:  # the way to end it
+            if browser:
+                with suppress(OSError):  # no redirect file: the address is on the terminal
+                    webbrowser.open(stack.enter_context(redirect_file(self.url)))
+            self.run()
 
     def start(self) -> Self:
         """Serve in the background."""
@@ -79,6 +96,18 @@ class Page:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=15)
+
+
+class Page(ServedPage[Workspace]):
+    """A labeling page that is being served."""
+
+    def labels(self) -> xr.DataArray:
+        """Return the labels so far on the scene's grid, 0 where unlabeled."""
+        return self.workspace.session.snapshot().raster(self.workspace.scene)
+
+    def model(self) -> SceneModel | None:
+        """Wait for the final model of the labels so far; None with fewer than two classes."""
+        return self.workspace.trainer.final_model()
 
     def _repr_html_(self) -> str:
         address = escape(self.url, quote=True)
@@ -103,11 +132,10 @@ def prepare(
     framed: bool = False,
 ) -> Page:
     """Return a page that is ready to be served; see `serve` for the parameters."""
-    listening = _listen(host, port)
-    try:
+
+    def make() -> Workspace:
         # Leave one core to the browser and to the answers to clicks.
-        threads = max(1, usable_cores() - 1)
-        workspace = Workspace(
+        return Workspace(
             scene,
             labels,
             truth,
@@ -116,8 +144,35 @@ def prepare(
             reading=reading,
             mask=mask,
             bbox=bbox,
-            threads=threads,
+            threads=max(1, usable_cores() - 1),
         )
+
+    return Page(*listen_for(make, make_app, host, port, framed))
+
+
+def listen_for(
+    make: Callable[[], Kind],
+    make_app: Callable[[Kind, AccessPolicy], App],
+    host: str,
+    port: int,
+    framed: bool = False,
+) -> tuple[str, Kind, uvicorn.Server, socket.socket]:
+    """Return what a page is made of: its address, what it serves, the server and its socket.
+
+    Parameters
+    ----------
+    make : callable
+        Makes what is served, once the port is known to be free.
+    make_app : callable
+        Makes the application that serves it.
+    host, port
+        See `serve`.
+    framed : bool
+        Whether a notebook may show the page.
+    """
+    listening = _listen(host, port)
+    try:
+        workspace = make()
     except BaseException:
         listening.close()
         raise
@@ -136,7 +191,7 @@ def prepare(
     )
     address = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
     url = f"http://{f'[{address}]' if ':' in address else address}:{policy.port}/{policy.token}/"
-    return Page(url, workspace, uvicorn.Server(config), listening)
+    return url, workspace, uvicorn.Server(config), listening
 
 
 def serve(
@@ -185,11 +240,7 @@ def serve(
     page = prepare(scene, labels, truth, settings=settings, reading=reading, **place)
     put(f"labeling {page.workspace.name}: {page.url}")
     put(f"every label is kept in {page.workspace.session.journal.path}; end with Ctrl+C")
-    with suppress(KeyboardInterrupt), ExitStack() as stack:  # the way to end it
-        if browser:
-            with suppress(OSError):  # no redirect file: the address is on the terminal
-                webbrowser.open(stack.enter_context(redirect_file(page.url)))
-        page.run()
+    page.run_in_browser(browser)
 
 
 def show(

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from polyad.app.access import MAX_BODY, AccessControl, AccessPolicy, App, TooLarge
 from polyad.app.downloads import LABEL_FILES, map_tif, model_file
 from polyad.app.label_state import Command
-from polyad.app.tile_images import map_tile, uncertainty_tile
+from polyad.app.tile_images import SceneTiles, map_tile, uncertainty_tile
 from polyad.app.uploads import read_upload
 from polyad.app.view import View
 from polyad.app.workspace import Workspace
@@ -33,23 +33,25 @@ _MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_CACHED = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
+CACHED = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
 _PAGE_COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
 
 
 def make_app(workspace: Workspace, policy: AccessPolicy, max_body: int = MAX_BODY) -> App:
     """Return the ASGI application that serves ``workspace`` to those whom ``policy`` allows."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    _add_error_handlers(app)
-    _add_static_files(app)
+    add_error_handlers(app)
+    add_static_files(app)
     _add_state(app, workspace)
-    _add_tiles(app, workspace)
+    add_scene_tiles(app, workspace.scene_tiles)
+    _add_maps(app, workspace)
     _add_commands(app, workspace)
     _add_downloads(app, workspace)
     return AccessControl(app, policy, max_body)
 
 
-def _add_static_files(app: FastAPI) -> None:
+def add_static_files(app: FastAPI, first: str = "index.html") -> None:
+    """Serve the files of the page, and ``first`` at its address."""
     # Read once into a table: a path from the browser never becomes a file name.
     folder = files("polyad.app") / "static"
     pages = {item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
@@ -59,7 +61,7 @@ def _add_static_files(app: FastAPI) -> None:
             raise HTTPException(404, "there is no such file")
         return Response(pages[name], media_type=_MEDIA_TYPES[name.rsplit(".", 1)[-1]])
 
-    app.get("/")(lambda: page("index.html"))
+    app.get("/")(lambda: page(first))
     app.get("/static/{name}")(page)
 
 
@@ -82,7 +84,9 @@ def _add_state(app: FastAPI, workspace: Workspace) -> None:
         return StreamingResponse(stream, media_type="text/event-stream")
 
 
-def _add_tiles(app: FastAPI, workspace: Workspace) -> None:
+def add_scene_tiles(app: FastAPI, tiles: SceneTiles) -> None:
+    """Serve the pictures of a scene."""
+
     @app.get("/api/scene/{level}/{row}/{col}")
     def scene(
         level: int,
@@ -94,16 +98,18 @@ def _add_tiles(app: FastAPI, workspace: Workspace) -> None:
         low: float = Query(2.0, allow_inf_nan=False),
         high: float = Query(98.0, allow_inf_nan=False),
     ) -> Response:
-        return _png(workspace.scene_tiles.tile(level, row, col, (r, g, b), (low, high)), _CACHED)
+        return png(tiles.tile(level, row, col, (r, g, b), (low, high)), CACHED)
 
+
+def _add_maps(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/map/{level}/{row}/{col}")
     def class_map(level: int, row: int, col: int) -> Response:
         classes = workspace.session.snapshot().classes
-        return _png(map_tile(workspace.trainer.newest_map.ids, classes, level, row, col))
+        return png(map_tile(workspace.trainer.newest_map.ids, classes, level, row, col))
 
     @app.get("/api/uncertainty/{level}/{row}/{col}")
     def uncertainty(level: int, row: int, col: int) -> Response:
-        return _png(uncertainty_tile(workspace.trainer.newest_map.uncertainty, level, row, col))
+        return png(uncertainty_tile(workspace.trainer.newest_map.uncertainty, level, row, col))
 
     @app.get("/api/class")
     def class_at(row: int, col: int) -> dict[str, Any]:
@@ -113,12 +119,12 @@ def _add_tiles(app: FastAPI, workspace: Workspace) -> None:
 def _add_commands(app: FastAPI, workspace: Workspace) -> None:
     @app.post("/api/do")
     async def do(request: Request) -> dict[str, Any]:
-        command = _command(await _json(request))
+        command = _command(await json_body(request))
         return await run_in_threadpool(workspace.session.do, command)
 
     @app.post("/api/focus")
     async def focus(request: Request) -> dict[str, Any]:
-        body = await _json(request)
+        body = await json_body(request)
         shape = workspace.scene.sizes["y"], workspace.scene.sizes["x"]
         workspace.trainer.view = View.from_message(body, shape)
         return {}
@@ -161,7 +167,8 @@ def _add_downloads(app: FastAPI, workspace: Workspace) -> None:
 # -- requests -----------------------------------------------------------------------------------
 
 
-async def _json(request: Request) -> dict[str, Any]:
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object that a request sends."""
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
         raise HTTPException(415, "the body must be JSON, with content-type application/json")
     try:
@@ -188,7 +195,8 @@ def _command(body: dict[str, Any]) -> Command:
 # -- answers ------------------------------------------------------------------------------------
 
 
-def _png(content: bytes, headers: dict[str, str] | None = None) -> Response:
+def png(content: bytes, headers: dict[str, str] | None = None) -> Response:
+    """Answer with a picture."""
     return Response(content, media_type="image/png", headers=headers)
 
 
@@ -197,7 +205,9 @@ def _download(content: bytes, name: str, media: str) -> Response:
     return Response(content, media_type=media, headers=headers)
 
 
-def _add_error_handlers(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every error in one sentence of JSON."""
+
     def answer(status: int, text: str) -> JSONResponse:
         return JSONResponse({"error": text}, status)
 

@@ -68,7 +68,7 @@ class Workspace:
         source = str(scene) if isinstance(scene, str | PathLike) else None
         opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
         self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
-        self.name = _name(self.scene, source)
+        self.name = name_of(self.scene, source)
         # Read whatever may be refused before a journal is made.
         initial = None if labels is None else _as_labels(labels, self.scene, reading or {})
         self.truth = None if truth is None else _as_labels(truth, self.scene, reading or {})
@@ -99,20 +99,8 @@ class Workspace:
 
     def about(self) -> dict[str, Any]:
         """Return what a page must know of the scene."""
-        scene, grid = self.scene, grid_of(self.scene)
-        nm = scene["wavelength"].values if "wavelength" in scene.coords else None
-        wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
         return {
-            "name": self.name,
-            "height": scene.sizes["y"],
-            "width": scene.sizes["x"],
-            "bands": scene.sizes["band"],
-            "wavelength": wavelength,
-            "false_color": list(color_bands(scene)),
-            "true_color": list(color_bands(scene, true_color=True)),
-            "tile": TILE,
-            "levels": levels((scene.sizes["y"], scene.sizes["x"])),
-            "georeferenced": grid.crs is not None and grid.transform is not None,
+            **describe_scene(self.scene, self.name),
             "truth": self.truth is not None,
             "large": self.trainer.large,
             "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
@@ -130,14 +118,38 @@ class Workspace:
 
     def spectrum(self, row: int, col: int) -> dict[str, Any]:
         """Return the spectrum of one pixel, with None where a band has no value."""
-        height, width = self.scene.shape[:2]
-        if not (0 <= row < height and 0 <= col < width):
-            raise InputError(f"pixel [{row}, {col}] lies outside the scene")
-        values = np.asarray(self.scene.isel(y=row, x=col).values, dtype=float)
-        nodata = self.scene.rio.nodata
-        if nodata is not None:
-            values = np.where(values == nodata, np.nan, values)
-        return {"row": row, "col": col, "values": plain_floats(values)}
+        return pixel_spectrum(self.scene, row, col)
+
+
+def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
+    """Return what every page must know of a scene, as JSON types."""
+    grid = grid_of(scene)
+    nm = scene["wavelength"].values if "wavelength" in scene.coords else None
+    wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
+    return {
+        "name": name,
+        "height": scene.sizes["y"],
+        "width": scene.sizes["x"],
+        "bands": scene.sizes["band"],
+        "wavelength": wavelength,
+        "false_color": list(color_bands(scene)),
+        "true_color": list(color_bands(scene, true_color=True)),
+        "tile": TILE,
+        "levels": levels((scene.sizes["y"], scene.sizes["x"])),
+        "georeferenced": grid.crs is not None and grid.transform is not None,
+    }
+
+
+def pixel_spectrum(scene: xr.DataArray, row: int, col: int) -> dict[str, Any]:
+    """Return the spectrum of one pixel, with None where a band has no value."""
+    height, width = scene.shape[:2]
+    if not (0 <= row < height and 0 <= col < width):
+        raise InputError(f"pixel [{row}, {col}] lies outside the scene")
+    values = np.asarray(scene.isel(y=row, x=col).values, dtype=float)
+    nodata = scene.rio.nodata
+    if nodata is not None:
+        values = np.where(values == nodata, np.nan, values)
+    return {"row": row, "col": col, "values": plain_floats(values)}
 
 
 def _as_labels(
@@ -152,7 +164,8 @@ def _digest(source: RasterSource | None) -> str:
     return file_digest(str(source)) if isinstance(source, str | PathLike) else ""
 
 
-def _name(scene: xr.DataArray, source: str | None) -> str:
+def name_of(scene: xr.DataArray, source: str | None) -> str:
+    """Return what a scene is called on its page."""
     if source is None:
         return str(scene.attrs.get("title") or scene.name or "scene")
     row = KNOWN_SCENES.get(source)

@@ -38,6 +38,9 @@ def area(
     design: Annotated[
         str, typer.Option(help="How the points were drawn: stratified or random.")
     ] = "stratified",
+    skip_empty: Annotated[
+        bool, typer.Option("--skip-empty", help="Leave out points whose class could not be told.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this .csv or .json file too.")
     ] = None,
@@ -54,7 +57,8 @@ def area(
     from polyad.scene import estimate_areas, open_points, open_strata, write_areas
 
     mapped = polyad.open_labels(class_map, max_bytes=max_bytes)
-    checked = open_points(points, mapped, field=field, layer=layer, max_bytes=max_bytes)
+    reading: dict[str, Any] = {"field": field, "layer": layer, "skip_empty": skip_empty}
+    checked = open_points(points, mapped, **reading, max_bytes=max_bytes)
     limits = open_strata(raster, mapped, max_bytes=max_bytes)
     estimates = estimate_areas(mapped, checked, strata=limits, design=design)
     if report:

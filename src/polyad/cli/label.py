@@ -1,4 +1,4 @@
-"""``polyad label``: the labeling page."""
+"""``polyad label``: the labeling page, and the page on which a sample is checked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ def label(
     truth: Annotated[
         str | None, typer.Option(help="Labels to score the map against as it grows.")
     ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(help="Points of polyad sample: check them, one after another, instead."),
+    ] = None,
+    class_map: Annotated[
+        str | None, typer.Option("--map", help="With --check: the map, whose classes are offered.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="With --check: the classes, as 'Corn, Soil', without a map.")
+    ] = None,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="With --check: do not show what the map says.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With --check: the checked points; by default beside the sample."),
+    ] = None,
     layer: Layer = None,
     field: Field = None,
     all_touched: AllTouched = False,
@@ -34,14 +51,35 @@ def label(
     goal: Goal = "this-scene",
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
-    """Label pixels on a web page and watch the map grow."""
+    """Label pixels on a web page and watch the map grow; or check a sample of a map."""
+    labeling: dict[str, Any] = {"--labels": labels, "--truth": truth, "--mask": mask, "--bbox": bbox}
+    labeling |= {"--all-touched": all_touched}
+    checking = {"--map": class_map, "--classes": classes, "--blind": blind, "--out": out}
+    _refuse_others(checking if check is None else labeling, check)
     where: dict[str, Any] = {"mask": mask, "bbox": bbox}
-    check_arguments(preset=(preset, goal), scene=scene, labels=[labels, truth], **where)
+    given = [labels, truth, check, class_map]
+    check_arguments(preset=(preset, goal), scene=scene, labels=given, **where)
     try:
         from polyad.app import Settings, serve
+        from polyad.app import check as check_sample
     except ModuleNotFoundError as error:
         fail(f"the labeling page needs {error.name}; install it with: pip install 'polyad[app]'")
+    place: dict[str, Any] = {"host": host, "port": port, "journal": journal, "browser": browser}
+    reading: dict[str, Any] = {"layer": layer, "field": field}
+    if check is not None:
+        named = [] if classes is None else classes.split(",")
+        shown: dict[str, Any] = {"classes": named, "blind": blind, "out": out}
+        check_sample(scene, check, class_map, **shown, **reading, **place)
+        return
+    reading |= {"all_touched": all_touched}
     settings = Settings(preset=preset, goal=goal)
-    place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
-    reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
-    serve(scene, labels, truth, settings=settings, browser=browser, **reading, **where, **place)
+    serve(scene, labels, truth, settings=settings, **reading, **where, **place)
+
+
+def _refuse_others(others: dict[str, Any], check: str | None) -> None:
+    """Refuse options of the page that is not meant."""
+    wrong = next((name for name, value in others.items() if value), None)
+    if wrong and check is None:
+        fail(f"{wrong} is for checking a sample; name its points with --check")
+    if wrong:
+        fail(f"{wrong} is for labeling; leave it out, or leave out --check")

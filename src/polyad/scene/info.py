@@ -12,13 +12,14 @@ from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.paths import check_scene, locate
 
 UNNAMED = 256  # classes without names at most, in a raster without bands
+FEW = 64  # and in a raster of one band: a gray picture has more values
 
 
 def describe(source: str, *, max_bytes: int | None = None, remote: bool = False) -> dict[str, Any]:
     """Describe a ``.polyad`` model, a scene or a class map by what `polyad info` shows.
 
-    A raster of one band is a class map if its file names or colors the classes; one without bands
-    is, if it has whole numbers as class ids have.
+    A raster of one band of whole numbers is a class map if its file names or colors the classes, or
+    if it has few different values; one without bands is, if it has whole numbers as class ids have.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         if found is None:
             raise
         return found
-    if scene.sizes["band"] == 1 and scene.dtype in (np.uint8, np.uint16):
-        found = _describe_class_map(source, max_bytes)
+    if scene.sizes["band"] == 1 and scene.dtype.kind in "iu":
+        found = _describe_class_map(source, max_bytes, unnamed=FEW)
         if found is not None:
             return found
     crs, transform = georeference(scene)

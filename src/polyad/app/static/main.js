@@ -3,6 +3,7 @@
 import { adviceBanner } from "./advice.js";
 import { classList } from "./classes.js";
 import { $, choice, percent, toast } from "./dom.js";
+import { pageFrame } from "./frame.js";
 import { bindKeys } from "./keys.js";
 import { colorPanel, filesPanel, mapPanel, scorePanel } from "./panels.js";
 import { Pointer } from "./pointer.js";
@@ -167,32 +168,11 @@ function zoomKey(factor) {
   } else viewer.zoom(factor);
 }
 
-// A press with the mouse or a finger leaves the keys to the scene: the Enter that follows is meant for
-// a pixel, not for the button. Before the button's own act, which may put the focus elsewhere.
-document.addEventListener("click", (event) => {
-  const target = /** @type {Element} */ (event.target);
-  if (event.detail && target.closest("button, .links a, summary") && !target.closest("dialog")) {
-    $("view").focus({ preventScroll: true });
-  }
-}, true);
-
 // -- the bar ----------------------------------------------------------------------------------------
 
 $("undo").addEventListener("click", undo);
 $("redo").addEventListener("click", redo);
-$("help").addEventListener("click", () => $("keys").showModal());
-$("zoom-in").addEventListener("click", () => viewer.zoom(1.5));
-$("zoom-out").addEventListener("click", () => viewer.zoom(1 / 1.5));
-$("zoom-fit").addEventListener("click", () => viewer.fit());
-$("theme").addEventListener("click", () => {
-  const root = document.documentElement;
-  const dark = root.dataset.theme
-    ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  viewer.draw();
-  store.tell("theme");
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { viewer.draw(); store.tell("theme"); });
+pageFrame(store, viewer);
 
 /** @param {string} text */
 function status(text, kind = "") {

@@ -47,6 +47,8 @@ class AreaEstimates:
         Each stratum, its pixels and its points.
     estimator : str
         In words.
+    left_out : int
+        Points without a reference, which are in no figure.
     """
 
     classes: tuple[ClassInfo, ...]
@@ -59,6 +61,7 @@ class AreaEstimates:
     even: bool
     strata: tuple[tuple[ClassInfo, int, int], ...]
     estimator: str
+    left_out: int = 0
 
     @property
     def unit(self) -> str:
@@ -93,6 +96,7 @@ class AreaEstimates:
             "overall_accuracy_se": shares.overall_se,
             "overall_accuracy_ci95": interval(shares.overall, shares.overall_se).tolist(),
             "n_points": self.points,
+            "n_left_out": self.left_out,
             "total_ha": self.total if self.hectares else None,
             "total_pixels": self.pixels,
             "estimator": self.estimator,
@@ -185,6 +189,12 @@ class AreaEstimates:
     def notes(self) -> list[str]:
         """Return what must be known of the estimates, a sentence each."""
         notes = [f"Estimator: {self.estimator}."]
+        if self.left_out:
+            drawn = self.points + self.left_out
+            notes.append(
+                f"Left out: {self.left_out:,} of {drawn:,} points, which have no reference; the "
+                "figures hold if these are no different from the others of their strata."
+            )
         if not self.hectares:
             notes.append(
                 "The map does not say its reference system, so areas are in pixels; write it into "
@@ -197,7 +207,7 @@ class AreaEstimates:
         ]
         if certain:
             # The rule of three: of n points without an error, 95 % confidence leaves 3 / n of them
-            least = min(points for _, _, points in self.strata)
+            least = min(points for _, pixels, points in self.strata if points < pixels)
             notes.append(
                 f"All points agree on {', '.join(certain)}, so these intervals have no width; that "
                 f"is no certainty: {least} points without an error leave room for errors of up to "
@@ -294,6 +304,7 @@ def estimate_areas(
         region.row_hectares is None or bool(np.ptp(region.row_hectares) == 0),
         tuple(zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True)),
         _estimator(design, region),
+        points.left_out,
     )
 
 
@@ -321,10 +332,12 @@ def _counts(
     )
     for info, size, n in zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True):
         if n < min(2, size):
+            wanted = "at least two for a standard error" if size > 1 else "that one"
             raise SceneError(
-                f"{kind} {class_key(info) if has_own_name(info) else info.value} has {size:,} "
-                f"pixels on the map and {'one point' if n else 'no point'} in the sample, wanted "
-                f"at least two for a standard error; {remedy}, or merge it with another {kind}"
+                f"{kind} {class_key(info) if has_own_name(info) else info.value} has "
+                f"{f'{size:,} pixels' if size > 1 else 'one pixel'} on the map and "
+                f"{'one point' if n else 'no point'} in the sample, wanted {wanted}; {remedy}, or "
+                f"merge it with another {kind}"
             )
     return where, counts
 

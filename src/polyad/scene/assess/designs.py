@@ -164,6 +164,42 @@ def allocate(size: int, shares: ArrayLike, minimum: int = 2) -> Counts:
     return counts
 
 
+def allocate_within(size: int, shares: ArrayLike, pixels: ArrayLike, minimum: int = 2) -> Counts:
+    """Share out points as `allocate` does; strata smaller than the minimum are sampled whole.
+
+    Of such a stratum everything is known, so it adds nothing to any standard error.
+
+    Parameters
+    ----------
+    size, shares, minimum
+        See `allocate`.
+    pixels : array_like of int, shape (H,)
+        Of each stratum.
+
+    Examples
+    --------
+    >>> allocate_within(20, [0.7, 0.299, 0.001], [700, 299, 1]).tolist()
+    [13, 6, 1]
+    """
+    own, room = np.asarray(shares, np.float64), np.asarray(pixels, np.int64)
+    whole = room < minimum
+    if not whole.any():
+        return allocate(size, own, minimum)
+    least = int(np.minimum(room, minimum).sum())
+    if minimum >= 2 and size < least:
+        raise InputError(
+            f"{size:,} points are too few for {len(own)} strata of at least {minimum} each, or all "
+            f"of their pixels; wanted {least:,} or more"
+        )
+    counts = room.copy()
+    if not whole.all():
+        rest = own[~whole]
+        even = rest.sum() <= 0  # all that counts is in the small ones
+        rest = np.full(len(rest), 1 / len(rest)) if even else rest / rest.sum()
+        counts[~whole] = allocate(size - int(room[whole].sum()), rest, minimum)
+    return counts
+
+
 def draw_pixels(
     strata: xr.DataArray,
     ids: Sequence[int],

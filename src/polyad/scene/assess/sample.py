@@ -17,7 +17,7 @@ from polyad.scene.assess.designs import (
     ALLOCATIONS,
     accuracy_deviations,
     accuracy_error,
-    allocate,
+    allocate_within,
     allocation_shares,
     draw_pixels,
     size_for_error,
@@ -147,6 +147,9 @@ class Sample:
             else f"Overall accuracy will be known to ± {self.margin:.3g} (95 %), if the map is as "
             "accurate as expected."
         )
+        whole = [class_key(info) for info, pixels, n, _ in self.allocation if n == pixels]
+        if whole and len(whole) < len(self.allocation):
+            notes.append(f"Sampled whole, so without sampling error: {', '.join(whole)}.")
         few = [class_key(info) for info, pixels, n, _ in self.allocation if n < min(FEW, pixels)]
         if few:
             notes.append(
@@ -188,7 +191,7 @@ def draw_sample(
     allocation : {"proportional", "equal", "optimal"}
         By pixels; the same for all; or Neyman's, by pixels times standard deviation.
     minimum : int, default=2
-        Points of each stratum at least.
+        Points of each stratum at least; a stratum that has fewer pixels is sampled whole.
     accuracy : float or mapping, optional
         Expected user's accuracy of all strata, or of each by name or id; 0.8 where not given.
     deviations : float or mapping, optional
@@ -219,7 +222,7 @@ def draw_sample(
     if size is None:
         counts = _counts_for(float(margin or 0), pixels, spread, allocation, shares, minimum)
     else:
-        counts = allocate(size, shares, minimum)
+        counts = allocate_within(size, shares, pixels, minimum)
     _check_room(counts, region)
     rng = np.random.default_rng(random_state)
     ids = [info.value for info in known]
@@ -286,11 +289,12 @@ def _counts_for(
     minimum: int,
 ) -> NDArray[np.int64]:
     """Return the points of each stratum that give the margin, also with the minimum."""
-    size = max(size_for_error(margin / Z95, pixels, spread, allocation), minimum * len(pixels))
-    counts = np.minimum(allocate(size, shares, minimum), pixels)
+    least = int(np.minimum(pixels, minimum).sum())
+    size = max(size_for_error(margin / Z95, pixels, spread, allocation), least)
+    counts = np.minimum(allocate_within(size, shares, pixels, minimum), pixels)
     while accuracy_error(pixels, spread, counts) > margin / Z95 and size < pixels.sum():
         size += max(1, size // 1000)
-        counts = np.minimum(allocate(size, shares, minimum), pixels)
+        counts = np.minimum(allocate_within(size, shares, pixels, minimum), pixels)
     return counts
 
 

@@ -132,8 +132,8 @@ class Scores:
                 self.classes, self.precision, self.recall, self.f1, self.support, strict=True
             )
         ]
-        notes = self.notes()
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        notes = self.notes()  # first: they say what the numbers below are about
+        return "\n".join([*notes, *([""] if notes else []), *lines])
 
     @property
     def renumbering_gain(self) -> float:

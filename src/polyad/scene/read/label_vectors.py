@@ -41,6 +41,7 @@ _PLACES = (
     ("map", ("x", "easting"), ("y", "northing")),
     ("wgs84", ("lon", "long", "lng", "longitude"), ("lat", "latitude")),
 )
+PLACE_NAMES = {name for _, *ways in _PLACES for way in ways for name in way}
 _HEX = "0123456789abcdefABCDEF"
 
 
@@ -78,10 +79,7 @@ def read_csv_points(
 
     Without ``required`` the file need not have the field; then no point has a class.
     """
-    text = _read_text(path, budget)
-    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
-    delimiter = max(",;\t", key=first.count)
-    rows = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    first, rows = _csv_rows(path, budget)
     try:
         columns = [name.strip().lower() for name in next(rows, [])]
         system, place = _placed(columns)
@@ -99,6 +97,30 @@ def read_csv_points(
     else:
         xy = to_pixels(path, points.xy, _WGS84 if system == "wgs84" else grid.crs, grid)
     return points._replace(xy=xy)
+
+
+def read_csv_fields(path: Path, budget: int) -> dict[str, list[str]]:
+    """Return the columns of a CSV by name as text.
+
+    Lines are those that `read_csv_points` takes for points.
+    """
+    _, rows = _csv_rows(path, budget)
+    try:
+        names = [name.strip() for name in next(rows, [])]
+        lines = [row for row in rows if any(map(str.strip, row))]
+    except csv.Error as error:
+        raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({reason(error)})") from error
+    guards.check_count(path, len(names) * len(lines), _MOST_VALUES, "values of fields")
+    kept = {name: k for k, name in enumerate(names) if name}
+    return {name: [row[k] if k < len(row) else "" for row in lines] for name, k in kept.items()}
+
+
+def _csv_rows(path: Path, budget: int) -> tuple[str, Any]:
+    """Return the first line of a CSV, and a reader of all its lines."""
+    text = _read_text(path, budget)
+    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
+    delimiter = max(",;\t", key=first.count)
+    return first, csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
 
 
 def _csv_points(

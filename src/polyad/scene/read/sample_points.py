@@ -41,7 +41,7 @@ from polyad.scene.read.labels import open_labels
 
 REFERENCE = "reference"
 STRATUM = "stratum"  # the field that a sample of ours has
-_TABLES, _GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
+TABLES, GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,15 @@ class SamplePoints:
         Id or name of each point's stratum as far as its file tells.
     where : tuple of str
         File and place in it of each point, for messages.
+    left_out : int
+        Points of the file without a reference, which are not among these.
     """
 
     pixels: NDArray[np.intp]
     reference: NDArray[np.int64]
     strata: tuple[str, ...] | None = None
     where: tuple[str, ...] = ()
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -81,6 +84,12 @@ class _Table(NamedTuple):
     values: list[str]
     strata: list[str] | None
 
+    def only(self, kept: list[int]) -> _Table:
+        """Return some of the points."""
+        strata = None if self.strata is None else [self.strata[k] for k in kept]
+        where, values = [self.where[k] for k in kept], [self.values[k] for k in kept]
+        return _Table(where, self.xy[kept], values, strata)
+
 
 def open_points(
     source: str | os.PathLike[str],
@@ -88,6 +97,7 @@ def open_points(
     *,
     field: str = REFERENCE,
     layer: str | None = None,
+    skip_empty: bool = False,
     max_bytes: int | None = None,
 ) -> SamplePoints:
     """Open the points of a sample with their true classes.
@@ -103,6 +113,8 @@ def open_points(
         Which field holds the true class, as name or id of a class of the map.
     layer : str, optional
         Which layer of a file that has several.
+    skip_empty : bool, default=False
+        Leave out points without a reference, and count them, instead of refusing the file.
     max_bytes : int, optional
         Most bytes that may be read at once.
 
@@ -121,18 +133,22 @@ def open_points(
         table = _read(path, grid, budget, field, layer)
     if not table.where:
         raise SceneError(f"{path}: wanted the points of a sample, the file has none")
-    pixels = _pixels(path, table, grid)
-    _check_apart(path, table.where, pixels)
+    pixels = pixels_of(path, table.where, table.xy, grid)
+    check_apart_pixels(path, table.where, pixels)
     empty = sum(not value for value in table.values)
-    if empty:
+    if empty and (not skip_empty or empty == len(table.values)):
         raise SceneError(
             f"{path}: {empty:,} of {len(table.values):,} points have no {field[:80]!r} yet, the "
-            f"first in {table.where[table.values.index('')]}; fill in what is there, by name or id "
-            "of a class"
+            f"first in {table.where[table.values.index('')]}; fill in what is there by name or id "
+            "of a class, as with polyad label --check, or leave them out with --skip-empty"
         )
+    if empty:
+        kept = [k for k, value in enumerate(table.values) if value]
+        pixels, table = pixels[kept], table.only(kept)
     reference = _references(path, table, class_table(class_map), field)
     strata = None if table.strata is None else tuple(table.strata)
-    return SamplePoints(pixels, reference, strata, tuple(f"{path}, {w}" for w in table.where))
+    where = tuple(f"{path}, {w}" for w in table.where)
+    return SamplePoints(pixels, reference, strata, where, empty)
 
 
 def open_strata(
@@ -152,11 +168,11 @@ def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) ->
     if not path.exists():
         raise no_file(path)
     suffix = path.suffix.lower()
-    if suffix in (*_TABLES, *_GEOJSON) and layer is not None:
+    if suffix in (*TABLES, *GEOJSON) and layer is not None:
         raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
-    if suffix in _TABLES:
+    if suffix in TABLES:
         return _read_csv(path, grid, budget, field)
-    if suffix in _GEOJSON:
+    if suffix in GEOJSON:
         return _read_geojson(path, grid, budget, field)
     kind = vector_kind(path)
     if kind is None:
@@ -189,7 +205,7 @@ def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
         Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
         for n in (wanted if any(n.casefold() == field.casefold() for n in wanted) else names)
     ]
-    xy = _single(path, shapes)
+    xy = single_points(path, shapes)
     return _table(path, to_pixels(path, xy, crs, grid), columns, field)
 
 
@@ -201,7 +217,7 @@ def _read_layer(
     table = read_layer(path, kind, layer, budget)
     guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
     points = all_points(table)
-    xy = _single(path, parts_of(path, table)) if points is None else points
+    xy = single_points(path, parts_of(path, table)) if points is None else points
     if len(xy):
         check_placed(path, table, xy, grid)
     return _table(path, to_pixels(path, xy, table.crs, grid), table.columns, field)
@@ -223,7 +239,7 @@ def _told(strata: list[str]) -> list[str] | None:
     return strata if any(strata) else None
 
 
-def _single(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]:
+def single_points(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]:
     """Return the one point of each feature, shape (n, 2)."""
     for number, parts in enumerate(shapes, start=1):
         if len(parts) != 1 or parts[0].kind != "Point":
@@ -235,21 +251,25 @@ def _single(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]
     return np.array([parts[0].rings[0][0] for parts in shapes]).reshape(-1, 2)
 
 
-def _pixels(path: Path, table: _Table, grid: Grid) -> NDArray[np.intp]:
-    col, row = np.floor(table.xy).T
+def pixels_of(
+    path: Path, where: Sequence[str], xy: NDArray[np.float64], grid: Grid
+) -> NDArray[np.intp]:
+    """Return rows and columns of points in pixels; refuse those off the grid."""
+    col, row = np.floor(xy).T
     inside = (row >= 0) & (row < grid.shape[0]) & (col >= 0) & (col < grid.shape[1])  # not NaN
     off = int(np.count_nonzero(~inside))
     if off:
-        extents = describe_extents(table.xy[~inside], grid).replace("the scene", "the map")
+        extents = describe_extents(xy[~inside], grid).replace("the scene", "the map")
         raise SceneMismatch(
             f"{path}: {off:,} of {len(inside):,} points lie off the map, the first in "
-            f"{table.where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
+            f"{where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
             "coordinates and their reference system"
         )
     return np.stack([row, col], axis=1).astype(np.intp)
 
 
-def _check_apart(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
+def check_apart_pixels(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
+    """Refuse two points in one pixel."""
     first: dict[tuple[int, ...], str] = {}
     for place, pixel in zip(where, map(tuple, pixels.tolist()), strict=True):
         if pixel in first:

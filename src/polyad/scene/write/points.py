@@ -106,7 +106,7 @@ def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields
 
     shapes = [struct.pack("<BIdd", 1, 1, x, y) for x, y in centers(grid, pixels).tolist()]
     named = {**fields, "row": pixels[:, 0].tolist(), "col": pixels[:, 1].tolist()}
-    data = [np.array(values, _kind(values)) for values in named.values()]
+    data = [_column(values) for values in named.values()]
     # Into a folder of its own: the library looks at the ending, and at what lies beside the file
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is no reference system
@@ -124,8 +124,14 @@ def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields
         return temporary.read_bytes()
 
 
-def _kind(values: Sequence[Any]) -> Any:
-    return np.int64 if all(isinstance(v, int) for v in values) else object
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    """Return a field as an array of whole numbers, of numbers, or of texts and None."""
+    filled = [v for v in values if v is not None]
+    if filled and all(isinstance(v, int) for v in values):
+        return np.array(values, np.int64)
+    if filled and all(isinstance(v, int | float) for v in filled):
+        return np.array([np.nan if v is None else v for v in values], np.float64)
+    return np.array([v if v is None else str(v) for v in values], object)
 
 
 def _not_on_the_map(path: Path) -> OutputError:

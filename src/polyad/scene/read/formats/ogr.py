@@ -27,7 +27,7 @@ from polyad.scene.raster.guards import check_budget, human_bytes, listing
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.geopackage import check_geopackage
 from polyad.scene.read.formats.opening import check_beside, plain_name
-from polyad.scene.read.label_fields import Column
+from polyad.scene.read.label_fields import MOST_CLASSES, Column
 
 _CHILD = Path(__file__).with_name("ogr_child.py")
 _PATIENCE = 300.0  # seconds; processor time is limited to far less, this is for a file that blocks
@@ -117,6 +117,7 @@ def read_layer(
     layer: str | None,
     budget: int,
     how: str = "with --layer (in Python, layer)",
+    named: int = MOST_CLASSES,
 ) -> VectorLayer:
     """Read a layer with its fields and geometries.
 
@@ -131,6 +132,8 @@ def read_layer(
         Bytes that it may take.
     how : str
         How a layer is named, for the message.
+    named : int
+        Distinct values of a field that are named; of one with more, they are counted alone.
     """
     package = importlib.util.find_spec("pyogrio")
     if package is None or package.origin is None:
@@ -150,6 +153,7 @@ def read_layer(
         "driver": driver,
         "options": options,
         "layer": layer,
+        "named": named,
         "most": budget // _FEATURE_BYTES,
         "memory": budget + _SLACK,
         "seconds": _SECONDS + stored // _BYTES_PER_SECOND,

@@ -21,7 +21,6 @@ _KINDS = {"OFTString": "text", "OFTInteger": "integer", "OFTInteger64": "integer
           "OFTReal": "real"}  # fmt: skip
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Linux' CLONE_NEWUSER and CLONE_NEWNET
 _MOST_DISTINCT = 100_000  # values of one field that are counted
-_MOST_NAMED = 1000  # and named: no field of classes has more
 _LONGEST = 500  # characters of a value
 _MOST_LISTED = 1000  # layers and fields that are named
 _UNUSED = ("pandas", "geopandas", "shapely", "pyarrow", "pyproj")  # which pyogrio would import
@@ -74,7 +73,7 @@ def read(request: dict[str, Any], pieces: list[bytes]) -> dict[str, Any]:
     columns = []
     for name, items in zip(map(str, meta["fields"]), data, strict=True):
         values, codes = factorized(items, np)
-        named = values if len(values) <= _MOST_NAMED else []
+        named = values if len(values) <= request["named"] else []
         about = {"name": name, "kind": kind_of[name], "distinct": len(values), "values": named}
         columns.append(about)
         pieces.append(codes.tobytes())

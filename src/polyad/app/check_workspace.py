@@ -1,0 +1,216 @@
+"""What belongs to a sample being checked: scene, points, answers, and the map unless blind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.app.checklist import Checklist
+from polyad.app.events import EventBus
+from polyad.app.label_state import MAX_CLASSES
+from polyad.app.tile_images import SceneTiles
+from polyad.app.workspace import RasterSource, describe_scene, name_of, pixel_spectrum
+from polyad.errors import InputError, SceneError
+from polyad.scene.files.paths import check_apart, check_output
+from polyad.scene.learn.model import fingerprint
+from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.raster.classes import ClassInfo, class_color, class_table
+from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.legend import find_classes
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.sample_files import SampleFile, open_sample
+from polyad.scene.read.sample_points import REFERENCE
+from polyad.scene.read.scenes import open_scene
+
+_WRITTEN = (".gpkg", ".geojson", ".csv")
+
+
+class CheckWorkspace:
+    """A scene on which the points of a sample are checked. Nothing is trained.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    sample : path
+        The points.
+    class_map : path or DataArray, optional
+        The map that is checked; its classes are offered.
+    classes : sequence of str
+        Names of the classes, in place of those of a map.
+    blind : bool
+        Keep the map and its class of each point from the page.
+    out : path, optional
+        Where the checked points go; by default beside the sample.
+    field, layer : str, optional
+        Field of the true class and layer of the sample's file.
+    journal : path, optional
+        By default beside ``out``.
+    """
+
+    def __init__(
+        self,
+        scene: RasterSource,
+        sample: str | PathLike[str],
+        class_map: RasterSource | None = None,
+        *,
+        classes: Sequence[str] = (),
+        blind: bool = False,
+        out: str | PathLike[str] | None = None,
+        field: str | None = None,
+        layer: str | None = None,
+        journal: str | PathLike[str] | None = None,
+    ) -> None:
+        source = str(scene) if isinstance(scene, str | PathLike) else None
+        opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
+        self.scene = usable_bands(opened)
+        self.name = name_of(self.scene, source)
+        self.blind = blind
+        grid, name = grid_of(self.scene), field or REFERENCE
+        points = open_sample(sample, grid, field=name, layer=layer)
+        path = _output(points.path, out)
+        check_output(path, "sample")
+        files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
+        check_apart(path, files, "sample")
+        if layer is not None and path.resolve() == points.path.resolve():
+            raise InputError(
+                f"{path} has several layers, and the others would be lost; name another file with "
+                "--out"
+            )
+        raster = None if class_map is None else _as_map(class_map, self.scene)
+        self.classes = _classes(points, raster, classes)
+        earlier = _earlier(points, path, grid, name)
+        # Of a blind check, nothing that tells the map's class is kept at all
+        self.map_ids = None if raster is None or blind else _positions(raster, self.classes)
+        self.mapped = None if blind else _mapped(points, raster, self.classes)
+        self.checklist = Checklist(
+            points,
+            self.classes,
+            grid,
+            fingerprint(self.scene),
+            path,
+            name,
+            earlier=earlier,
+            journal=None if journal is None else Path(journal),
+        )
+        self.scene_tiles = SceneTiles(self.scene)
+        self.events = EventBus()
+        self.checklist.listen(lambda about: self.events.publish("answer", about))
+
+    def start(self) -> None:
+        """Write the file of the checked points whenever it changes."""
+        self.checklist.start(lambda about: self.events.publish("problem", about))
+
+    def close(self) -> None:
+        """End the event streams, write the file a last time, release the journal."""
+        self.events.close()
+        self.checklist.close()
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the page needs to start."""
+        checklist = self.checklist
+        return {
+            "scene": describe_scene(self.scene, self.name),
+            "sample": checklist.sample.path.name,
+            "out": checklist.out.name,
+            "journal": checklist.journal.path.name,
+            "blind": self.blind,
+            "map": self.map_ids is not None,
+            "classes": [info._asdict() for info in self.classes],
+            "points": checklist.sample.pixels.tolist(),
+            "mapped": self.mapped,
+            **checklist.state(),
+        }
+
+    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+        """Return the spectrum of one pixel, with None where a band has no value."""
+        return pixel_spectrum(self.scene, row, col)
+
+    def map_colors(self) -> list[ClassInfo]:
+        """Return the classes numbered as in ``map_ids``."""
+        return [info._replace(value=k) for k, info in enumerate(self.classes, start=1)]
+
+
+def _output(sample: Path, out: str | PathLike[str] | None) -> Path:
+    if out is not None:
+        return Path(out)
+    ending = sample.suffix.lower()
+    return sample.with_name(f"{sample.stem}-checked{ending if ending in _WRITTEN else '.gpkg'}")
+
+
+def _earlier(points: SampleFile, path: Path, grid: Any, field: str) -> SampleFile | None:
+    """Return the output of an earlier run, None if there is none or it is the sample itself."""
+    if not path.exists() or path.resolve() == points.path.resolve():
+        return None
+    try:
+        return open_sample(path, grid, field=field)
+    except SceneError as error:
+        raise SceneError(
+            f"{path} is there and cannot be resumed ({str(error)[:300]}); name another file with "
+            "--out, or move it away"
+        ) from error
+
+
+def _as_map(source: RasterSource, scene: xr.DataArray) -> xr.DataArray:
+    if isinstance(source, str | PathLike):
+        return open_labels(source, scene)
+    return as_labels(source)
+
+
+def _classes(
+    points: SampleFile, raster: xr.DataArray | None, names: Sequence[str]
+) -> tuple[ClassInfo, ...]:
+    """Return the classes to choose from: those of the map, those named, or those of the file."""
+    if raster is not None:
+        if names:
+            raise InputError("the map names the classes; leave out --classes, or --map")
+        classes = class_table(raster)
+    elif names:
+        cleaned = [" ".join(name.split()) for name in names if name.strip()]
+        classes = tuple(
+            ClassInfo(k, name, class_color(k))
+            for k, name in enumerate(dict.fromkeys(cleaned), start=1)
+        )
+    else:
+        pairs = {
+            (int(value), name or f"class {value}")
+            for value, name in zip(points.texts("map_class"), points.texts("map_name"), strict=True)
+            if value.isdecimal() and 0 < int(value) < 2**16
+        }
+        classes = tuple(ClassInfo(k, name, class_color(k)) for k, name in sorted(pairs))
+    if not classes:
+        raise InputError(
+            f"{points.path} does not say which classes there are; name the map with --map, or the "
+            "classes with --classes 'Corn, Soil, Water'"
+        )
+    if len(classes) > MAX_CLASSES:
+        raise InputError(f"wanted at most {MAX_CLASSES} classes to choose from, got {len(classes)}")
+    return classes
+
+
+def _positions(raster: xr.DataArray, classes: Sequence[ClassInfo]) -> npt.NDArray[np.uint8]:
+    """Return the map as positions of its classes from 1, 0 where there is none."""
+    values = raster.to_numpy()
+    lookup = np.zeros(max(int(values.max(initial=0)), *(c.value for c in classes)) + 1, np.uint8)
+    lookup[[c.value for c in classes]] = range(1, len(classes) + 1)
+    return lookup[values]
+
+
+def _mapped(
+    points: SampleFile, raster: xr.DataArray | None, classes: Sequence[ClassInfo]
+) -> list[int] | None:
+    """Return the class of the map at each point, 0 where it is not known."""
+    if raster is not None:
+        rows, cols = points.pixels.T
+        values: list[int] = raster.to_numpy()[rows, cols].tolist()
+        return values
+    said = [find_classes(classes, text) for text in points.texts("map_class")]
+    found = [one[0].value if len(one) == 1 else 0 for one in said]
+    return found if any(found) else None
