@@ -296,6 +296,76 @@ def test_table_and_report_are_written(land, capsys):
     assert run("area", "map.tif", path, "--out", "t.csv", "--report", "r.html") == 0  # ours
 
 
+# -- strata that are sampled whole -----------------------------------------------------------------
+
+
+def with_a_pond():
+    """A map with a fourth class of a single pixel."""
+    ids = mapped()
+    ids[40, 40] = 4
+    return ids
+
+
+def test_a_class_of_one_pixel_is_sampled_whole_and_has_no_error_of_its_own(land, capsys):
+    write_map(land / "map.tif", with_a_pond(), names=(*NAMES, "Pond"))
+    assert run("sample", "map.tif", "--size", 60, "--minimum", 10, "--out", "s.csv") == 0
+    assert "Sampled whole, so without sampling error: 4 Pond." in capsys.readouterr().out
+    rows = rows_of(land / "s.csv")
+    assert len(rows) == 60
+    assert [(r["row"], r["col"]) for r in rows if r["map_name"] == "Pond"] == [("40", "40")]
+    filled = [r | {"reference": r["map_name"]} for r in rows]
+    told = result(capsys, "area", "map.tif", write_rows(land / "c.csv", filled))
+    pond = told["classes"][3]
+    assert (round(pond["area_pixels"], 9), pond["se_pixels"]) == (1, 0)
+    assert "1 points without an error" not in " ".join(told["notes"])
+    without = [r for r in filled if r["map_name"] != "Pond"]
+    said = refused(capsys, "area", "map.tif", write_rows(land / "w.csv", without))
+    assert (
+        "class 4 Pond has one pixel on the map and no point in the sample, wanted that one" in said
+    )
+
+
+def test_a_margin_is_reached_with_a_class_of_one_pixel(land, capsys):
+    write_map(land / "map.tif", with_a_pond(), names=(*NAMES, "Pond"))
+    told = result(capsys, "sample", "map.tif", "--margin", 0.1, "--out", "s.csv")
+    assert [s["points"] for s in told["strata"] if s["name"] == "Pond"] == [1]
+    assert told["margin"] <= 0.1
+
+
+def test_too_few_points_for_the_strata_are_refused_beside_a_small_one(land, capsys):
+    write_map(land / "map.tif", with_a_pond(), names=(*NAMES, "Pond"))
+    said = refused(capsys, "sample", "map.tif", "--size", 6, "--out", "s.csv")
+    assert "6 points are too few for 4 strata" in said
+    assert "wanted 7 or more" in said
+    assert not (land / "s.csv").exists()
+
+
+# -- points whose class could not be told ----------------------------------------------------------
+
+
+def test_points_without_a_reference_are_counted_and_left_out_where_asked(land, capsys):
+    rows = rows_of(checked(land))
+    for k in (3, 9):
+        rows[k]["reference"] = ""
+    path = write_rows(land / "open.csv", rows)
+    said = refused(capsys, "area", "map.tif", path)
+    assert "2 of 200 points have no 'reference' yet" in said
+    assert "polyad label --check, or leave them out with --skip-empty" in said
+    told = result(capsys, "area", "map.tif", path, "--skip-empty")
+    assert (told["n_points"], told["n_left_out"]) == (198, 2)
+    assert "Left out: 2 of 200 points" in " ".join(told["notes"])
+    kept = write_rows(land / "kept.csv", [r for r in rows if r["reference"]])
+    alone = result(capsys, "area", "map.tif", kept)
+    assert alone["classes"] == told["classes"]
+
+
+def test_a_sample_that_nobody_has_checked_gives_no_areas(land, capsys):
+    rows = [r | {"reference": ""} for r in rows_of(checked(land))]
+    path = write_rows(land / "open.csv", rows)
+    said = refused(capsys, "area", "map.tif", path, "--skip-empty")
+    assert "200 of 200 points have no 'reference' yet" in said
+
+
 # -- what is refused, with nothing written ---------------------------------------------------------
 
 SAMPLES = [

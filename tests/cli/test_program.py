@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from land import BANDS, HEIGHT, NAMES, WIDTH, pixels, refused, run, write_envi
+from land import BANDS, HEIGHT, NAMES, WIDTH, pixels, refused, run, write_envi, write_tiff
 from polyad.scene.read.labels import open_labels
 
 
@@ -49,10 +49,7 @@ def test_info_of_a_map_counts_the_pixels_of_each_class(place, tmp_path, capsys, 
     assert "without class  10\n" in capsys.readouterr().out
 
 
-def test_info_of_one_band_without_names_and_palette_is_that_of_a_scene(place, tmp_path, capsys):
-    assert run("info", place / "truth.tif", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["kind"], told["bands"]) == ("scene", 1)
+def test_info_of_a_plane_of_measurements_is_refused(tmp_path, capsys):
     np.save(tmp_path / "plane.npy", np.arange(300.0).reshape(15, 20) / 7)
     assert "a scene needs three axes" in refused(capsys, "info", tmp_path / "plane.npy")
     np.save(tmp_path / "height.npy", np.arange(300).reshape(15, 20))
@@ -100,3 +97,14 @@ def test_a_reader_that_stops_listening_is_no_error():
         shell=True, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
+
+
+def test_info_takes_few_whole_numbers_in_one_band_for_classes(place, tmp_path, capsys):
+    run("info", place / "truth.tif", "--json")  # ids without names
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["classes"]) == ("class map", 3)
+    gray = np.arange(40 * 50).reshape(40, 50) % 200
+    for values, dtype in ((gray, "uint8"), (gray + 0.5, "float32")):
+        write_tiff(tmp_path / "gray.tif", values, dtype=dtype)
+        run("info", tmp_path / "gray.tif", "--json")
+        assert json.loads(capsys.readouterr().out)["kind"] == "scene"
