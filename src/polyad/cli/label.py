@@ -52,8 +52,8 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Label pixels on a web page and watch the map grow; or check a sample of a map."""
-    labeling: dict[str, Any] = {"--labels": labels, "--truth": truth, "--mask": mask, "--bbox": bbox}
-    labeling |= {"--all-touched": all_touched}
+    labeling: dict[str, Any] = {"--labels": labels, "--truth": truth, "--mask": mask}
+    labeling |= {"--bbox": bbox, "--all-touched": all_touched}
     checking = {"--map": class_map, "--classes": classes, "--blind": blind, "--out": out}
     _refuse_others(checking if check is None else labeling, check)
     where: dict[str, Any] = {"mask": mask, "bbox": bbox}
