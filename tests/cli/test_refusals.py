@@ -45,6 +45,16 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         (("info", "{bad}/nothing.polyad"), ("cannot be read",)),
         (("info", "{bad}/torn.polyad"), ("damaged",)),
         (("info", "{bad}/cut.hdr"), ("truncated", "100 bytes are missing")),
+        (("label", "{place}/bil.hdr", "--blind"), ("--blind is for checking a sample", "--check")),
+        (("label", "{place}/bil.hdr", "--check", "{bad}/no.csv"), ("no.csv: no such file",)),
+        (
+            ("label", "{place}/bil.hdr", "--check", "{bad}/outside.csv", "--truth", "indian-pines"),
+            ("--truth is for labeling", "leave out --check"),
+        ),
+        (
+            ("label", "{place}/bil.hdr", "--check", "{bad}/outside.csv", "--classes", "Corn, Soil"),
+            ("1 of 2 points lie off the map", "line 2"),
+        ),
         (("fetch", "salina"), ("did you mean 'salinas'?",)),
         (("fetch", "salinas", "--from", "{bad}/a-file"), ("is no file of salinas",)),
         ((TRAIN[0], "{bad}/cut.hdr", *TRAIN[2:]), ("truncated", "100 bytes are missing")),
