@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 import pytest
-import tensorly as tl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -390,14 +389,25 @@ def test_from_dense_touches_no_global_random_state(rank):
     assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
 
 
-def test_from_dense_leaves_the_callers_tensorly_backend():
-    before = tl.get_backend()
-    try:
-        tl.set_backend("pytorch")
-        RankRLinear.from_dense(doubles(2, 12), (3, 4), rank=1)
-        assert tl.get_backend() == "pytorch"
-    finally:
-        tl.set_backend(before)
+def test_from_dense_is_as_near_as_the_decomposition_of_tensorly():
+    decomposition = pytest.importorskip("tensorly.decomposition", reason="needs tensorly")
+    weight = doubles(4, 5 * 4 * 6)
+    _, error = RankRLinear.from_dense(weight, (5, 4, 6), rank=2)
+    misses = []
+    for w in weight.numpy().reshape(4, 5, 4, 6):
+        cp = decomposition.parafac(w, 2, init="random", n_iter_max=200, random_state=0)
+        misses.append(np.linalg.norm(cp.to_tensor() - w))
+    assert error < 1.05 * np.linalg.norm(misses) / np.linalg.norm(weight.numpy())
+
+
+def test_from_dense_of_another_seed_is_another_start():
+    weight = doubles(2, 4 * 5 * 6)
+    first, second = (
+        RankRLinear.from_dense(weight, (4, 5, 6), rank=2, random_state=seed)[0] for seed in (0, 1)
+    )
+    assert not torch.allclose(first.factors[0], second.factors[0])
+    again, _ = RankRLinear.from_dense(weight, (4, 5, 6), rank=2, random_state=0)
+    assert torch.equal(first.factors[0], again.factors[0])
 
 
 def test_from_dense_gives_trainable_parameters_apart_from_the_weight():

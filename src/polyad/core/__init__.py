@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         dense_weight,
         khatri_rao,
     )
-    from polyad.core.layer import RankRLinear
+    from polyad.core.layer import RankRLinear, rank_r_linear
     from polyad.core.network import ACTIVATIONS, RankRNet
     from polyad.core.plan import Plan, plan_inner
 
@@ -27,13 +27,14 @@ __all__ = [
     "dense_weight",
     "khatri_rao",
     "plan_inner",
+    "rank_r_linear",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         contract="contract_except cp_inner dense_inner dense_weight khatri_rao",
-        layer="RankRLinear",
+        layer="RankRLinear rank_r_linear",
         network="ACTIVATIONS RankRNet",
         plan="Plan plan_inner",
     )

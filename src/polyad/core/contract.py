@@ -99,7 +99,7 @@ def cp_inner(x: Tensor, factors: Sequence[Tensor], plan: Plan | None = None) -> 
     x : Tensor, ``(n, I_1, ..., I_D)``
     factors : sequence of Tensor, each ``(Q, R, I_d)``
     plan : Plan, optional
-        Made from the shapes when not given.
+        Made from the shapes when not given; a traced program then rebuilds the weight.
 
     Returns
     -------
@@ -116,6 +116,8 @@ def cp_inner(x: Tensor, factors: Sequence[Tensor], plan: Plan | None = None) -> 
     hidden, rank, _ = factors[0].shape
     n, shape = x.shape[0], tuple(x.shape[1:])
     _check_sizes(shape, factors)
+    if plan is None and torch.compiler.is_compiling():  # for any n, and no cache is looked into
+        return x.flatten(1) @ rebuilt_weight(factors).T
     if plan is None:
         plan = plan_inner(shape, hidden, rank, n)
     elif (plan.sample_shape, plan.hidden, plan.rank) != (shape, hidden, rank):
@@ -154,9 +156,9 @@ def contract_except(x: Tensor, factors: Sequence[Tensor], mode: int) -> Tensor:
     modes = range(len(factors))
     others = tuple(d for d in modes if d != modes[mode])
     if not others:
-        return x[:, None, None, :].expand(len(x), hidden, rank, size)
+        return x[:, None, None, :].expand(x.shape[0], hidden, rank, size)
     z = _contract_group(x, factors, others)  # (n, I_mode, Q * R)
-    return z.reshape(len(x), size, hidden, rank).permute(0, 2, 3, 1)
+    return z.reshape(x.shape[0], size, hidden, rank).permute(0, 2, 3, 1)
 
 
 def _check_sizes(shape: tuple[int, ...], factors: Sequence[Tensor]) -> None:
@@ -173,11 +175,11 @@ def _contract_group(x: Tensor, factors: Sequence[Tensor], group: tuple[int, ...]
     open_modes = [d for d in range(order) if d not in group]
     open_shape = [x.shape[1 + d] for d in open_modes]
     if group == tuple(range(len(group))):  # a prefix: contract from the left, nothing is copied
-        left = x.reshape(len(x), weight.shape[1], prod(open_shape))
+        left = x.reshape(x.shape[0], weight.shape[1], prod(open_shape))
         z = weight @ left  # (n, Q * R, prod of open modes)
-        return z.transpose(1, 2).reshape(len(x), *open_shape, weight.shape[0])
+        return z.transpose(1, 2).reshape(x.shape[0], *open_shape, weight.shape[0])
     rows = x.permute(0, *(1 + d for d in open_modes), *(1 + d for d in group))
-    return rows.reshape(len(x), *open_shape, weight.shape[1]) @ weight.T
+    return rows.reshape(x.shape[0], *open_shape, weight.shape[1]) @ weight.T
 
 
 def _weighted_sum(
@@ -192,5 +194,5 @@ def _weighted_sum(
     kept = [d for d in open_modes if d not in group]
     order = [*kept, *group]
     z = z.permute(0, *(1 + open_modes.index(d) for d in order), z.ndim - 1)
-    z = z.reshape(len(z), *(shape[d] for d in kept), *weight.shape)
+    z = z.reshape(z.shape[0], *(shape[d] for d in kept), *weight.shape)
     return (z * weight.to(z.dtype)).sum(dim=-2)  # autocast leaves z in the lower precision

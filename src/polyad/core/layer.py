@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from polyad.core.contract import cp_inner, dense_weight
-from polyad.core.plan import check_shape, plan_inner
+from polyad.core.decompose import cp_als
+from polyad.core.plan import TRACED_BATCH, Plan, check_shape, plan_inner
 from polyad.errors import InputError
 
 Start = Literal["unit-variance", "xavier"]
@@ -28,6 +29,46 @@ def give_memory(module: nn.Module, device: torch.device) -> None:
         for name, parameter in layer.named_parameters(recurse=False):
             empty = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
             layer.register_parameter(name, nn.Parameter(empty, parameter.requires_grad))
+
+
+def rank_r_linear(
+    x: Tensor, factors: Sequence[Tensor], bias: Tensor | None = None, plan: Plan | None = None
+) -> Tensor:
+    """Return what `RankRLinear` computes, with the factors given: its `torch.nn.functional.linear`.
+
+    Parameters
+    ----------
+    x : Tensor, ``(..., I_1, ..., I_D)``
+    factors : sequence of Tensor, each ``(Q, R, I_d)``
+    bias : Tensor, ``(Q,)``, optional
+    plan : Plan, optional
+        See `cp_inner`.
+
+    Returns
+    -------
+    Tensor, ``(..., Q)``
+
+    Examples
+    --------
+    >>> layer = RankRLinear((3, 4), 5, rank=2)
+    >>> x = torch.randn(7, 3, 4)
+    >>> torch.equal(rank_r_linear(x, list(layer.factors), layer.bias), layer(x))
+    True
+    """
+    in_shape = tuple(f.shape[-1] for f in factors)
+    order = len(in_shape)
+    if x.ndim < order or tuple(x.shape[-order:]) != in_shape:
+        raise InputError(
+            f"layer wants input of shape (..., {', '.join(map(str, in_shape))}), "
+            f"got {tuple(x.shape)}"
+        )
+    y = cp_inner(x.reshape(-1, *in_shape), factors, plan)
+    if bias is not None:
+        y = y + bias.to(y.dtype)  # as nn.Linear: autocast gives the lower precision
+    return y.reshape(*x.shape[: x.ndim - order], y.shape[-1])
+
+
+torch.fx.wrap("rank_r_linear")  # one node of a traced graph, planned when it is run
 
 
 class RankRLinear(nn.Module):
@@ -91,6 +132,7 @@ class RankRLinear(nn.Module):
         self.out_features = out_features
         self.rank = rank
         self.start = start
+        self._traced = plan_inner(self.in_shape, out_features, rank, TRACED_BATCH)
         empty = [
             torch.empty(out_features, rank, size, device=device, dtype=dtype)
             for size in self.in_shape
@@ -122,19 +164,8 @@ class RankRLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., I_1, ..., I_D)`` to ``(..., out_features)``."""
-        order = len(self.in_shape)
-        if x.shape[-order:] != self.in_shape or x.ndim < order:
-            raise InputError(
-                f"layer wants input of shape (..., {', '.join(map(str, self.in_shape))}), "
-                f"got {tuple(x.shape)}"
-            )
-        batch = x.shape[: x.ndim - order]
-        samples = x.reshape(-1, *self.in_shape)
-        plan = plan_inner(self.in_shape, self.out_features, self.rank, len(samples))
-        y = cp_inner(samples, list(self.factors), plan)
-        if self.bias is not None:
-            y = y + self.bias.to(y.dtype)  # as nn.Linear: autocast gives the lower precision
-        return y.reshape(*batch, self.out_features)
+        plan = self._traced if torch.compiler.is_compiling() else None
+        return rank_r_linear(x, list(self.factors), self.bias, plan)
 
     def to_dense(self) -> nn.Linear:
         """Return the `torch.nn.Linear` on the flattened sample that computes the same."""
@@ -172,7 +203,7 @@ class RankRLinear(nn.Module):
         in_shape : sequence of int
         rank : int, optional
             By default ``min_i prod_{d != i} I_d``: with that or more the result is exact. Below,
-            each unit's weight is decomposed by alternating least squares (TensorLy).
+            each unit's weight is decomposed by alternating least squares.
         bias : Tensor, ``(out_features,)``, optional
         random_state : int, optional
             Start of the decomposition; not used when the result is exact.
@@ -214,7 +245,7 @@ class RankRLinear(nn.Module):
         if rank >= exact_rank:
             factors = _exact_factors(weight, in_shape, rank)
         else:
-            factors = _als_factors(weight, in_shape, rank, random_state, max_iter)
+            factors = cp_als(weight, in_shape, rank, random_state, max_iter)
         with torch.no_grad():
             for parameter, factor in zip(layer.factors, factors, strict=True):
                 parameter.copy_(factor)
@@ -265,30 +296,3 @@ def _exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Te
     for d, entry in zip(others, entries, strict=True):  # entry (terms,) of mode d for each term
         factors[d][:, torch.arange(terms), torch.from_numpy(entry)] = 1.0
     return factors
-
-
-def _als_factors(
-    weight: Tensor, shape: tuple[int, ...], rank: int, random_state: int | None, max_iter: int
-) -> list[Tensor]:
-    """CP-ALS of each unit's weight."""
-    import tensorly as tl  # only here, and slow to import
-    from tensorly.decomposition import parafac
-
-    units: list[list[np.ndarray]] = []
-    with tl.backend_context("numpy", local_threadsafe=True):
-        for w in weight.cpu().double().numpy():
-            norm = np.linalg.norm(w)
-            if norm == 0:
-                units.append([np.zeros((rank, size)) for size in shape])
-                continue
-            _, factors = parafac(
-                w.reshape(shape) / norm,
-                rank,
-                init="random",
-                n_iter_max=max_iter,
-                random_state=random_state,
-                l2_reg=1e-12,  # a weight of rank below R would make the normal equations singular
-            )
-            factors[0] = factors[0] * norm
-            units.append([f.T for f in factors])  # each (R, I_d)
-    return [torch.as_tensor(np.stack([u[d] for u in units])).to(weight) for d in range(len(shape))]

@@ -28,6 +28,10 @@ MAX_ORDER = 8
 TRAFFIC_COST = 40
 LAUNCH_COST = 50_000
 
+# Samples that a program is planned for which is traced now, to be compiled or exported, and run
+# later for batches of any size: a plan looked up by their number would tie it to that number.
+TRACED_BATCH = 64
+
 Groups = tuple[tuple[int, ...], ...]
 
 

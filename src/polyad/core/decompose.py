@@ -1,0 +1,83 @@
+"""CP decompositions of dense weights, of all units at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from polyad.core.contract import khatri_rao
+
+TOLERANCE = 1e-8  # of the relative error, by which an iteration must lower it for any unit
+RIDGE = 1e-12  # a weight of rank below R would make the normal equations singular
+
+
+def cp_als(
+    weight: Tensor,
+    shape: Sequence[int],
+    rank: int,
+    random_state: int | None = 0,
+    max_iter: int = 200,
+) -> list[Tensor]:
+    r"""Decompose each unit's weight by alternating least squares.
+
+    With all factors but :math:`W_d` fixed, the error of a unit is least at
+    :math:`W_d = Z_d\, (\ast_{e \neq d} W_e^\top W_e)^{-1}`, where :math:`Z_d` is its weight
+    multiplied by the Khatri-Rao product of the others. All units take that step together.
+
+    Parameters
+    ----------
+    weight : Tensor, ``(Q, prod(shape))``
+    shape : sequence of int
+    rank : int
+    random_state : int, optional
+        Seed of the start; None draws another each time.
+    max_iter : int, default=200
+
+    Returns
+    -------
+    list of Tensor, each ``(Q, rank, I_d)``
+        Of the type of ``weight``, on its device.
+
+    Examples
+    --------
+    >>> a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0, 5.0])
+    >>> first, second = cp_als(torch.outer(a, b).reshape(1, 6), (2, 3), rank=1)
+    >>> torch.allclose(first.transpose(1, 2) @ second, torch.outer(a, b))
+    True
+    """
+    generator = torch.Generator()
+    generator.seed() if random_state is None else generator.manual_seed(random_state)
+    tensor = weight.detach().cpu().double().reshape(-1, *shape)
+    norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
+    tensor = tensor / norms.clamp_min(1e-300).reshape(-1, *[1] * len(shape))
+    draw = {"dtype": torch.float64, "generator": generator}
+    factors = [torch.rand(len(tensor), rank, size, **draw) for size in shape]
+    ridge = RIDGE * torch.eye(rank, dtype=torch.float64)
+    before = torch.full_like(norms, torch.inf)
+    for _ in range(max_iter):
+        for d in range(len(shape)):
+            others = [f for e, f in enumerate(factors) if e != d]
+            grams = _gram(others)
+            z = khatri_rao(others) @ tensor.movedim(1 + d, -1).reshape(len(tensor), -1, shape[d])
+            factors[d] = torch.linalg.solve(grams + ridge, z)  # (Q, R, I_d)
+            if d < len(shape) - 1:  # lengths gather in the last factor
+                lengths = torch.linalg.vector_norm(factors[d], dim=-1, keepdim=True)
+                factors[d] = factors[d] / lengths.clamp_min(1e-300)
+        # ||W||^2 - 2 <W, V> + ||V||^2, for weights of length one
+        square = 1 - 2 * (z * factors[-1]).sum((1, 2)) + _gram(factors).sum((1, 2))
+        error = square.clamp_min(0).sqrt()
+        if bool((before - error < TOLERANCE).all()):
+            break
+        before = error
+    factors[-1] = factors[-1] * norms[:, None, None]
+    return [f.to(weight) for f in factors]
+
+
+def _gram(factors: Sequence[Tensor]) -> Tensor:
+    """Return the entrywise product of each factor's inner products, ``(Q, R, R)``."""
+    product = factors[0] @ factors[0].transpose(1, 2)
+    for factor in factors[1:]:
+        product = product * (factor @ factor.transpose(1, 2))
+    return product

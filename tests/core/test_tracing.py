@@ -1,0 +1,175 @@
+"""Programs traced from the layer run for any batch: compiled, exported, or as a graph of FX."""
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from polyad.core import RankRLinear, RankRNet, cp_inner, dense_inner, rank_r_linear
+from polyad.core.plan import TRACED_BATCH, plan_inner
+from polyad.errors import InputError
+
+BATCHES = (64, 3, 1000, 1)
+LAYERS = [((7,), 2), ((5, 6), 3), ((5, 5, 40), 1), ((5, 5, 40), 2), ((2, 3, 4, 2), 3)]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def layer_of(shape, rank, out=6):
+    return RankRLinear(shape, out, rank, dtype=torch.float64, generator=seeded())
+
+
+def samples(n, shape):
+    return torch.randn(n, *shape, dtype=torch.float64, generator=seeded(n))
+
+
+def with_gradients(module, x, parameters):
+    """Return the outputs, and the gradients of input and parameters."""
+    x = x.clone().requires_grad_()
+    y = module(x)
+    return y.detach(), *torch.autograd.grad(y.square().sum(), [x, *parameters])
+
+
+def same_for_all_batches(traced, layer, shape):
+    for n in BATCHES:
+        torch.testing.assert_close(traced(samples(n, shape)), layer(samples(n, shape)))
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch.compiler.reset()
+
+
+# torch.compile; "aot_eager" traces forward and backward as the real compiler does, and runs no g++
+
+
+@pytest.mark.parametrize(("shape", "rank"), LAYERS)
+def test_compiled_layer_equals_the_layer_for_batches_that_change(shape, rank):
+    layer = layer_of(shape, rank)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    for n in BATCHES:
+        pairs = zip(
+            with_gradients(compiled, samples(n, shape), layer.parameters()),
+            with_gradients(layer, samples(n, shape), layer.parameters()),
+            strict=True,
+        )
+        for one, other in pairs:
+            torch.testing.assert_close(one, other)
+
+
+def test_a_second_batch_size_is_the_last_compilation():
+    layer, graphs = layer_of((5, 6), 2), []
+
+    def count(graph, _):
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(layer, backend=count, fullgraph=True)
+    for n in (64, 3, 1000, 17, 5):
+        compiled(samples(n, (5, 6)))
+    assert len(graphs) == 2  # the first size as a number, all others as a symbol
+
+
+def test_compiled_with_a_dynamic_batch_there_is_one_graph():
+    layer, graphs = layer_of((5, 6), 2), []
+    compiled = torch.compile(
+        layer, backend=lambda graph, _: graphs.append(graph) or graph, fullgraph=True, dynamic=True
+    )
+    for n in (64, 3, 1000):
+        compiled(samples(n, (5, 6)))
+    assert len(graphs) == 1
+
+
+def test_a_compiled_network_trains_as_the_network_does():
+    nets = [RankRNet((5, 5, 8), 10, 3, 2, generator=seeded()) for _ in range(2)]
+    steps = [nets[0], torch.compile(nets[1], backend="aot_eager", fullgraph=True)]
+    for net, step in zip(nets, steps, strict=True):
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        for n in (32, 32, 7):  # a short last batch
+            x = torch.randn(n, 5, 5, 8, generator=seeded(n))
+            loss = nn.functional.cross_entropy(step(x), torch.arange(n) % 3)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    for one, other in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_code_of_the_real_compiler_gives_the_layers_numbers():
+    layer = layer_of((5, 5, 8), 2).eval()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        try:
+            compiled(samples(2, (5, 5, 8)))
+        except torch._inductor.exc.InductorError as error:  # pragma: no cover
+            pytest.skip(f"no C++ compiler that torch can use: {error}")
+        same_for_all_batches(compiled, layer, (5, 5, 8))
+
+
+def test_the_contraction_by_itself_is_compiled_without_a_plan():
+    factors = list(layer_of((4, 5, 6), 2).factors)
+    compiled = torch.compile(lambda x: cp_inner(x, factors), backend="aot_eager", fullgraph=True)
+    for n in (2, 9):
+        x = samples(n, (4, 5, 6))
+        torch.testing.assert_close(compiled(x), dense_inner(x, factors))
+
+
+def test_a_traced_program_is_planned_for_a_stated_number_of_samples():
+    layer = layer_of((5, 5, 40), 1, out=75)
+    wanted = plan_inner((5, 5, 40), 75, 1, TRACED_BATCH)
+    program = export(layer, (samples(3, (5, 5, 40)),), dynamic_shapes=({0: Dim.DYNAMIC},))
+    products = [n for n in program.graph.nodes if "bmm" in str(n.target)]
+    assert bool(products) == wanted.chosen.dense  # only the rebuilt weight takes one by unit
+
+
+# torch.export
+
+
+@pytest.mark.parametrize(("shape", "rank"), LAYERS)
+@pytest.mark.parametrize("strict", [True, False])
+def test_exported_layer_takes_any_batch(shape, rank, strict):
+    layer = layer_of(shape, rank)
+    program = export(layer, (samples(3, shape),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=strict)
+    same_for_all_batches(program.module(), layer, shape)
+
+
+def test_exported_network_is_saved_and_loaded(tmp_path):
+    net = RankRNet((5, 5, 8), 10, 3, 2, dtype=torch.float64, generator=seeded())
+    program = export(net, (samples(3, (5, 5, 8)),), dynamic_shapes=({0: Dim("n")},))
+    torch.export.save(program, tmp_path / "net.pt2")
+    same_for_all_batches(torch.export.load(tmp_path / "net.pt2").module(), net, (5, 5, 8))
+
+
+def test_a_wrong_shape_is_refused_while_tracing():
+    with pytest.raises(InputError, match="layer wants input of shape"):
+        export(layer_of((5, 6), 2), (samples(3, (6, 5)),), strict=False)
+
+
+# FX
+
+
+@pytest.mark.parametrize(("shape", "rank"), LAYERS)
+def test_graph_of_fx_takes_any_batch(shape, rank):
+    layer = layer_of(shape, rank)
+    same_for_all_batches(torch.fx.symbolic_trace(layer), layer, shape)
+
+
+def test_layer_is_one_node_of_a_graph_of_fx():
+    graph = torch.fx.symbolic_trace(nn.Sequential(layer_of((5, 6), 2), nn.Tanh())).graph
+    called = [node.target for node in graph.nodes if node.op == "call_function"]
+    assert called == [rank_r_linear]
+
+
+# The function behind the layer
+
+
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_function_computes_what_the_layer_does(batch, bias):
+    layer = RankRLinear((3, 4), 5, 2, bias=bias, generator=seeded())
+    if bias:
+        nn.init.ones_(layer.bias)
+    x = torch.randn(*batch, 3, 4, generator=seeded())
+    assert torch.equal(rank_r_linear(x, list(layer.factors), layer.bias), layer(x))
