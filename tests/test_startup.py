@@ -21,8 +21,8 @@ HEAVY = {
     "matplotlib", "skimage", "tensorly", "dask", "rich",
 }  # fmt: skip
 COMMANDS = (
-    "demo", "train", "map", "evaluate", "sample", "area", "label", "info", "scenes", "reproduce",
-    "fetch",
+    "demo", "train", "map", "evaluate", "sample", "area", "export", "label", "info", "scenes",
+    "reproduce", "fetch",
 )  # fmt: skip
 REFUSED = [
     ["map", "missing.polyad", "scene.npy"],
@@ -34,6 +34,7 @@ REFUSED = [
     ["area", "missing.tif", "points.csv"],
     ["area", "indian-pines", "missing.csv"],
     ["label", "missing.hdr"],
+    ["export", "missing.polyad", "model.onnx"],
     ["info", "missing.hdr"],
     ["info", "missing.polyad"],
     ["fetch", "salina"],

@@ -68,7 +68,7 @@ def test_known_scenes_are_listed_and_need_no_network(capsys):
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "train", "map", "evaluate", "info", "scenes", "fetch", "label", "reproduce"],
+    ["demo", "train", "map", "evaluate", "export", "info", "scenes", "fetch", "label", "reproduce"],
 )
 def test_every_command_explains_itself_with_an_example(capsys, command):
     assert run(command, "--help") == 0

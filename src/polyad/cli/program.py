@@ -21,6 +21,7 @@ from polyad.cli.area import area
 from polyad.cli.data import fetch, info, scenes
 from polyad.cli.demo import demo
 from polyad.cli.evaluate import evaluate
+from polyad.cli.export import export
 from polyad.cli.label import label
 from polyad.cli.map import map_command
 from polyad.cli.reproduce import Lists, reproduce
@@ -47,6 +48,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("evaluate", evaluate, "evaluate model.polyad scene.hdr truth.tif --report page.html"),
     ("sample", sample, "sample map.tif --size 200 --out sample.gpkg"),
     ("area", area, "area map.tif checked.csv --out areas.csv --report areas.html"),
+    ("export", export, "export model.polyad model.onnx --whole-scene"),
     ("label", label, "label indian-pines --truth indian-pines"),
     ("info", info, "info model.polyad"),
     ("scenes", scenes, "scenes"),

@@ -6,16 +6,25 @@ from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
     from polyad.estimators.classifier import RankRClassifier
+    from polyad.estimators.converters import register_converters
     from polyad.estimators.persistence import load, save
     from polyad.estimators.regressor import RankRRegressor
     from polyad.estimators.scaler import ModeStandardScaler
 
-__all__ = ["ModeStandardScaler", "RankRClassifier", "RankRRegressor", "load", "save"]
+__all__ = [
+    "ModeStandardScaler",
+    "RankRClassifier",
+    "RankRRegressor",
+    "load",
+    "register_converters",
+    "save",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         classifier="RankRClassifier",
+        converters="register_converters",
         persistence="load save",
         regressor="RankRRegressor",
         scaler="ModeStandardScaler",

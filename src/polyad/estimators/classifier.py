@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, Self
@@ -209,6 +210,22 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             if first:
                 self.classes_ = np.unique(np.asarray(classes))
             return self._partial_fit(X, y, sample_weight, first)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.
+
+        Its input ``X`` is single precision, ``(n, I_1, ..., I_D)`` for any n, as it comes:
+        standardization is inside. Its outputs are ``label``, ``(n,)``, and ``probabilities``,
+        ``(n, C)``; classes and sample shape are in its metadata, as JSON.
+
+        Parameters
+        ----------
+        path : path-like
+            By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
+        """
+        from polyad.estimators.onnx_model import write_classifier
+
+        write_classifier(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         with warnings.catch_warnings():  # of many classes with few labels: they are classes

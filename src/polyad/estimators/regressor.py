@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -64,6 +65,21 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         """Return predictions, ``(n,)`` or ``(n, C)`` like the ``y`` fitted on."""
         values = self._outputs(X) * self.target_scale_ + self.target_mean_
         return values[:, 0] if self._one_target else values
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.
+
+        Its input ``X`` is single precision, ``(n, I_1, ..., I_D)`` for any n; its output ``y`` is
+        as `predict` gives it, on the targets' own scale.
+
+        Parameters
+        ----------
+        path : path-like
+            By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
+        """
+        from polyad.estimators.onnx_model import write_regressor
+
+        write_regressor(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         columns = y.reshape(len(y), -1).astype(np.float64)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         train,
         train_on,
     )
-    from polyad.scene.map import keep_shares, map_file, map_scene
+    from polyad.scene.map import export_file, export_onnx, keep_shares, map_file, map_scene
     from polyad.scene.raster import (
         ClassInfo,
         Grid,
@@ -139,6 +139,8 @@ __all__ = [
     "estimate_areas",
     "evaluate",
     "examine",
+    "export_file",
+    "export_onnx",
     "extract_patches",
     "false_color",
     "fetch",
@@ -215,7 +217,7 @@ if not TYPE_CHECKING:
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
             "train_on adapt_model replaced_pixels"
         ),
-        map="keep_shares map_file map_scene",
+        map="export_file export_onnx keep_shares map_file map_scene",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
             "estimate_areas write_area_report Sample draw_sample parse_by_stratum "

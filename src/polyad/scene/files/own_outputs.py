@@ -37,8 +37,8 @@ def is_ours(path: Path, what: str) -> bool:
     path : Path
         The existing file.
     what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
-        What is to be written; also "file of uncertainty", "table of areas", and "style" for the
-        ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
+        What is to be written; also "file of uncertainty", "table of areas", "ONNX file", and "style"
+        for the ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
@@ -159,5 +159,6 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),
     ("model", ""): _is_model,
     ("report", ".json"): _has(b"{", b'"polyad_report"'),
+    ("ONNX file", ""): _has(b"\x08", b"\x12\x06polyad"),  # its maker, in the second field
     ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),
 }

@@ -124,8 +124,8 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
         The file to be written later.
     what : str
         "map", "file of probabilities", "file of uncertainty", "file of scores", "sample", "table of
-        areas", "model" or "report". Decides which endings are known; a model and a report may have
-        any.
+        areas", "model", "ONNX file" or "report". Decides which endings are known; the last three
+        may have any.
     """
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)

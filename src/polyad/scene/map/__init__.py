@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.map.export import export_file, export_onnx
     from polyad.scene.map.mapping import map_file, map_scene
     from polyad.scene.map.refining import keep_shares
 
 __all__ = [
+    "export_file",
+    "export_onnx",
     "keep_shares",
     "map_file",
     "map_scene",
@@ -17,6 +20,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        export="export_file export_onnx",
         mapping="map_file map_scene",
         refining="keep_shares",
     )

@@ -1,0 +1,127 @@
+"""Our estimators in skl2onnx, so that a pipeline that holds one becomes one ONNX graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyad.errors import InputError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.onnx_graph import Graph
+from polyad.estimators.onnx_model import add_classes, add_network, add_values, class_values
+from polyad.estimators.regressor import RankRRegressor
+from polyad.estimators.scaler import ModeStandardScaler
+
+
+def register_converters() -> None:
+    """Tell skl2onnx how `RankRClassifier`, `RankRRegressor` and `ModeStandardScaler` are written.
+
+    Called once, before ``skl2onnx.to_onnx(pipeline, X[:1].astype("float32"))``.
+
+    Raises
+    ------
+    InputError
+        skl2onnx is not installed.
+    """
+    try:
+        from skl2onnx import update_registered_converter
+        from skl2onnx.common.utils_classifier import _finalize_converter_classes  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"converters are registered with {error.name}; install it with: pip install skl2onnx"
+        ) from error
+    options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
+    update_registered_converter(
+        RankRClassifier,
+        "PolyadRankRClassifier",
+        _classifier_shapes,
+        _convert_classifier,
+        options=options,
+    )
+    update_registered_converter(
+        RankRRegressor, "PolyadRankRRegressor", _regressor_shapes, _convert_regressor
+    )
+    update_registered_converter(
+        ModeStandardScaler, "PolyadModeStandardScaler", _scaler_shapes, _convert_scaler
+    )
+
+
+def _classifier_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    classes = class_values(operator.raw_operator.classes_)
+    label = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
+    operator.outputs[0].type = label([None])
+    operator.outputs[1].type = FloatTensorType([None, len(classes)])
+
+
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+    model = operator.raw_operator
+    classes = class_values(model.classes_)
+    if classes.dtype.kind not in "iU":
+        raise InputError(
+            f"skl2onnx has whole numbers and strings as classes, got {classes.dtype}; write the "
+            "model with its own to_onnx"
+        )
+    label, proba = (o.full_name for o in operator.outputs)
+    graph = Graph()
+    add_classes(graph, add_network(graph, "X", model), classes, label, proba)
+    _hand_over(graph, scope, operator, container)
+
+
+def _regressor_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import FloatTensorType
+
+    model = operator.raw_operator
+    columns = [] if model._one_target else [len(model.target_mean_)]
+    operator.outputs[0].type = FloatTensorType([None, *columns])
+
+
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    model, graph = operator.raw_operator, Graph()
+    add_values(graph, add_network(graph, "X", model), model, operator.outputs[0].full_name)
+    _hand_over(graph, scope, operator, container)
+
+
+def _scaler_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import FloatTensorType
+
+    operator.outputs[0].type = FloatTensorType([None, *operator.raw_operator.sample_shape_])
+
+
+def _convert_scaler(scope: Any, operator: Any, container: Any) -> None:
+    scaler, graph = operator.raw_operator, Graph()
+    shape = [1] * len(scaler.sample_shape_)
+    shape[scaler.mode] = -1
+    centered = graph.add("Sub", "X", graph.constant(scaler.mean_.reshape(shape)))
+    scale = graph.constant(scaler.scale_.reshape(shape))
+    graph.add("Div", centered, scale, name=operator.outputs[0].full_name)
+    _hand_over(graph, scope, operator, container)
+
+
+def _hand_over(graph: Graph, scope: Any, operator: Any, container: Any) -> None:
+    """Give a graph's operations to skl2onnx, under names that are free there."""
+    from onnx import TensorProto
+    from onnx.helper import np_dtype_to_tensor_dtype
+
+    names = {"X": operator.inputs[0].full_name}
+    names |= {o.full_name: o.full_name for o in operator.outputs}
+    for name, value in graph.constants.items():
+        names[name] = scope.get_unique_variable_name(name)
+        texts = value.dtype.kind in "UO"
+        kind = TensorProto.STRING if texts else np_dtype_to_tensor_dtype(value.dtype)
+        flat = [str(v).encode() for v in value.ravel()] if texts else np.ravel(value)
+        container.add_initializer(names[name], kind, value.shape, flat)
+    for node in graph.nodes:
+        if node.output not in names:
+            names[node.output] = scope.get_unique_variable_name(node.output)
+        container.add_node(
+            node.op,
+            [names[i] for i in node.inputs],
+            names[node.output],
+            op_domain="",
+            op_version=13,
+            name=scope.get_unique_operator_name(node.op),
+            **node.attributes,
+        )
