@@ -1,15 +1,32 @@
 """Names of a package that are imported when they are first used (PEP 562).
 
-Importing torch and scikit-learn takes seconds, and ``polyad --help`` needs neither.
+Importing torch and scikit-learn takes seconds, and ``polyad --help`` needs neither. A name that needs
+a package of an extra which is not installed says which one, and how it is installed.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+# Packages by the name under which they are imported, and the extra that brings each.
+EXTRAS: dict[str, str] = {
+    name: extra
+    for extra, names in {
+        "scene": "xarray rioxarray rasterio affine skimage h5py h5netcdf pooch matplotlib typer "
+        "jinja2 tensorly",
+        "zarr": "numcodecs",
+        "vector": "pyogrio",
+        "app": "fastapi starlette uvicorn h11",
+        "dask": "dask distributed cryptography",
+        "onnx": "onnx",
+    }.items()
+    for name in names.split()
+}
 
 
 def lazy_names(
@@ -42,14 +59,41 @@ def lazy_names(
 
     def __getattr__(name: str) -> Any:
         if name in homes:
-            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+            with naming_extras(f"{package}.{name}"):
+                value = getattr(import_module(f"{package}.{homes[name]}"), name)
             setattr(sys.modules[package], name, value)  # the next use finds it at once
             return value
         if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
-            return import_module(f"{package}.{name}")
+            with naming_extras(f"{package}.{name}"):
+                return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
     return __getattr__, __dir__
+
+
+@contextmanager
+def naming_extras(asked: str) -> Iterator[None]:
+    """Say which extra brings a package that is missing; ``asked`` is what needs it.
+
+    Examples
+    --------
+    >>> with naming_extras("polyad.open_scene"):
+    ...     raise ModuleNotFoundError("No module named 'xarray'", name="xarray")
+    Traceback (most recent call last):
+    ModuleNotFoundError: polyad.open_scene needs the package xarray; install it with: pip install
+    'polyad[scene]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise ModuleNotFoundError(
+            f"{asked} needs the package {error.name}; install it with: pip install "
+            f"'polyad[{extra}]'",
+            name=error.name,
+        ) from error
