@@ -2,9 +2,9 @@
 
 python -m benchmarks.installation   # prints the table of docs/in-your-model.md
 
-For each set of extras a new environment is made, and the packages that it brings along are installed
-in the versions of constraints.txt. torch is left out, since what it weighs is decided by the build that
-is chosen; what torch itself brings along is counted on a line of its own.
+For each set of extras a new environment is made, and the packages that it brings along are
+installed, in the versions that are installed here. torch is left out, since what it weighs is
+decided by the build that is chosen; what torch brings along has a line of its own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def needs_of(name: str, extras: Iterable[str] = ()) -> list[Requirement]:
 
 
 def closure(needs: Iterable[Requirement], without: Iterable[str] = ()) -> set[str]:
-    """Return the names of all packages that come along, those of ``without`` and theirs left out."""
+    """Return the names of all packages that come along, without those of ``without``."""
     found: set[str] = set()
     waiting = list(needs)
     while waiting:

@@ -1,7 +1,7 @@
 """Names of a package that are imported when they are first used (PEP 562).
 
-Importing torch and scikit-learn takes seconds, and ``polyad --help`` needs neither. A name that needs
-a package of an extra which is not installed says which one, and how it is installed.
+Importing torch and scikit-learn takes seconds, and ``polyad --help`` needs neither. A name that
+needs a package of an extra which is not installed says which one, and how it is installed.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def is_ours(path: Path, what: str) -> bool:
     path : Path
         The existing file.
     what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
-        What is to be written; also "file of uncertainty", "table of areas", "ONNX file", and "style"
-        for the ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
+        What is to be written; also "file of uncertainty", "table of areas", "ONNX file", and
+        "style" for the ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
