@@ -13,11 +13,13 @@ if TYPE_CHECKING:
         khatri_rao,
     )
     from polyad.core.layer import RankRLinear, rank_r_linear
+    from polyad.core.lazy_layer import LazyRankRLinear
     from polyad.core.network import ACTIVATIONS, RankRNet
     from polyad.core.plan import Plan, plan_inner
 
 __all__ = [
     "ACTIVATIONS",
+    "LazyRankRLinear",
     "Plan",
     "RankRLinear",
     "RankRNet",
@@ -35,6 +37,7 @@ if not TYPE_CHECKING:
         __name__,
         contract="contract_except cp_inner dense_inner dense_weight khatri_rao",
         layer="RankRLinear rank_r_linear",
+        lazy_layer="LazyRankRLinear",
         network="ACTIVATIONS RankRNet",
         plan="Plan plan_inner",
     )
