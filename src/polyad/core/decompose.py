@@ -52,8 +52,10 @@ def cp_als(
     tensor = weight.detach().cpu().double().reshape(-1, *shape)
     norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
     tensor = tensor / norms.clamp_min(1e-300).reshape(-1, *[1] * len(shape))
-    draw = {"dtype": torch.float64, "generator": generator}
-    factors = [torch.rand(len(tensor), rank, size, **draw) for size in shape]
+    factors = [
+        torch.rand(len(tensor), rank, size, dtype=torch.float64, generator=generator)
+        for size in shape
+    ]
     ridge = RIDGE * torch.eye(rank, dtype=torch.float64)
     before = torch.full_like(norms, torch.inf)
     for _ in range(max_iter):

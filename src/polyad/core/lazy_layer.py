@@ -37,7 +37,7 @@ class LazyRankRLinear(LazyModuleMixin, RankRLinear):
       (factors): ParameterList(...
     """
 
-    cls_to_become = RankRLinear  # type: ignore[assignment]
+    cls_to_become = RankRLinear
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class LazyRankRLinear(LazyModuleMixin, RankRLinear):
         super().__init__((1,), out_features, rank, bias, "meta", dtype, start=start)
         self.in_shape = ()
         # stands for all factors until their number is known, and keeps device and type
-        waiting = UninitializedParameter(device=device, dtype=dtype)
+        waiting = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
         self.factors = nn.ParameterList([waiting])
         if bias:
             self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
-        self.register_load_state_dict_pre_hook(_take_shape)
+        self.register_load_state_dict_pre_hook(_take_shape)  # type: ignore[no-untyped-call]
 
     def has_uninitialized_params(self) -> bool:
         """Return whether no batch has been seen yet."""
         return isinstance(self.factors[0], UninitializedParameter)
 
-    def initialize_parameters(self, x: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, x: Tensor) -> None:
         """Make and draw the factors for samples like those of ``x``, ``(n, I_1, ..., I_D)``."""
         if self.has_uninitialized_params():
             if x.ndim < 2:
