@@ -6,7 +6,7 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint ruff spelling page types unit browser coverage docs bench attacks fuzz \
+.PHONY: demo test lint ruff spelling page types unit browser coverage docs package bench attacks fuzz \
     check-oldest constraints audit qgis-plugin test-qgis clean
 
 demo: $(VENV)/.ready
@@ -72,6 +72,17 @@ docs: $(VENV)/.docs
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+# Source archive and wheel in dist/, with what a package index would refuse found here.
+package: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
+$(VENV)/.release: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
 	touch $@
 
 # Side-by-side timings (about 10 minutes): writes docs/benchmarks.md. Leave the machine alone.
