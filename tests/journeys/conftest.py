@@ -330,6 +330,19 @@ def _lay_out(folder):
     _write_landcover(folder / "landcover.gpkg")
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
+    _write_plots(folder / "plots.csv", [(row, col) for row, col, _ in _labeled()])
+    _write_plots(folder / "other-plots.csv", [(row - 1, col + 1) for row, col, _ in _labeled()])
+
+
+def _write_plots(path, places):
+    """Write plots with their vegetation cover, from 0 to 1, and biomass in t/ha."""
+    rng = np.random.default_rng(1)
+    lines = ["x,y,cover,biomass"]
+    for row, col in places:
+        cover = np.clip((0.6, 0.1, 0.0, 0.9)[_truth()[row, col] - 1] + rng.normal(0, 0.05), 0, 1)
+        x, y = _metres(row, col)
+        lines.append(f"{x},{y},{cover:.3f},{40 * cover + rng.normal(0, 2):.2f}")
+    path.write_text("\n".join(lines) + "\n")
 
 
 def _write_envi(path):

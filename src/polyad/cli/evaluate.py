@@ -13,7 +13,7 @@ from polyad.cli.options import (
     AllTouched,
     AsJson,
     BBox,
-    Field,
+    Fields,
     Force,
     Hash,
     Labels,
@@ -27,6 +27,7 @@ from polyad.cli.options import (
     source_title,
     typed_command,
 )
+from polyad.cli.values import evaluate_values, one_field
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import on_terminal, say
 
@@ -42,7 +43,7 @@ def evaluate(
     report: Reports = None,
     hashes: Hash = None,
     layer: Layer = None,
-    field: Field = None,
+    field: Fields = None,
     all_touched: AllTouched = False,
     mask: Mask = None,
     bbox: BBox = None,
@@ -62,10 +63,23 @@ def evaluate(
     fitted = polyad.SceneModel.load(model)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    marks = polyad.open_labels(
-        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
-    )
+    reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     bar = on_terminal()
+    if fitted.values is not None:
+        evaluate_values(
+            fitted,
+            cube,
+            labels,
+            reading=reading | {"field": field},
+            outputs={"out": out, "report": report},
+            told={"title": source_title(scene), "command": typed_command(context)},
+            files=files,
+            hashes=hashes,
+            adapt=adapt,
+            as_json=as_json,
+        )
+        return
+    marks = polyad.open_labels(labels, cube, field=one_field(field), **reading)
     if not report:
         examination = examine(fitted, cube, marks, adapt=adapt, progress=bar)
     else:

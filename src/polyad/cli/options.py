@@ -32,6 +32,18 @@ Layer = Annotated[
 Field = Annotated[
     str | None, typer.Option(help="Field of the labels that is the class, where it is not plain.")
 ]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field", help="Field that is the class, where it is not plain; or that is a value, each."
+    ),
+]
+Task = Annotated[str, typer.Option(help="What is learned: classes, or regression: values.")]
+Units = Annotated[list[str] | None, typer.Option(help="Unit of the values; once for each --field.")]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Between which all values lie, as 0 1 of a fraction."),
+]
 AllTouched = Annotated[
     bool,
     typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),

@@ -13,9 +13,10 @@ from polyad.cli.options import (
     AsJson,
     Bands,
     BBox,
+    Bounds,
     Colors,
     DropNm,
-    Field,
+    Fields,
     Force,
     Goal,
     Labels,
@@ -28,7 +29,10 @@ from polyad.cli.options import (
     Remote,
     Scene,
     Seed,
+    Task,
+    Units,
 )
+from polyad.cli.values import asks_for_values, one_field, train_values
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import brief, on_terminal, replaced_line, say, steps
 
@@ -63,7 +67,10 @@ def train(
         typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
     ] = None,
     layer: Layer = None,
-    field: Field = None,
+    field: Fields = None,
+    task: Task = "classes",
+    units: Units = None,
+    bounds: Bounds = None,
     all_touched: AllTouched = False,
     mask: Mask = None,
     bbox: BBox = None,
@@ -78,6 +85,9 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
+    of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
+    of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
+    values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
@@ -85,10 +95,16 @@ def train(
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    marks = polyad.open_labels(
-        labels, cube, layer=layer, field=field, all_touched=all_touched, max_bytes=max_bytes
-    )
+    reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
+    if values:
+        learning = {name: value for name, value in given.items() if value is not None}
+        learning |= {"preset": preset, "goal": goal, "window": window, "bounds": bounds}
+        learning |= {"random_state": seed, "max_bytes": max_bytes}
+        reading |= {"field": field, "units": units}
+        train_values(cube, labels, out, reading=reading, learning=learning, as_json=as_json)
+        return
+    marks = polyad.open_labels(labels, cube, field=one_field(field), **reading)
     model = polyad.train(
         cube,
         marks,

@@ -90,6 +90,7 @@ def map_lazy(
             "this model's maps take steps that look beyond a block of the scene; map it with "
             "polyad.map_file, or train it with preset='fast'"
         )
+    fitted.check_classes("map its scene with polyad.map_file")
     if fitted.merging is not None:
         raise InputError(
             "a lazy map has the classes of the network; map it with the model before merging, and "

@@ -286,9 +286,12 @@ class FinishedTiles:
         _remove_others(folder, plan)
         self.ids = TileStore(f"{base}.ids", plan.tiles, class_dtype(model.classes))
         self.probabilities: TileStore | None = None
-        if plan.shares:
+        depth = len(model.classes) if plan.shares else 0
+        if model.values is not None:
+            depth = model.values.bands(plan.shares)
+        if depth:
             path = f"{base}.probabilities"
-            self.probabilities = TileStore(path, plan.tiles, np.float32, len(model.classes))
+            self.probabilities = TileStore(path, plan.tiles, np.float32, depth)
         whole = {n for n, checksum in checksums.items() if self._matches(n, checksum)}
         if len(whole) < len(checksums):
             warnings.warn(

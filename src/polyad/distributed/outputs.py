@@ -11,10 +11,9 @@ from polyad.distributed.finished import FinishedTiles
 from polyad.distributed.plans import ScenePlan
 from polyad.scene.files.paths import check_distinct, check_output
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.map.outputs import map_writer
 from polyad.scene.raster.classes import with_classes
-from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.inside import without_mask
-from polyad.scene.write.map_writer import MapWriter
 
 
 def check_outputs(plan: ScenePlan) -> None:
@@ -36,18 +35,9 @@ def write_output(
     a class, as it does.
     """
     plan, ids, proba = finished.plan, finished.ids, finished.probabilities
-    crs, transform = georeference(plan.scene)
-    with MapWriter(
-        plan.out,
-        (plan.scene.sizes["y"], plan.scene.sizes["x"]),
-        model.classes,
-        crs=crs,
-        transform=transform,
-        probabilities=plan.probabilities,
-        probability_dtype=probability_dtype,
-        uncertainty=plan.uncertainty,
-        coords=without_mask(plan.scene.coords),
-    ) as writer:
+    options: dict[str, Any] = {"probabilities": plan.probabilities}
+    options |= {"uncertainty": plan.uncertainty, "probability_dtype": probability_dtype}
+    with map_writer(model, plan.scene, plan.out, **options) as writer:
         mapped = 0
         for number, tile in enumerate(plan.tiles):
             shares = None if proba is None else proba.get(number)

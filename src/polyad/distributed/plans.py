@@ -22,6 +22,7 @@ from polyad.scene.learn.adaptation import find_adaptation
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
+from polyad.scene.map.outputs import check_map_kind
 from polyad.scene.map.refining import warn_of_other_scene
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed
@@ -97,6 +98,7 @@ def plan_scene(
         scene = open_scene(location, max_bytes=max_bytes)
     scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
     fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
+    check_map_kind(fitted, out, probabilities)
     adaptation = find_adaptation(fitted, scene, adapt)
     mapping = fitted if adaptation is None else adaptation.apply(fitted)
     viewed = mapping.view(scene)

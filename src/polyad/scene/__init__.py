@@ -16,16 +16,19 @@ if TYPE_CHECKING:
         RunRecord,
         Sample,
         Scores,
+        ValueExamination,
         draw_sample,
         estimate_areas,
         evaluate,
         examine,
+        examine_values,
         held_out,
         parse_by_stratum,
         record_run,
         score,
         write_area_report,
         write_report,
+        write_value_report,
     )
     from polyad.scene.draw import (
         area_figure,
@@ -36,8 +39,10 @@ if TYPE_CHECKING:
         false_color,
         map_figure,
         reliability_figure,
+        scatter_figure,
         spectra_figure,
         to_png,
+        value_figure,
     )
     from polyad.scene.files import KNOWN_SCENES, KnownScene, list_known
     from polyad.scene.info import describe
@@ -60,11 +65,20 @@ if TYPE_CHECKING:
         replaced_pixels,
         train,
         train_on,
+        train_values,
     )
-    from polyad.scene.map import export_file, export_onnx, keep_shares, map_file, map_scene
+    from polyad.scene.map import (
+        export_file,
+        export_onnx,
+        keep_shares,
+        map_file,
+        map_scene,
+        map_values,
+    )
     from polyad.scene.raster import (
         ClassInfo,
         Grid,
+        Target,
         as_labels,
         as_scene,
         class_table,
@@ -91,12 +105,14 @@ if TYPE_CHECKING:
         open_points,
         open_scene,
         open_strata,
+        open_values,
         read_colors,
         restrict_scene,
         scene_from_array,
     )
     from polyad.scene.write import (
         MapWriter,
+        ValueWriter,
         write_areas,
         write_map,
         write_points,
@@ -123,6 +139,9 @@ __all__ = [
     "SceneModel",
     "Scores",
     "Split",
+    "Target",
+    "ValueExamination",
+    "ValueWriter",
     "adapt_model",
     "area_figure",
     "as_labels",
@@ -139,6 +158,7 @@ __all__ = [
     "estimate_areas",
     "evaluate",
     "examine",
+    "examine_values",
     "export_file",
     "export_onnx",
     "extract_patches",
@@ -155,6 +175,7 @@ __all__ = [
     "map_figure",
     "map_file",
     "map_scene",
+    "map_values",
     "mask_scene",
     "merge_labels",
     "no_overlap",
@@ -165,6 +186,7 @@ __all__ = [
     "open_points",
     "open_scene",
     "open_strata",
+    "open_values",
     "palette",
     "parse_by_stratum",
     "per_class",
@@ -174,6 +196,7 @@ __all__ = [
     "reliability_figure",
     "replaced_pixels",
     "restrict_scene",
+    "scatter_figure",
     "scene_from_array",
     "score",
     "select_bands",
@@ -181,9 +204,11 @@ __all__ = [
     "to_png",
     "train",
     "train_on",
+    "train_values",
     "usable_bands",
     "valid_mask",
     "valid_pixels",
+    "value_figure",
     "with_classes",
     "write_area_report",
     "write_areas",
@@ -192,6 +217,7 @@ __all__ = [
     "write_probabilities",
     "write_report",
     "write_scores",
+    "write_value_report",
 ]
 
 if not TYPE_CHECKING:
@@ -199,29 +225,33 @@ if not TYPE_CHECKING:
         __name__,
         files="KNOWN_SCENES KnownScene list_known",
         raster=(
-            "ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
+            "Target ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
             "merge_labels extract_patches interior iter_patches mask_scene select_bands "
             "usable_bands valid_mask valid_pixels"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
-            "reliability_figure spectra_figure to_png area_figure"
+            "reliability_figure spectra_figure to_png area_figure scatter_figure value_figure"
         ),
         read=(
             "open_scene scene_from_array open_labels open_mask restrict_scene fetch open_known "
-            "open_known_labels read_colors SamplePoints open_points open_strata"
+            "open_known_labels read_colors SamplePoints open_points open_strata "
+            "open_values"
         ),
-        write="MapWriter write_areas write_map write_points write_probabilities write_scores",
+        write=(
+            "MapWriter ValueWriter write_areas write_map write_points write_probabilities "
+            "write_scores"
+        ),
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
-            "train_on adapt_model replaced_pixels"
+            "train_on train_values adapt_model replaced_pixels"
         ),
-        map="export_file export_onnx keep_shares map_file map_scene",
+        map="export_file export_onnx keep_shares map_file map_scene map_values",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
             "estimate_areas write_area_report Sample draw_sample parse_by_stratum "
-            "RunRecord record_run"
+            "RunRecord record_run ValueExamination examine_values write_value_report"
         ),
         info="describe",
     )

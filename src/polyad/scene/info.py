@@ -164,12 +164,17 @@ def _describe_model(source: str) -> dict[str, Any]:
         facts["bands"] = model.bands
         if "note" in model.left_out:
             facts["bands_left_out"] = model.left_out["note"]
-        facts["classes"] = [c.name for c in model.classes]
+        if model.values is None:
+            facts["classes"] = [c.name for c in model.classes]
+        else:
+            facts["targets"] = [t.title for t in model.values.targets]
         if model.recipe is not None:
             facts["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
             facts["steps"] = model.recipe.line
         if model.choice is not None:
             facts["spatial_accuracy"] = model.choice.score_line
+        if model.values is not None:
+            facts["spatial_scores"] = model.values.score_lines
         facts["training_pixels"] = len(model.training.get("pixels", []))
         if model.label_counts is not None:
             facts["labels"] = model.label_counts

@@ -189,7 +189,7 @@ def test_models_keep_their_light_in_files(scene, models, tmp_path):
 
 def test_what_cannot_be_adapted_is_refused_in_one_sentence(scene, labels, models, tmp_path):
     bare = train(scene, labels, window=1, samples_per_class=5, estimator=GaussianNB())
-    with pytest.raises(InputError, match=r"only a Rank-R classifier .* got GaussianNB; map with"):
+    with pytest.raises(InputError, match=r"only a Rank-R model .* got GaussianNB; map with"):
         map_scene(bare, moved(scene, 1.3), adapt=True)
     old = replace(models["fast"], radiometry=None)
     with pytest.raises(InputError, match="keeps nothing; train it again"):

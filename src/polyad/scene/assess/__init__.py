@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from polyad.scene.assess.report import write_report
     from polyad.scene.assess.sample import Sample, draw_sample, parse_by_stratum
     from polyad.scene.assess.scores import Scores, score
+    from polyad.scene.assess.value_evaluation import (
+        ValueExamination,
+        examine_values,
+        write_value_report,
+    )
 
 __all__ = [
     "AreaEstimates",
@@ -19,21 +24,25 @@ __all__ = [
     "RunRecord",
     "Sample",
     "Scores",
+    "ValueExamination",
     "draw_sample",
     "estimate_areas",
     "evaluate",
     "examine",
+    "examine_values",
     "held_out",
     "parse_by_stratum",
     "record_run",
     "score",
     "write_area_report",
     "write_report",
+    "write_value_report",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        value_evaluation="ValueExamination examine_values write_value_report",
         area_estimates="AreaEstimates estimate_areas",
         area_report="write_area_report",
         evaluation="Examination evaluate examine held_out",

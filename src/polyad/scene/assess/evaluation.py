@@ -119,6 +119,7 @@ def examine(
     progress: bool = False,
 ) -> Examination:
     """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
+    model.check_classes("compare it with values by polyad.scene.examine_values")
     model = adapt_model(model, scene, adapt)
     scene, labels = model.view(scene), as_labels(labels)
     check_labels(scene, labels)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         to_png,
     )
     from polyad.scene.draw.intervals import area_figure
+    from polyad.scene.draw.values import scatter_figure, value_figure
 
 __all__ = [
     "area_figure",
@@ -25,13 +26,16 @@ __all__ = [
     "false_color",
     "map_figure",
     "reliability_figure",
+    "scatter_figure",
     "spectra_figure",
     "to_png",
+    "value_figure",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        values="scatter_figure value_figure",
         color="class_picture color_bands false_color",
         figures="comparison confusion_figure map_figure reliability_figure spectra_figure to_png",
         intervals="area_figure",

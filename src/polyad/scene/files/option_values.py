@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from polyad.errors import InputError
 from polyad.text import clean_name
 
+CLASSES, REGRESSION = TASKS = ("classes", "regression")
 MAX_WINDOW = 127  # its halo is read with every tile
 
 
@@ -60,3 +61,27 @@ def merge_rules(merge: str | Sequence[str]) -> list[tuple[str, str, str]]:
             )
         rules.append((rule, left, name))
     return rules
+
+
+def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
+    """Return bounds if they are two finite numbers, the smaller one first.
+
+    Examples
+    --------
+    >>> check_bounds((1, 0))
+    Traceback (most recent call last):
+    polyad.errors.InputError: bounds must be two finite numbers, the smaller first, got 1 and 0; ...
+    """
+    low, high = float(bounds[0]), float(bounds[1])
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(
+            f"bounds must be two finite numbers, the smaller first, got {low:g} and {high:g}; "
+            "for a fraction write --bounds 0 1"
+        )
+    return low, high
+
+
+def check_task(task: str) -> None:
+    """Raise `InputError` unless the task is known."""
+    if task not in TASKS:
+        raise InputError(f"task must be one of {', '.join(TASKS)}, got {task!r}")

@@ -19,6 +19,8 @@ _GDAL_METADATA = 42112
 NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
 QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
 LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
+VALUES = "predicted value"  # that of a map of values
+DEVIATION = "standard deviation of the predicted value"  # and of what is written beside it
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 # Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
 _TIFF = {
@@ -94,14 +96,15 @@ def _is_model(file: BinaryIO) -> bool:
 
 
 def _is_ids(file: BinaryIO) -> bool:
-    """Whether the file is a NumPy array such as a map is: two dimensions, small whole numbers.
+    """Whether the file is a NumPy array such as a map is: of small whole numbers, or of values.
 
     Labels are such an array too; a map is told from them by a head that is wider than need be.
     """
     head = file.read(_HEAD)
     if head[6:10] != b"\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"):
         return False
-    kind = re.search(rb"'descr': '[|<](u1|u2)'.*'shape': \(\d+, \d+\)", head[:200])
+    ids, values = rb"[|<](u1|u2)'.*'shape': \(\d+, \d+\)", rb"<f4'.*'shape': \(\d+, \d+, \d+\)"
+    kind = re.search(rb"'descr': '(%s|%s)" % (ids, values), head[:200])
     return head.startswith(b"\x93NUMPY") and kind is not None
 
 
@@ -109,6 +112,17 @@ def _tiff_with(mark: bytes, without: bytes | None = None) -> Callable[[BinaryIO]
     def tell(file: BinaryIO) -> bool:
         tags = _gdal_metadata(file)
         return mark in tags and (without is None or without not in tags)
+
+    return tell
+
+
+def _any_of(*ways: Callable[[BinaryIO], bool]) -> Callable[[BinaryIO], bool]:
+    def tell(file: BinaryIO) -> bool:
+        for way in ways:
+            file.seek(0)
+            if way(file):
+                return True
+        return False
 
     return tell
 
@@ -138,21 +152,26 @@ def _next(file: BinaryIO, form: str) -> int:
     return int(struct.unpack(form, file.read(struct.calcsize(form)))[0])
 
 
-_CLASS_TIFF = _tiff_with(b"class_values", without=f'name="quantity">{LABELS}<'.encode())
+_LABELS_TAG = f'name="quantity">{LABELS}<'.encode()
+_MAP_TIFF = _any_of(_tiff_with(b"class_values", without=_LABELS_TAG), _tiff_with(VALUES.encode()))
 _ENVI = _has(b"ENVI", b"class map written by polyad")
 # By what is written and the ending; "" stands for any other.
 _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
-    ("map", ".tif"): _CLASS_TIFF,
-    ("map", ".tiff"): _CLASS_TIFF,
+    ("map", ".tif"): _MAP_TIFF,
+    ("map", ".tiff"): _MAP_TIFF,
     ("map", ".hdr"): _ENVI,
     ("map", ".png"): _has(b"\x89PNG\r\n", b"Software\0polyad"),
     ("map", ".nc"): _has(b"\x89HDF\r\n", b"written by polyad"),
     ("map", ".npy"): _is_ids,
     ("map", ""): lambda _: False,
     ("file of probabilities", ""): _tiff_with(b"class probability"),
-    ("file of uncertainty", ""): _tiff_with(b"class uncertainty"),
+    ("file of uncertainty", ""): _any_of(
+        _tiff_with(b"class uncertainty"), _tiff_with(DEVIATION.encode())
+    ),
     ("style", ""): _has(b"<qgis", QML_MARK.encode()),
-    ("file of scores", ".json"): _has(b"{", b'"overall_accuracy"'),
+    ("file of scores", ".json"): _any_of(
+        _has(b"{", b'"overall_accuracy"'), _has(b"{", b'"rmse_ci95"')
+    ),
     ("file of scores", ""): _has(b"measure,class,value", b""),
     ("table of areas", ".json"): _has(b"{", b'"area_ha"'),
     ("table of areas", ""): _has(b"class,id,area_ha,se_ha", b""),

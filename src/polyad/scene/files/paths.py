@@ -19,6 +19,7 @@ from polyad.scene.files.own_outputs import is_ours
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
+    "map of values": (".tif", ".tiff", ".png", ".nc", ".npy"),
     "file of probabilities": (".tif", ".tiff"),
     "file of uncertainty": (".tif", ".tiff"),
     "file of scores": (".json", ".csv"),

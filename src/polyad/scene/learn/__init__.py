@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         per_class,
     )
     from polyad.scene.learn.training import train, train_on
+    from polyad.scene.learn.values import train_values
 
 __all__ = [
     "PROTOCOLS",
@@ -45,11 +46,13 @@ __all__ = [
     "replaced_pixels",
     "train",
     "train_on",
+    "train_values",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        values="train_values",
         adaptation="adapt_model",
         model="SceneModel",
         noise="band_offset pixel_noise",

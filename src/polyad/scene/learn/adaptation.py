@@ -28,7 +28,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError, PolyadWarning
-from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.learn.radiometry import (
@@ -364,7 +364,7 @@ def _is_adaptable(model: SceneModel) -> bool:
 
 def _takes_shifts(model: SceneModel) -> bool:
     """Whether a shift of the bands can be folded into the model."""
-    if not isinstance(model.estimator, RankRClassifier):
+    if not isinstance(model.estimator, RankREstimator):
         return False
     scaler, shape = model.estimator.scaler_, model.estimator.sample_shape_
     by_band = scaler is None or scaler.mode % len(shape) == len(shape) - 1
@@ -374,7 +374,7 @@ def _takes_shifts(model: SceneModel) -> bool:
 def _check_takes_shifts(model: SceneModel) -> None:
     if not _takes_shifts(model):
         raise InputError(
-            "only a Rank-R classifier that standardizes each band can be adapted to a scene's "
+            "only a Rank-R model that standardizes each band can be adapted to a scene's "
             f"light, got {type(model.estimator).__name__}; map with --no-adapt (adapt=False)"
         )
 

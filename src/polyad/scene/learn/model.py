@@ -29,6 +29,7 @@ from polyad.scene.learn.radiometry import (
 from polyad.scene.learn.steps.experts import Choice
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.steps.value_fit import ValueFit
 from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
     IN_FILE,
@@ -98,6 +99,9 @@ class SceneModel:
         were held out together. Kept in memory, not in the model file.
     cache : Path or None
         Folder beside the model file where maps of the training scene keep what they share.
+    values : ValueFit or None
+        Of a model that predicts numbers: what they are, and how well. It has no classes, and its
+        estimator is a `RankRRegressor`.
     """
 
     estimator: Any
@@ -117,6 +121,22 @@ class SceneModel:
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     cache: Path | None = field(default=None, repr=False, compare=False)
+    values: ValueFit | None = None
+
+    def check_classes(self, remedy: str) -> None:
+        """Raise `InputError` if the model predicts values and no classes."""
+        if self.values is not None:
+            raise InputError(f"the model predicts values, wanted one of classes; {remedy}")
+
+    @property
+    def value_fit(self) -> ValueFit:
+        """Its ``values``; `InputError` of a model of classes."""
+        if self.values is None:
+            raise InputError(
+                "the model predicts classes, wanted one of values; train one with "
+                "--task regression (in Python, polyad.scene.train_values)"
+            )
+        return self.values
 
     def merged(self, merge: str | Sequence[str]) -> SceneModel:
         """Return a model whose maps have some classes merged; their probabilities are summed.
@@ -126,6 +146,7 @@ class SceneModel:
         merge : str or sequence of str
             Rules such as ``corn+soy=crops``: classes by name or id, and the name of the new one.
         """
+        self.check_classes("leave out --merge (merge)")
         merging = plan_merge(self.classes, merge)
         whole = merging if self.merging is None else self.merging.followed_by(merging)
         return replace(self, classes=merging.after, merging=whole)
@@ -138,6 +159,7 @@ class SceneModel:
         colors : path-like or mapping
             See `polyad.scene.read_colors`; or from class, by name or id, to ``#rrggbb``.
         """
+        self.check_classes("leave out --colors (colors)")
         return replace(self, classes=with_colors(self.classes, colors))
 
     @property
@@ -278,6 +300,8 @@ class SceneModel:
             "radiometry": None if self.radiometry is None else self.radiometry.to_dict(),
             "soundness": soundness_to_dict(self.soundness),
         }
+        if self.values is not None:
+            about["values"] = self.values.to_dict()
         try:
             check_scene_header(about)
         except Fault as fault:
@@ -330,6 +354,7 @@ class SceneModel:
             radiometry=radiometry,
             soundness=soundness_from_dict(scene.get("soundness")),
             cache=cache_folder(path),
+            values=None if "values" not in scene else ValueFit.from_dict(scene["values"]),
         )
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
@@ -380,7 +405,19 @@ def trained_model(
     scene, labels = as_scene(scene), as_labels(labels)
     known = {c.value: c for c in class_table(labels)}
     y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
-    counts = [int((y == v).sum()) for v in estimator.classes_]
+    classes = tuple(known[int(v)] for v in estimator.classes_)
+    training = {
+        "counts": [int((y == v).sum()) for v in estimator.classes_],
+        "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
+        **({} if choice is None else {"choice": choice.to_dict()}),
+    }
+    untested = {} if choice is None else {classes[k].name: n for k, n in choice.untested}
+    facts = scene_facts(scene, pixels, training)
+    return SceneModel(estimator, window, classes, **facts, untested=untested, **more)
+
+
+def scene_facts(scene: xr.DataArray, pixels: Array, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a `SceneModel` keeps of the scene and of the pixels that it was trained on."""
     width = "width" if "width" in scene.coords else "fwhm"
     wavelength, fwhm = (
         tuple(float(v) if np.isfinite(v) else np.nan for v in scene[k].values)
@@ -392,28 +429,20 @@ def trained_model(
     if LEFT_OUT in scene.attrs:
         left_out = {"kept": band_numbers(scene).tolist(), "in_file": int(scene.attrs[IN_FILE])}
         left_out["note"] = left_out_note(scene)
-    classes = tuple(known[int(v)] for v in estimator.classes_)
-    return SceneModel(
-        estimator,
-        window,
-        classes,
-        scene.sizes["band"],
-        wavelength,
-        {
+    return {
+        "bands": scene.sizes["band"],
+        "wavelength": wavelength,
+        "training": {
             "scene": fingerprint(scene),
             "pixels": pixels.tolist(),
-            "counts": counts,
-            "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
-            **({} if choice is None else {"choice": choice.to_dict()}),
+            **training,
             "replaced": replaced_pixels(scene),
         },
-        fwhm=fwhm,
-        left_out=left_out,
-        radiometry=radiometry_of(scene, pixels),
-        soundness=repairs_soundness(scene),
-        untested={} if choice is None else {classes[k].name: n for k, n in choice.untested},
-        **more,
-    )
+        "fwhm": fwhm,
+        "left_out": left_out,
+        "radiometry": radiometry_of(scene, pixels),
+        "soundness": repairs_soundness(scene),
+    }
 
 
 def fingerprint(scene: xr.DataArray) -> str:

@@ -36,8 +36,8 @@ from polyad.estimators.schema import (
 )
 from polyad.scene.files.option_values import MAX_WINDOW
 from polyad.scene.learn.radiometry import KEPT, SHARES
-from polyad.scene.learn.steps.experts import VIEWS
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
+from polyad.scene.learn.value_header import EXPERT, check_values_header, check_values_network
 from polyad.scene.raster.corrupt import SUMS
 
 Array = npt.NDArray[Any]
@@ -110,20 +110,10 @@ _RECIPE = Record(
         "steps": ListOf(_STEP, len(_STEPS)),
     }
 )
-_EXPERT = Plain(
-    "[view, window, strength]",
-    lambda v: (
-        isinstance(v, list)
-        and len(v) == 3
-        and v[0] in VIEWS
-        and whole(1, MAX_WINDOW).holds(v[1])
-        and number(0, 1e9).holds(v[2])
-    ),
-)
 _share = either(NOTHING, number(0, 1))
 _CHOICE = Record(
     {
-        "experts": ListOf(_EXPERT, 64, 1),
+        "experts": ListOf(EXPERT, 64, 1),
         "weights": numbers(0, 1, 64),
         "overall": _share,
         "average": _share,
@@ -141,6 +131,7 @@ _TRAINING = Record(
         "counts": whole_numbers(0, MOST, OUTPUTS),
         "seconds": number(0, 1e12),
         "without_data": whole(0, MOST),
+        "incomplete": whole(0, MOST),
         "replaced": whole(0, MOST),
         "choice": _CHOICE,
         "numbered_by_name": Plain("true or false", lambda v: isinstance(v, bool)),
@@ -157,7 +148,7 @@ _LEFT_OUT = Record(
 _SCENE = Record(
     {
         "window": whole(1, MAX_WINDOW),
-        "classes": ListOf(_CLASS, OUTPUTS, 1),
+        "classes": ListOf(_CLASS, OUTPUTS),
         "bands": whole(1, SPECTRUM),
         "training": _TRAINING,
     },
@@ -170,6 +161,7 @@ _SCENE = Record(
         "left_out": _LEFT_OUT,
         "radiometry": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
         "soundness": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
+        "values": Plain("a mapping", lambda v: isinstance(v, dict)),
     },
 )
 _QUANTILES = ListOf(_spectrum, len(SHARES), len(SHARES))
@@ -200,6 +192,10 @@ def check_classes(classes: Any) -> None:
 def check_scene_header(scene: Any) -> None:
     """Raise `Fault` unless the description of a scene keeps the schema and is consistent."""
     check(_SCENE, scene, "scene")
+    if "values" in scene:
+        check_values_header(scene)
+    else:
+        check(ListOf(_CLASS, OUTPUTS, 1), scene["classes"], "scene.classes")
     bands, classes = scene["bands"], scene["classes"]
     training = scene["training"]
     pixels = unpacked(training.get("pixels", []))
@@ -244,10 +240,12 @@ def _check_light(scene: dict[str, Any], bands: int) -> None:
 
 
 def check_network(scene: Mapping[str, Any], estimator: Any) -> None:
-    """Raise `Fault` unless the network takes the windows and gives the classes of ``scene``."""
+    """Raise `Fault` unless the network takes the windows and gives the answers of ``scene``."""
     ids = [row[0] for row in scene["classes"]]
     own = getattr(estimator, "classes_", np.empty(0))
-    if own.dtype.kind not in "iu" or own.tolist() != ids:
+    if "values" in scene:
+        check_values_network(scene["values"], estimator)
+    elif own.dtype.kind not in "iu" or own.tolist() != ids:
         raise Fault(
             f"scene.classes must be those of the network, {shown(own.tolist())}, got {shown(ids)}"
         )

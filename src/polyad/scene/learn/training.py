@@ -54,20 +54,20 @@ STREAMED_EPOCHS = 10
 WINDOW = 5  # of the paper, where none is asked for or chosen
 
 
-def _timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
+def timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
     """Record in the model how long its whole training took: statistics, folds and every start."""
 
     @wraps(fit)
-    def timed(*args: P.args, **kwargs: P.kwargs) -> SceneModel:
+    def measured(*args: P.args, **kwargs: P.kwargs) -> SceneModel:
         started = time.perf_counter()
         model = fit(*args, **kwargs)
         seconds = round(time.perf_counter() - started, 4)
         return replace(model, training={**model.training, "seconds": seconds})
 
-    return timed
+    return measured
 
 
-@_timed
+@timed
 def train(
     scene: xr.DataArray,
     labels: xr.DataArray,
@@ -132,7 +132,7 @@ def train(
     check_labels(scene, labels)
     labeled, labels = labels, drop_nodata(scene, labels)
     if labeled.values.any() and not labels.values.any():
-        raise SceneError(_without_data(scene, labeled))
+        raise SceneError(without_data(scene, labeled))
     if samples_per_class is not None:
         options: dict[str, Any] = {"border": border, "window": window or WINDOW}
         pixels = per_class(labels, samples_per_class, random_state, **options).train
@@ -158,7 +158,7 @@ def train(
     return replace(model, training={**model.training, "without_data": lost})
 
 
-@_timed
+@timed
 def train_on(
     scene: xr.DataArray,
     labels: xr.DataArray,
@@ -238,7 +238,7 @@ def _fit_streamed(
                 bar.update(len(chosen))
 
 
-def _without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
+def without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
     """Return the sentence on labels none of which lies on a pixel with data in every band."""
     pixels = np.argwhere(labels.values > 0)
     rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T

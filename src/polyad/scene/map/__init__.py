@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polyad.scene.map.export import export_file, export_onnx
     from polyad.scene.map.mapping import map_file, map_scene
     from polyad.scene.map.refining import keep_shares
+    from polyad.scene.map.values import map_values
 
 __all__ = [
     "export_file",
@@ -15,12 +16,14 @@ __all__ = [
     "keep_shares",
     "map_file",
     "map_scene",
+    "map_values",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         export="export_file export_onnx",
+        values="map_values",
         mapping="map_file map_scene",
         refining="keep_shares",
     )

@@ -1,11 +1,12 @@
-"""Tiles in, class ids and probabilities out, by a fitted network or any other classifier."""
+"""Tiles in, class ids or values out, by a fitted network or any other classifier."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,9 @@ import xarray as xr
 from scipy.special import softmax
 
 from polyad.errors import InputError
-from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.base import RankREstimator
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.steps.joining import part_of
 from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
 from polyad.scene.raster.classes import (
     UNLABELED,
@@ -36,52 +38,108 @@ CALLS = 256  # pixels that could be computed in the time that the calls of one p
 PATCH_BYTES = 64 * 2**20
 
 
+class Sheet(Protocol):
+    """What is written of a tile, piece by piece; several threads may do so at a time."""
+
+    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
+        """Take the scores ``(outputs, h, w)`` of a piece, and where it has no data."""
+
+    @property
+    def answer(self) -> tuple[Array, Array | None]:
+        """Ids ``(h, w)`` and numbers ``(h, w, k)`` of the tile."""
+
+
+class ClassSheet:
+    """Class ids of a tile and, if asked for, their probabilities."""
+
+    def __init__(self, model: SceneModel, shape: tuple[int, int], probabilities: bool) -> None:
+        self.values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+        self.ids = np.empty(shape, self.values.dtype)
+        size = (*shape, len(self.values))
+        self.proba = np.empty(size, np.float32) if probabilities else None
+
+    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
+        """Take the logits ``(classes, h, w)`` of a piece."""
+        self.ids[piece] = self.values[largest(scores)]
+        if self.proba is not None:
+            self.proba[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
+        if blank is not None:
+            self.ids[piece][blank] = UNLABELED
+            if self.proba is not None:
+                self.proba[piece][blank] = np.nan
+
+    @property
+    def answer(self) -> tuple[Array, Array | None]:
+        """Ids ``(h, w)`` and probabilities ``(h, w, classes)``."""
+        return self.ids, self.proba
+
+
+class ValueSheet:
+    """Predicted numbers of a tile and, if asked for, their standard deviations."""
+
+    def __init__(self, model: SceneModel, shape: tuple[int, int], uncertainty: bool) -> None:
+        self.fit, self.uncertainty = model.value_fit, uncertainty
+        count = self.fit.outputs if uncertainty else len(self.fit.targets)
+        mean, scale = model.estimator.target_mean_, model.estimator.target_scale_
+        self.mean, self.scale = (a[:count].astype(np.float32) for a in (mean, scale))
+        self.mapped = np.ones(shape, np.uint8)
+        self.numbers = np.empty((*shape, self.fit.bands(uncertainty)), np.float32)
+
+    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
+        """Take the standardized outputs ``(outputs, h, w)`` of a piece."""
+        outputs = scores.transpose(1, 2, 0) * self.scale + self.mean
+        self.numbers[piece] = self.fit.read(outputs, self.uncertainty)
+        if blank is not None:
+            self.mapped[piece][blank] = 0
+            self.numbers[piece][blank] = np.nan
+
+    @property
+    def answer(self) -> tuple[Array, Array | None]:
+        """1 where there is a value, else 0, ``(h, w)``; and the numbers ``(h, w, k)``."""
+        return self.mapped, self.numbers
+
+
 def block_classifier(
     model: SceneModel, nodata: float | None, probabilities: bool = False
 ) -> Callable[[Block], tuple[Array, Array | None]]:
     """Return the function that classifies one tile, read with its halo, by the network alone.
 
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
-    asked for, probabilities ``(h, w, classes)``. The pieces of a tile are shared out among as many
-    threads as torch has.
+    asked for, probabilities ``(h, w, classes)``. A model of values gives 1 where it has some, and
+    the numbers themselves, with their standard deviations if ``probabilities`` are asked for; see
+    `ValueSheet`. The pieces of a tile are shared out among as many threads as torch has.
     """
-    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    halo, side = model.window // 2, piece_side(model)
+    sheet = ClassSheet if model.values is None else ValueSheet
+    answering = model if model.values is None else with_outputs(model, probabilities)
+    halo, side = model.window // 2, piece_side(answering)
     finds_suspects = _is_separable(model.estimator, model.window) and model.soundness is not None
     spare: list[Scorer] = []  # they keep buffers: one for each thread, and for the next tile
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
-        ids = np.empty(shape, values.dtype)
-        proba = np.empty((*shape, len(values)), np.float32) if probabilities else None
+        out: Sheet = sheet(model, shape, probabilities)
         inner = slice(halo, -halo or None)
 
         def classify_piece(piece: Tile) -> None:
             try:
                 scorer = spare.pop()
             except IndexError:
-                scorer = make_scorer(model)
+                scorer = make_scorer(answering)
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols) if finds_suspects else block.repaired(rows, cols)
             replace = None
             if finds_suspects and block.repairs is not None:
                 replace = partial(block.replacements, rows, cols)
             scores = None if pixels.holds(nodata) else scorer(pixels, replace=replace)
-            valid = None
+            blank = None
             if scores is None:
                 gathered = block.repaired(rows, cols).whole()
                 valid = valid_pixels(gathered, nodata)
                 filled = Mosaic.of(np.where(valid[..., None], gathered, fill))
                 scores = np.asarray(scorer(filled, sure=True))
-            ids[piece] = values[largest(scores)]
-            if proba is not None:
-                proba[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
-            if valid is not None:
                 blank = ~valid[inner, inner]
-                ids[piece][blank] = UNLABELED
-                if proba is not None:
-                    proba[piece][blank] = np.nan
+            out.put(piece, scores, blank)
             spare.append(scorer)
 
         pieces = plan_tiles(shape, piece_shape(shape, side, halo))
@@ -90,9 +148,16 @@ def block_classifier(
         else:
             for piece in pieces:
                 classify_piece(piece)
-        return ids, proba
+        return out.answer
 
     return classify
+
+
+def with_outputs(model: SceneModel, uncertainty: bool) -> SceneModel:
+    """Return a model of values with no more outputs and hidden units than a map takes."""
+    if model.values is None or uncertainty or not model.values.folds:
+        return model
+    return replace_fields(model, estimator=part_of(model.estimator, len(model.values.targets)))
 
 
 def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -> SceneModel:
@@ -114,7 +179,7 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
 
 
 def _is_separable(estimator: Any, window: int) -> bool:
-    return isinstance(estimator, RankRClassifier) and (
+    return isinstance(estimator, RankREstimator) and (
         window == 1 or len(estimator.sample_shape_) > 1
     )
 
@@ -169,7 +234,7 @@ def piece_side(model: SceneModel) -> int:
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
     98
     """
-    if isinstance(model.estimator, RankRClassifier):  # its parameters need not be its network's
+    if isinstance(model.estimator, RankREstimator):  # its parameters need not be its network's
         layer = model.estimator.network_.hidden
         terms = layer.out_features * layer.rank
     else:

@@ -62,6 +62,7 @@ def export_onnx(
             )
         model.to_onnx(path)
         return
+    model.check_classes("a model of values cannot be exported yet")
     _check_steps(model, network_only)
     model = model.unmerged
     if not isinstance(model.estimator, RankRClassifier):

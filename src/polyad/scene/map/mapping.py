@@ -31,6 +31,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
+from polyad.scene.map.outputs import check_map_kind, map_writer
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
 from polyad.scene.raster.classes import (
     UNLABELED,
@@ -38,12 +39,10 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.inside import without_mask
 from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.colors import Colors
-from polyad.scene.write.map_writer import MapWriter
 from polyad.threads import one_ahead
 
 Array = npt.NDArray[Any]
@@ -118,7 +117,9 @@ def map_scene(
     proba : DataArray, dims ``(y, x, class)``
         If asked for; NaN where the scene has no data.
     """
-    model = adapt_model(as_scene_model(model, scene, window), scene, adapt)
+    model = as_scene_model(model, scene, window)
+    model.check_classes("map it with polyad.scene.map_values, or polyad.map_file")
+    model = adapt_model(model, scene, adapt)
     scene = model.view(scene)
     class_map = blank_map(model, scene)
     shape = (*class_map.shape, len(model.classes))
@@ -157,7 +158,7 @@ def map_file(
     adapt: bool | None = None,
     progress: bool = False,
 ) -> int:
-    """Map a scene into a file.
+    """Map a scene into a file: classes, or the numbers that a model of values predicts.
 
     A GeoTIFF or Zarr store is written tile by tile, so neither scene nor map need fit in memory;
     the other kinds are made from the whole map.
@@ -175,7 +176,8 @@ def map_file(
         Of the probabilities and of the uncertainty.
     uncertainty : path-like, optional
         A GeoTIFF with three bands, each from 0 (certain) to 1: one minus the largest probability,
-        one minus the difference of the two largest (the margin), and the entropy.
+        one minus the difference of the two largest (the margin), and the entropy. Of a model of
+        values, the standard deviation of each target.
     merge : str or sequence of str, optional
         Rules such as ``corn+soy=crops`` by which classes become one, whose probability is the sum
         of theirs; classes by name or id.
@@ -185,9 +187,10 @@ def map_file(
     Returns
     -------
     int
-        How many pixels have a class: those with data in all bands that the model wants.
+        How many pixels have a class or value: those with data in all bands that the model wants.
     """
     model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
+    check_map_kind(model, path, probabilities, probability_dtype)
     model = adapt_model(model, scene, adapt)
     source, scene = as_scene(scene).encoding.get("source"), model.view(scene)
     outputs = {"map": path, "file of probabilities": probabilities}
@@ -195,18 +198,9 @@ def map_file(
         if target is not None:
             check_output(target, what)
             check_apart(target, [source] if source else [], what)
-    crs, transform = georeference(scene)
-    with MapWriter(
-        path,
-        (scene.sizes["y"], scene.sizes["x"]),
-        model.classes,
-        crs=crs,
-        transform=transform,
-        probabilities=probabilities,
-        probability_dtype=probability_dtype,
-        uncertainty=uncertainty,
-        coords=without_mask(scene.coords),
-    ) as writer:
+    options: dict[str, Any] = {"probabilities": probabilities, "uncertainty": uncertainty}
+    options["probability_dtype"] = probability_dtype
+    with map_writer(model, scene, path, **options) as writer:
         wanted, mapped = probabilities is not None or uncertainty is not None, 0
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
@@ -244,6 +238,9 @@ def iter_map(
     tiles: Sequence[Tile] | None = None,
 ) -> Iterator[tuple[Tile, Array, Array | None]]:
     """Yield each tile with its class ids ``(h, w)`` and, if asked for, its probabilities.
+
+    Of a model of values, the ids are 1 where there is a value, and in place of the probabilities
+    come the values; if they are asked for, with their standard deviations.
 
     Parameters
     ----------
@@ -363,7 +360,10 @@ def scene_tiles(
     if model is not None and model.recipe is not None:
         smooths = any(step["step"] == "guided" for step in model.recipe.steps)
         read //= SMOOTHED_TILE if smooths else 1
-    made = 0 if model is None else working_bytes(len(model.unmerged.classes), model.recipe)
+    made = 0
+    if model is not None:
+        outputs = len(model.unmerged.classes) if model.values is None else model.values.outputs
+        made = working_bytes(outputs, model.recipe)
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 

@@ -1,4 +1,4 @@
-"""A Rank-R classifier slid over a tile: one projection and one short correlation."""
+"""A Rank-R network slid over a tile: one projection and one short correlation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d
 from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import InputError
-from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.base import RankREstimator
 from polyad.scene.raster.corrupt import Soundness, centered_test, far_off, of_one_value
 from polyad.scene.raster.sharing import shared_tensor
 from polyad.scene.raster.tiles import Mosaic
@@ -50,7 +50,7 @@ STRIP_BYTES = 2**19
 
 
 def separable_scorer(
-    estimator: RankRClassifier, soundness: Soundness | None = None, stride: int = 1
+    estimator: RankREstimator, soundness: Soundness | None = None, stride: int = 1
 ) -> Scorer:
     """Score a tile by one projection and a correlation; equal to patch by patch.
 
@@ -247,7 +247,7 @@ def _correlation(
     return correlate
 
 
-def standardization(estimator: RankRClassifier, features: int) -> tuple[Array, Array]:
+def standardization(estimator: RankREstimator, features: int) -> tuple[Array, Array]:
     """Return what to subtract from and divide a pixel by, each ``(features,)``."""
     scaler, shape = estimator.scaler_, estimator.sample_shape_
     if scaler is None:

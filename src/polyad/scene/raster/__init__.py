@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from polyad.scene.raster.legend import merge_labels
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
     from polyad.scene.raster.pixels import valid_mask, valid_pixels
+    from polyad.scene.raster.targets import Target
 
 __all__ = [
     "ClassInfo",
     "Grid",
+    "Target",
     "as_labels",
     "as_scene",
     "class_table",
@@ -38,6 +40,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        targets="Target",
         band_choice="select_bands usable_bands",
         classes="ClassInfo class_table palette with_classes",
         dims="as_labels as_scene",

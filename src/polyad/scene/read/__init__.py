@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from polyad.scene.read.masks import open_mask, restrict_scene
     from polyad.scene.read.sample_points import SamplePoints, open_points, open_strata
     from polyad.scene.read.scenes import open_scene, scene_from_array
+    from polyad.scene.read.values import open_values
 
 __all__ = [
     "SamplePoints",
@@ -22,6 +23,7 @@ __all__ = [
     "open_points",
     "open_scene",
     "open_strata",
+    "open_values",
     "read_colors",
     "restrict_scene",
     "scene_from_array",
@@ -30,6 +32,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        values="open_values",
         scenes="open_scene scene_from_array",
         labels="open_labels",
         colors="read_colors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,15 @@ class Column:
         The distinct values, empty ones left out.
     codes : ndarray of int, shape (features,)
         Which of ``values`` each feature has, -1 where it has none.
+    numbers : ndarray of float, shape (features,), or None
+        The number that each feature has, NaN where it has none; None unless it was asked for.
     """
 
     name: str
     kind: str
     values: Sequence[Any]
     codes: NDArray[np.int32]
+    numbers: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def filled(self) -> int:
@@ -106,7 +109,53 @@ def choose_field(path: Path, columns: Sequence[Column], field: str | None = None
     )
 
 
+def numbers_of(path: Path, columns: Sequence[Column], field: str) -> NDArray[np.float64]:
+    """Return the number that each feature has in a field, NaN where it has none.
+
+    Raises
+    ------
+    SceneError
+        There is no such field, or it holds text.
+
+    Examples
+    --------
+    >>> numbers_of(Path("plots.csv"), [Column.of("cover", [0.5, None, "1"])], "Cover").tolist()
+    [0.5, nan, 1.0]
+    """
+    column = _found(path, columns, field)
+    if column.numbers is not None:
+        return column.numbers
+    values: list[float] = []
+    for value in column.values if not isinstance(column.values, range) else ():
+        try:
+            values.append(float(value))
+        except ValueError as error:
+            raise SceneError(_holds_text(path, columns, column, value)) from error
+    if isinstance(column.values, range):  # of a text with thousands of values
+        raise SceneError(_holds_text(path, columns, column))
+    return np.array([*values, math.nan])[column.codes]  # of -1 the last
+
+
+def _holds_text(path: Path, columns: Sequence[Column], column: Column, value: Any = "") -> str:
+    such = f", such as {str(value)[:40]!r}" if value else ""
+    said = f"{path}: field {column.name[:80]!r} holds text{such}, wanted numbers; "
+    told = [c for c in columns if c.kind != "text"]
+    if not told:
+        return said + "it has no field of numbers"
+    return said + f"name a field of numbers with --field (in Python, field): {_listing(told)}"
+
+
 def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
+    column = _found(path, columns, field)
+    if len(column.values) > MOST_CLASSES:
+        raise SceneError(
+            f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, wanted at most "
+            f"{MOST_CLASSES:,} classes; choose another --field, or add one that groups them"
+        )
+    return column
+
+
+def _found(path: Path, columns: Sequence[Column], field: str) -> Column:
     alike = [c for c in columns if c.name.casefold() == field.casefold()]
     exact = [c for c in alike if c.name == field]
     column = next(iter(exact or alike), None)
@@ -114,11 +163,6 @@ def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
         raise SceneError(
             f"{path}: there is no field {field[:80]!r}; it has "
             f"{_listing(columns) or 'no fields of text or numbers'}"
-        )
-    if len(column.values) > MOST_CLASSES:
-        raise SceneError(
-            f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, wanted at most "
-            f"{MOST_CLASSES:,} classes; choose another --field, or add one that groups them"
         )
     return column
 

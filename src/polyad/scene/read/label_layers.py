@@ -66,7 +66,7 @@ def read_layer_marks(
     own = [_annotation(value, style) for value in column.values]
     annotations = [own[code] if code >= 0 else None for code in column.codes.tolist()]
     _tell_skipped(path, column, table)
-    return _marks(path, table, annotations, grid)
+    return layer_marks(path, table, annotations, grid)
 
 
 def _annotation(value: Any, style: Mapping[str, Category]) -> Annotation:
@@ -103,7 +103,7 @@ def _tell_skipped(path: Path, column: Column, table: VectorLayer) -> None:
         warn_of_skipped(path, " and ".join(said))
 
 
-def _marks(
+def layer_marks(
     path: Path, table: VectorLayer, annotations: Sequence[Annotation | None], grid: Grid
 ) -> list[Mark]:
     """Return the marks of a layer; one of nothing but points is taken as a whole."""

@@ -31,7 +31,7 @@ from polyad.scene.write.geotiff import checked_ids
 from polyad.text import clean_name
 
 CONVENTIONS = "CF-1.8"
-MAP_NAME, _GRID_MAPPING = "class_map", "spatial_ref"
+MAP_NAME, GRID_MAPPING = "class_map", "spatial_ref"
 _GLOBAL = ("title", "institution", "source", "references", "comment")
 # Names of the coordinates of a swath, which has a position for each pixel and no grid.
 _SWATH = {
@@ -67,6 +67,13 @@ def add_netcdf_map(
     encoding: dict[str, dict[str, Any]] = {str(n): {"_FillValue": None} for n in out.coords}
     ids = out[MAP_NAME]
     encoding[MAP_NAME] = {"_FillValue": ids.dtype.type(UNLABELED), "zlib": True}
+    add_dataset(outputs, path, out, encoding)
+
+
+def add_dataset(
+    outputs: Outputs, path: str | os.PathLike[str], out: xr.Dataset, encoding: dict[str, Any]
+) -> None:
+    """Write a dataset as NetCDF-4."""
     # In memory: HDF5 brings the whole process down when the disk fills up under it.
     buffer = io.BytesIO()
     with h5netcdf.File(buffer, "w") as file:
@@ -94,7 +101,7 @@ def cf_dataset(
     dtype = cf_dtype(classes)
     if ids is None:
         ids = checked_ids(class_map.values, classes).astype(dtype)
-    raster = xr.DataArray(ids, dims=("y", "x"), coords=_coordinates(class_map, crs, transform))
+    raster = xr.DataArray(ids, dims=("y", "x"), coords=pixel_coordinates(class_map, crs, transform))
     raster = with_classes(raster, classes).assign_attrs(
         long_name="class",
         flag_values=np.array([c.value for c in classes], dtype),
@@ -104,14 +111,19 @@ def cf_dataset(
     out = raster.to_dataset(name=MAP_NAME)
     # Without a reference system the coordinates say it all, unless the grid is rotated.
     if crs is not None or (transform is not None and "x" not in out.coords):
-        out[_GRID_MAPPING] = _grid_mapping(crs, transform)
-        out[MAP_NAME].attrs["grid_mapping"] = _GRID_MAPPING
-    program = f"polyad {version('polyad')}"
+        out[GRID_MAPPING] = grid_mapping(crs, transform)
+        out[MAP_NAME].attrs["grid_mapping"] = GRID_MAPPING
     told = {k: clean_name(str(class_map.attrs[k]), 2000) for k in _GLOBAL if k in class_map.attrs}
-    # No date: the same map gives the same bytes.
-    out.attrs = {"Conventions": CONVENTIONS, "title": "Class map", "source": program}
-    out.attrs |= told | {"history": f"written by {program}"}
+    out.attrs = global_attributes("Class map", told)
     return out
+
+
+def global_attributes(title: str, told: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the attributes of a file; what is ``told`` of the map comes before our own words."""
+    program = f"polyad {version('polyad')}"
+    # No date: the same map gives the same bytes.
+    own = {"Conventions": CONVENTIONS, "title": title, "source": program}
+    return own | (told or {}) | {"history": f"written by {program}"}
 
 
 def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:
@@ -133,7 +145,7 @@ def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:
     return words
 
 
-def _coordinates(
+def pixel_coordinates(
     class_map: xr.DataArray, crs: CRS | None, transform: Affine | None
 ) -> dict[str, xr.Variable]:
     """Return x and y of the pixels' centers, or the positions of a swath, as CF describes them."""
@@ -177,11 +189,11 @@ def _described(dim: str, crs: CRS | None, transform: Affine | None) -> dict[str,
     return about | {"axis": dim.upper()}
 
 
-def _grid_mapping(crs: CRS | None, transform: Affine | None) -> xr.DataArray:
+def grid_mapping(crs: CRS | None, transform: Affine | None) -> xr.DataArray:
     """Return the variable that holds the reference system, for CF and for GDAL."""
     blank = xr.DataArray(np.zeros((1, 1), np.uint8), dims=("y", "x"))
     if crs is not None:
         blank = blank.rio.write_crs(crs)
     if transform is not None:
         blank = blank.rio.write_transform(transform)
-    return blank[_GRID_MAPPING].drop_vars(_GRID_MAPPING).astype(np.int32)
+    return blank[GRID_MAPPING].drop_vars(GRID_MAPPING).astype(np.int32)

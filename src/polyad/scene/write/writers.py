@@ -232,6 +232,13 @@ def _scores_csv(temporary: Path, scores: dict[str, Any]) -> None:
         for row in scores.get("classes", []):
             for measure in ("precision", "recall", "f1", "support"):
                 table.writerow([measure, row["name"], row[measure]])
+        for row in scores.get("targets", []):
+            for measure, value in row.items():
+                ends = zip(("low", "high"), value, strict=True) if isinstance(value, list) else ()
+                for end, number in ends:
+                    table.writerow([f"{measure}_{end}", row["target"], number])
+                if measure != "target" and not isinstance(value, list):
+                    table.writerow([measure, row["target"], value])
         for row in scores.get("left_out", []):
             table.writerow(["left_out", row["name"], row["pixels"]])
 

@@ -66,7 +66,7 @@ def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
     network = estimator.network_
     *sides, spectral = (f.detach() for f in network.hidden.factors)
     center = spectral.new_ones(*spectral.shape[:2], 1)
-    factors = [_padded(side, window) for side in sides or [center, center]] + [spectral]
+    factors = [padded(side, window) for side in sides or [center, center]] + [spectral]
     wide = RankRNet(
         [f.shape[-1] for f in factors],
         len(spectral),
@@ -91,7 +91,7 @@ def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
     return twin
 
 
-def _padded(factor: torch.Tensor, window: int) -> torch.Tensor:
+def padded(factor: torch.Tensor, window: int) -> torch.Tensor:
     """Return a spatial factor ``(Q, R, s)`` with zeros on both sides, ``(Q, R, window)``."""
     margin = (window - factor.shape[-1]) // 2
     return torch.nn.functional.pad(factor, (margin, margin))

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -118,6 +118,7 @@ def read_layer(
     budget: int,
     how: str = "with --layer (in Python, layer)",
     named: int = MOST_CLASSES,
+    numbers: Sequence[str] = (),
 ) -> VectorLayer:
     """Read a layer with its fields and geometries.
 
@@ -134,6 +135,8 @@ def read_layer(
         How a layer is named, for the message.
     named : int
         Distinct values of a field that are named; of one with more, they are counted alone.
+    numbers : sequence of str
+        Fields of which every feature's number is wanted, however many there are.
     """
     package = importlib.util.find_spec("pyogrio")
     if package is None or package.origin is None:
@@ -154,6 +157,7 @@ def read_layer(
         "options": options,
         "layer": layer,
         "named": named,
+        "numbers": [name.casefold() for name in numbers],
         "most": budget // _FEATURE_BYTES,
         "memory": budget + _SLACK,
         "seconds": _SECONDS + stored // _BYTES_PER_SECOND,
@@ -164,9 +168,16 @@ def read_layer(
     if "columns" not in answer:
         check_budget(path, answer["count"] * _FEATURE_BYTES, budget, "a layer")
         raise BudgetExceeded(f"{path}: the layer has too many features; split it")
-    *codes, sizes, wkb = pieces
+    *fields, sizes, wkb = pieces
+    codes, measured = fields[: len(answer["columns"])], fields[len(answer["columns"]) :]
     columns = tuple(
-        Column(c["name"], c["kind"], c["values"] or range(c["distinct"]), _codes(own))
+        Column(
+            c["name"],
+            c["kind"],
+            c["values"] or range(c["distinct"]),
+            _codes(own),
+            np.frombuffer(measured[c["numbers"]], np.float64) if "numbers" in c else None,
+        )
         for c, own in zip(answer["columns"], codes, strict=True)
     )
     crs = None if answer["crs"] is None else parse_crs(path, answer["crs"])

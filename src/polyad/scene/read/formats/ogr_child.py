@@ -70,13 +70,19 @@ def read(request: dict[str, Any], pieces: list[bytes]) -> dict[str, Any]:
         path, layer=layer, columns=chosen, force_2d=True, max_features=request["most"], **options
     )
     kind_of = dict(zip(fields, kinds, strict=True))
-    columns = []
+    columns: list[dict[str, Any]] = []
+    numbers: list[bytes] = []
     for name, items in zip(map(str, meta["fields"]), data, strict=True):
         values, codes = factorized(items, np)
         named = values if len(values) <= request["named"] else []
         about = {"name": name, "kind": kind_of[name], "distinct": len(values), "values": named}
+        if kind_of[name] != "text" and name.casefold() in request.get("numbers", ()):
+            about["numbers"] = len(numbers)
+            plain = [math.nan if item is None else float(item) for item in items.tolist()]
+            numbers.append(np.array(plain, np.float64).tobytes())
         columns.append(about)
         pieces.append(codes.tobytes())
+    pieces += numbers
     wkb = [b"" if shape is None else bytes(shape) for shape in (() if shapes is None else shapes)]
     pieces += [np.array([len(shape) for shape in wkb], np.int64).tobytes(), b"".join(wkb)]
     count, crs = len(wkb), meta["crs"]

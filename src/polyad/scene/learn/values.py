@@ -1,0 +1,351 @@
+"""From a scene and measured numbers to a fitted `SceneModel` of values.
+
+Regressors on single pixels and on windows, on plain and (preset ``"best"``) on whitened spectra,
+are weighed by spatial folds of what was measured: the error of each on values held out says what it
+is worth here, as for classes (`polyad.scene.learn.steps.experts`). Their weighted mean is one
+network on the scene's bands. Bounded targets are clipped: what is measured lies within the bounds,
+so no prediction gets worse by it, where a logit has no value for the fractions 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.estimators.regressor import RankRRegressor
+from polyad.estimators.scaler import ModeStandardScaler
+from polyad.scene.learn.choosing import FOLD_EPOCHS, FOLD_LABELS, progress
+from polyad.scene.learn.model import SceneModel, scene_facts
+from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.samples import Samples
+from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
+from polyad.scene.learn.steps.experts import LEAST_SHARE, Expert, expert_weights
+from polyad.scene.learn.steps.joining import Member, joined
+from polyad.scene.learn.steps.recipe import Recipe, check_preset
+from polyad.scene.learn.steps.spatial import SpatialFolds, spatial_folds
+from polyad.scene.learn.steps.value_fit import ValueFit
+from polyad.scene.learn.steps.value_scores import score_values
+from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.training import timed, without_data
+from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import check_same_place
+from polyad.scene.raster.guards import human_bytes, memory_budget
+from polyad.scene.raster.patches import check_window, check_window_fits
+from polyad.scene.raster.targets import Target, as_values, clipped, target_table
+from polyad.scene.read.labels import drop_nodata
+
+Array = npt.NDArray[Any]
+LEAST = 10  # values; fewer say nothing of how well they are predicted
+FOLDS = 5
+STARTS = {"fast": 1, "best": 3}
+EXPERTS = {
+    "fast": (Expert("plain", 1, 0), Expert("plain", 3, 0), Expert("plain", 5, 0)),
+    "best": (
+        Expert("plain", 1, 0),
+        Expert("plain", 3, 0),
+        Expert("plain", 5, 0),
+        Expert("whitened", 1, 0),
+        Expert("whitened", 3, 0),
+    ),
+}
+
+
+@timed
+def train_values(
+    scene: xr.DataArray,
+    values: xr.DataArray,
+    *,
+    bounds: Sequence[float] | None = None,
+    window: int | None = None,
+    preset: str = "fast",
+    goal: str = "this-scene",
+    random_state: int = 0,
+    max_bytes: int | None = None,
+    **parameters: Any,
+) -> SceneModel:
+    """Fit a model of numbers measured at some pixels of a scene.
+
+    Parameters
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    values : DataArray of float, dims ``(y, x, target)`` or ``(y, x)``
+        NaN where nothing was measured; see `polyad.scene.open_values`. Pixels that lack one of
+        several targets are left out.
+    bounds : (float, float), optional
+        Between which all targets lie, as 0 and 1 of a fraction; predictions are clipped to them.
+    window : int, optional
+        Side of the square of pixels the model looks at; odd. By default chosen by spatial folds.
+    preset : {"fast", "best"}, default="fast"
+        ``"best"`` also tries spectra whitened by the scene's noise, and fits several starts.
+    goal : {"this-scene", "other-scenes"}, default="this-scene"
+        Whether maps of other scenes are adapted to their light by default. Both presets predict
+        each pixel by its own window; nothing is propagated over the scene.
+    random_state : int, default=0
+    max_bytes : int, optional
+        Memory that training windows may take, by default a quarter of the machine's.
+    **parameters
+        Of `RankRRegressor`: ``rank``, ``hidden``, ``epochs`` and so on.
+
+    Returns
+    -------
+    SceneModel
+        Its ``values`` say how well targets were predicted where they were held out.
+
+    Raises
+    ------
+    SceneError
+        Too few values, all the same, or outside the bounds.
+    """
+    check_preset(preset, goal)
+    if preset not in EXPERTS:
+        raise InputError(
+            f"values are predicted by the presets {' and '.join(EXPERTS)}, got {preset!r}, which "
+            "is a model of classes"
+        )
+    if window is not None:
+        check_window_fits(window, as_scene(scene).shape)
+    scene, values = usable_bands(scene), as_values(values)
+    measured = _measured(scene, values, target_table(values, bounds))
+    scene = prepared(scene)
+    shown = bool(parameters.pop("verbose", 0))
+    fitting = _Fitting(scene, measured, preset, window, random_state, parameters, max_bytes, shown)
+    estimator, fit, fill = fitting.run()
+    line = f"regression on {fit.line}"
+    line += f", {STARTS[preset]} starts" if STARTS[preset] > 1 else ""
+    if bounds is not None:
+        line += f" > clipped to {fit.targets[0].low:g} to {fit.targets[0].high:g}"
+    training = {"without_data": measured.without_data, "incomplete": measured.incomplete}
+    return SceneModel(
+        estimator,
+        max(expert.window for expert in fit.experts),
+        (),
+        **scene_facts(scene, measured.pixels, training),
+        fill=fill,
+        recipe=Recipe(preset, goal, line),
+        values=fit,
+    )
+
+
+class Measured(NamedTuple):
+    """Pixels ``(n, 2)`` and numbers ``(n, targets)`` to learn from, and what was left out."""
+
+    pixels: Array
+    numbers: Array
+    targets: tuple[Target, ...]
+    without_data: int = 0
+    incomplete: int = 0
+
+
+def check_values(scene: xr.DataArray, values: xr.DataArray) -> None:
+    """Raise an error unless values lie on the grid of ``scene``."""
+    ours, theirs = grid_of(as_scene(scene)), grid_of(values)
+    if ours.shape != theirs.shape:
+        raise SceneMismatch(
+            f"values must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
+            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
+            "scene's grid"
+        )
+    check_same_place(ours, theirs)
+
+
+def _measured(scene: xr.DataArray, values: xr.DataArray, targets: tuple[Target, ...]) -> Measured:
+    """Return what can be learned from; raise `SceneError` where that is nothing."""
+    check_values(scene, values)
+    stored = values.values
+    if np.isinf(stored).any():
+        raise SceneError("values must be finite, got infinity; put NaN where nothing is known")
+    there = np.isfinite(stored)
+    known = there.all(axis=2)
+    incomplete = int(np.count_nonzero(there.any(axis=2) & ~known))
+    marks = values.isel(target=0, drop=True).copy(data=known.astype(np.uint8))
+    marks.attrs = {}
+    if not known.any():
+        raise SceneError(_too_few(0, incomplete))
+    kept = drop_nodata(scene, marks)
+    pixels = np.argwhere(kept.values > 0)
+    if not len(pixels):
+        raise SceneError(without_data(scene, marks).replace("labeled pixel", "measured pixel"))
+    lost = int(np.count_nonzero(known)) - len(pixels)
+    if len(pixels) < LEAST:
+        raise SceneError(_too_few(len(pixels), incomplete, lost))
+    numbers = stored[tuple(pixels.T)].astype(np.float64)  # (n, targets)
+    for k, target in enumerate(targets):
+        _check_target(numbers[:, k], target)
+    return Measured(pixels, numbers, targets, lost, incomplete)
+
+
+def _too_few(n: int, incomplete: int = 0, lost: int = 0) -> str:
+    said = f"wanted at least {LEAST} pixels with a value, got {n}"
+    said += f" ({lost} more lie where the scene has no data)" if lost else ""
+    said += f" ({incomplete} more lack one of the targets)" if incomplete else ""
+    return f"{said}; measure some more, in other places of the scene"
+
+
+def _check_target(numbers: Array, target: Target) -> None:
+    low, high = float(numbers.min()), float(numbers.max())
+    if high - low <= 1e-7 * max(abs(low), abs(high)):
+        raise SceneError(
+            f"all {len(numbers)} values of {target.name!r} are {low:g}: there is nothing to learn; "
+            "wanted values that differ, check --field"
+        )
+    outside = np.zeros(len(numbers), bool)
+    if target.low is not None and target.high is not None:
+        outside = (numbers < target.low) | (numbers > target.high)
+    if outside.any():
+        raise SceneError(
+            f"{np.count_nonzero(outside)} of {len(numbers)} values of {target.name!r} lie outside "
+            f"the bounds {target.low:g} to {target.high:g}: they reach from {low:g} to {high:g}; "
+            "correct them, or give other --bounds"
+        )
+
+
+class _Fitting:
+    """One fit: its samples in each view, its folds, and the regressors that they choose."""
+
+    def __init__(
+        self,
+        scene: xr.DataArray,
+        measured: Measured,
+        preset: str,
+        window: int | None,
+        random_state: int,
+        parameters: Mapping[str, Any],
+        max_bytes: int | None,
+        shown: bool,
+    ) -> None:
+        self.measured, self.random_state, self.parameters = measured, random_state, parameters
+        self.experts, self.starts, self.shown = _experts(preset, window), STARTS[preset], shown
+        widest = max(expert.window for expert in self.experts)
+        rows, cols = measured.pixels.T
+        samples = Samples(scene, rows, cols, widest)
+        budget = memory_budget(max_bytes, share=0.25)
+        if samples.nbytes > budget:
+            raise SceneError(
+                f"{len(measured.pixels):,} windows of {widest} x {widest} pixels take "
+                f"{human_bytes(samples.nbytes)}, more than the budget of {human_bytes(budget)}; "
+                "raise --max-bytes (in Python, max_bytes), ask for --window 1, or use fewer values"
+            )
+        windows = samples.take(slice(None))
+        self.windows = windows[:, None, None] if widest == 1 else windows  # (n, w, w, bands)
+        self.fill = samples.fill
+        self.view: NoiseWhitening | None = None
+        if any(expert.view == "whitened" for expert in self.experts):
+            with statistics_bar(shown) as bar:
+                found = scene_statistics(scene, "other-scenes", max_bytes, progress=bar)
+            self.view = found.whitening
+
+    def run(self) -> tuple[RankRRegressor, ValueFit, tuple[float, ...] | None]:
+        """Return the joined regressor, how it came about, and the spectrum without data."""
+        numbers, targets = self.measured.numbers, self.measured.targets
+        some = _subset(len(numbers), self.random_state)
+        zeros = np.zeros(len(some), np.intp)
+        folds = spatial_folds(self.measured.pixels[some], zeros, FOLDS, self.random_state)
+        kinds = np.unique(folds.fold).tolist()
+        with progress(len(self.experts), self.shown) as step:
+            held, fitted = [], []
+            for expert in self.experts:
+                own, predicted = self._held_out(expert, some, folds, kinds)
+                held.append(clipped(predicted, targets))
+                fitted.append(own)
+                step()
+            weights, kept = _weights(held, numbers[some], folds)
+            members = []
+            for k, weight in zip(kept, weights, strict=True):
+                members += self._whole(self.experts[k], float(weight))
+                view = self._view(self.experts[k])
+                members += [
+                    Member(own, view, float(weight), 1 + place)
+                    for place, own in enumerate(fitted[k])
+                ]
+                step()
+        experts = tuple(self.experts[k] for k in kept)
+        window = max(expert.window for expert in experts)
+        scaler = ModeStandardScaler(-1).fit(self._samples(Expert("plain", 1, 0)))
+        # All outputs of the first block first, so that a map of values alone can drop the rest
+        members.sort(key=lambda member: member.group)
+        estimator = joined(members, scaler, window)
+        mixed = np.tensordot(weights, np.stack([held[k] for k in kept]), axes=1)
+        scores = score_values(numbers[some], mixed, targets, folds.group, self.random_state)
+        about: dict[str, Any] = {"scores": scores, "side": folds.side, "points": len(some)}
+        fit = ValueFit(
+            targets, len(kinds), (0.0,) * len(targets), experts, tuple(map(float, weights)), **about
+        )
+        outputs = self._outputs(estimator, window)[some]
+        missed = ((mixed - numbers[some]) ** 2).mean(axis=0)
+        noise = np.maximum(missed - fit.spread(outputs).mean(axis=0), 0)
+        return estimator, replace(fit, noise=tuple(noise.tolist())), self.fill
+
+    def _held_out(
+        self, expert: Expert, some: Array, folds: SpatialFolds, kinds: Sequence[int]
+    ) -> tuple[list[RankRRegressor], Array]:
+        """Return a regressor for each fold that never saw it, and what they say of their folds."""
+        X, y = self._samples(expert)[some], self.measured.numbers[some]
+        fitted, predicted = [], np.zeros(y.shape)
+        for k in kinds:
+            out = folds.fold == k
+            own = self._fit(X[~out], y[~out], self.random_state, epochs=FOLD_EPOCHS)
+            predicted[out] = own.predict(X[out])
+            fitted.append(own)
+        return fitted, predicted
+
+    def _whole(self, expert: Expert, weight: float) -> list[Member]:
+        """Return the starts of an expert on all values; they share its weight."""
+        count = max(round(self.starts * weight), 1)
+        seeds = np.random.SeedSequence(self.random_state).generate_state(count)
+        X, view = self._samples(expert), self._view(expert)
+        return [
+            Member(self._fit(X, self.measured.numbers, int(seed)), view, weight / count, 0)
+            for seed in seeds
+        ]
+
+    def _fit(self, X: Array, y: Array, seed: int, **defaults: Any) -> RankRRegressor:
+        return RankRRegressor(random_state=seed, **(defaults | dict(self.parameters))).fit(X, y)
+
+    def _samples(self, expert: Expert) -> Array:
+        """Return samples ``(n, window, window, features)``, of single pixels ``(n, features)``."""
+        margin = (self.windows.shape[1] - expert.window) // 2
+        inner = slice(margin, self.windows.shape[1] - margin)
+        windows = self.windows[:, inner, inner]
+        view = self._view(expert)
+        windows = windows if view is None else view.transform(windows)
+        return windows[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(windows)
+
+    def _view(self, expert: Expert) -> NoiseWhitening | None:
+        return self.view if expert.view == "whitened" else None
+
+    def _outputs(self, estimator: RankRRegressor, window: int) -> Array:
+        predicted = estimator.predict(self._samples(Expert("plain", window, 0)))
+        return predicted.reshape(len(predicted), -1)
+
+
+def _experts(preset: str, window: int | None) -> list[Expert]:
+    """Return the experts to choose from; a window that was asked for is kept to."""
+    if window is None:
+        return list(EXPERTS[preset])
+    views = dict.fromkeys(expert.view for expert in EXPERTS[preset])
+    return [Expert(view, check_window(window), 0) for view in views]
+
+
+def _weights(held: Sequence[Array], numbers: Array, folds: SpatialFolds) -> tuple[Array, list[int]]:
+    """Return the weights of the experts that are kept, and which these are."""
+    scale = numbers.var(axis=0)
+    losses = np.stack([((p - numbers) ** 2 / scale).mean(axis=1) for p in held])  # (E, n)
+    weights = expert_weights(losses, folds.group, np.ones(len(numbers)))
+    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.sum()).tolist()
+    return weights[kept] / weights[kept].sum(), kept
+
+
+def _subset(n: int, random_state: int) -> Array:
+    """Return which values the folds are made of: all, or a random part of very many."""
+    if n <= FOLD_LABELS:
+        return np.arange(n)
+    drawn = np.random.default_rng(random_state).permutation(n)[:FOLD_LABELS]
+    return np.sort(drawn)
