@@ -46,7 +46,8 @@ def test_conda_recipe_wants_what_the_project_wants():
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
     project = PROJECT["project"]
     assert recipe["context"]["version"] == project["version"]
-    wanted = [re.fullmatch(r"([\w-]+)(.*)", text).groups() for text in project["dependencies"]]
+    texts = project["dependencies"] + project["optional-dependencies"]["scene"]  # no extras there
+    wanted = [re.fullmatch(r"([\w-]+)(.*)", text).groups() for text in texts]
     run = {f"{CONDA_NAMES.get(name, name)} {bounds}".strip() for name, bounds in wanted}
     assert set(recipe["requirements"]["run"]) == run | {f"python {project['requires-python']}"}
 

@@ -20,6 +20,7 @@ from tools.public_interface import packages
 PACKAGES = {
     "polyad": "What most users need: estimators, layer, model files, scenes, maps.",
     "polyad.core": "CP algebra on torch, for tensors of any order.",
+    "polyad.estimators": "What stands around the estimators.",
     "polyad.scene": "Scenes, labels, training, maps, accuracy, areas.",
     "polyad.fitting": "Solvers as functions: networks in, fitted networks out.",
     "polyad.baselines": "Other models behind the same contract.",
