@@ -17,6 +17,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene
+from polyad.scene.map.sets import prediction_sets
 from polyad.scene.raster.uncertainty import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
@@ -213,6 +214,31 @@ def test_every_way_writes_the_same_bytes(ending, preset, folder, models, schedul
     for found in written:
         assert found == {name: content for name, content in written[0].items() if name in found}
         assert {*written[0]} - {*found} <= {"probabilities.tif", "uncertainty.tif"}
+
+
+@pytest.mark.parametrize("preset", ["fast", WHOLE_SCENE, "best, other-scenes"])
+@pytest.mark.parametrize("ending", [".tif", ".zarr"])
+@pytest.mark.filterwarnings("ignore:sets will hold")
+def test_every_way_writes_the_same_sets(
+    ending, preset, folder, models, wanted, scheduler, tmp_path
+):
+    written = []
+    for number, way in enumerate(WAYS.values()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        level = {"coverage": 0.8}
+        way(models[preset], folder / "scene.tif", place / f"map{ending}", level, scheduler)
+        files = [p for p in place.rglob("*") if p.is_file()]
+        written.append({str(p.relative_to(place)): p.read_bytes() for p in files})
+    assert {"map_set_size.tif", "map_sets.tif"} <= {*written[0]}
+    assert all(found == written[0] for found in written)
+    sets = prediction_sets(SceneModel.load(models[preset]), wanted[preset][1], 0.8).values
+    with (
+        rasterio.open(tmp_path / "0/map_set_size.tif") as size,
+        rasterio.open(tmp_path / "0/map_sets.tif") as members,
+    ):
+        np.testing.assert_array_equal(size.read(1), sets.sum(axis=2))
+        np.testing.assert_array_equal(np.moveaxis(members.read() == 1, 0, -1), sets)
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != SUPERPIXELS])

@@ -13,6 +13,7 @@ from polyad.cli.options import (
     AllTouched,
     AsJson,
     BBox,
+    Coverage,
     Fields,
     Force,
     Hash,
@@ -48,6 +49,7 @@ def evaluate(
     mask: Mask = None,
     bbox: BBox = None,
     adapt: Adapt = None,
+    coverage: Coverage = None,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     force: Force = False,
@@ -57,6 +59,7 @@ def evaluate(
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
     outputs = {"file of scores": out}
     options: dict[str, Any] = {"bbox": bbox, "force": force, "remote": remote}
+    options["coverage"] = coverage
     check_arguments(outputs=outputs, reports=report, **options, **files)
     from polyad.scene import examine, restrict_scene, write_scores
 
@@ -81,16 +84,18 @@ def evaluate(
         return
     marks = polyad.open_labels(labels, cube, field=one_field(field), **reading)
     if not report:
-        examination = examine(fitted, cube, marks, adapt=adapt, progress=bar)
+        examination = examine(fitted, cube, marks, adapt=adapt, coverage=coverage, progress=bar)
     else:
         from polyad.scene import record_run, write_report  # draws, which takes a second to import
 
         record = record_run(typed_command(context), files, hashes=hashes, progress=bar)
         told: dict[str, Any] = {"title": source_title(scene), "record": record, "progress": bar}
+        told["coverage"] = coverage
         examination = write_report(report, fitted, cube, marks, adapt=adapt, **told)
     result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
     written = "".join(f"\n\nreport: {path}" for path in report or ())
     adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
-    say(result, as_json, adapted + str(examination.scores) + written)
+    sets = "" if examination.sets is None else f"\n\n{examination.sets}"
+    say(result, as_json, adapted + str(examination.scores) + sets + written)

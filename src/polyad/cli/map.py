@@ -15,6 +15,7 @@ from polyad.cli.options import (
     BBox,
     Cluster,
     Colors,
+    Coverage,
     Force,
     Mask,
     MaxBytes,
@@ -23,6 +24,7 @@ from polyad.cli.options import (
     Remote,
 )
 from polyad.scene.arguments import check_arguments
+from polyad.scene.files.paths import set_paths
 from polyad.terminal import fail, on_terminal, replaced_line, say
 
 
@@ -51,6 +53,7 @@ def map_command(
         Path | None,
         typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
     ] = None,
+    coverage: Coverage = None,
     merge: Merge = None,
     colors: Colors = None,
     tile: Annotated[
@@ -65,13 +68,16 @@ def map_command(
     as_json: AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
-    check_arguments(model=model, mask=mask, colors=colors, bbox=bbox, merge=merge)
+    check_arguments(
+        model=model, mask=mask, colors=colors, bbox=bbox, merge=merge, coverage=coverage
+    )
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if many and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
     if not many:
-        outputs = {"map": out, "file of probabilities": probabilities}
+        outputs: dict[str, Path | None] = {"map": out, "file of probabilities": probabilities}
         outputs["file of uncertainty"] = uncertainty
+        outputs |= {} if coverage is None else set_paths(out)
         files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
         check_arguments(outputs=outputs, force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
@@ -89,6 +95,7 @@ def map_command(
             probabilities=probabilities,
             probability_dtype=probability_type,
             uncertainty=uncertainty,
+            coverage=coverage,
             merge=merge or (),
             colors=palette,
             tile=tile,
@@ -125,12 +132,14 @@ def map_command(
         probabilities=probabilities,
         probability_dtype=probability_type,
         uncertainty=uncertainty,
+        coverage=coverage,
         merge=merge or (),
         colors=palette,
         tile=tile,
         progress=on_terminal(),
     )
     seconds = time.perf_counter() - started
+    sets = [] if coverage is None else [str(path) for path in set_paths(out).values()]
     pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
     say(
         {
@@ -140,10 +149,12 @@ def map_command(
             "map_seconds": round(seconds, 4),
             "adapted": fitted.adapted,
             "pixels_replaced": replaced,
-        },
+        }
+        | ({"sets": sets} if sets else {}),
         as_json,
         ("" if fitted.adapted is None else f"{fitted.adapted}\n")
         + replaced_line(replaced)
         + ("" if mapped == pixels else f"{mapped:,} of ")
-        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}",
+        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}"
+        + (f"; sets: {', '.join(sets)}" if sets else ""),
     )

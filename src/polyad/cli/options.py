@@ -93,6 +93,10 @@ Adapt = Annotated[
         help="Adapt the model to the scene's light; by default, if trained for other-scenes.",
     ),
 ]
+Coverage = Annotated[
+    float | None,
+    typer.Option(help="Prediction sets, of which this share is to hold the true class: 0.9."),
+]
 Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
 Remote = Annotated[
     bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")

@@ -31,7 +31,7 @@ from polyad.errors import (
     PolyadWarning,
     SceneError,
 )
-from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder
+from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder, set_paths
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import warn_of_empty_map
 from polyad.scene.map.refining import Shares, scene_shares
@@ -83,6 +83,7 @@ def map_files(
     probabilities: AnyPath | None = None,
     probability_dtype: str = "float32",
     uncertainty: AnyPath | None = None,
+    coverage: float | None = None,
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
     tile: int | None = None,
@@ -126,7 +127,7 @@ def map_files(
     probability_dtype : {"float32", "uint8"}, default="float32"
     uncertainty : path-like, optional
         See `polyad.map_file`; for one scene.
-    merge, colors
+    coverage, merge, colors
         See `polyad.map_file`.
     tile : int, optional
         Side of a tile in pixels; chosen by memory when not given.
@@ -172,6 +173,8 @@ def map_files(
         if s is not None and not isinstance(s, xr.DataArray)
     ]
     wanted = [*((path, "map") for path in outs), (proba, "file of probabilities")]
+    if coverage is not None:
+        wanted += [(beside, what) for path in outs for what, beside in set_paths(path).items()]
     for path, what in [*wanted, (unsure, "file of uncertainty")]:
         if path is not None:
             check_apart(path, read, what)
@@ -180,7 +183,7 @@ def map_files(
     started = time.perf_counter()
     fitted, plans, failures = model, [], []
     options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
-    options |= {"uncertainty": unsure, "merge": merge, "colors": colors}
+    options |= {"uncertainty": unsure, "coverage": coverage, "merge": merge, "colors": colors}
     options |= {"mask": mask, "bbox": bbox, "adapt": adapt}
     for source, path in zip(sources, outs, strict=True):
         try:

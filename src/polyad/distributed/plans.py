@@ -24,8 +24,10 @@ from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
 from polyad.scene.map.outputs import check_map_kind
 from polyad.scene.map.refining import warn_of_other_scene
+from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed
+from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.colors import Colors
 from polyad.scene.read.masks import restrict_scene
@@ -49,6 +51,8 @@ class ScenePlan:
         In the order in which the output is written.
     out : Path
     probabilities, uncertainty : Path or None
+    sets : SetRule or None
+        By which prediction sets are written beside the map.
     digest : str
         Names this scene mapped by this model in these tiles: tiles kept under another digest are
         tiles of another map.
@@ -60,12 +64,13 @@ class ScenePlan:
     out: Path
     probabilities: Path | None
     uncertainty: Path | None
+    sets: SetRule | None
     digest: str
 
     @property
     def shares(self) -> bool:
         """Whether the probabilities of tiles are needed."""
-        return self.probabilities is not None or self.uncertainty is not None
+        return any(v is not None for v in (self.probabilities, self.uncertainty, self.sets))
 
     @property
     def pixels(self) -> int:
@@ -80,6 +85,7 @@ def plan_scene(
     *,
     probabilities: Path | None = None,
     uncertainty: Path | None = None,
+    coverage: float | None = None,
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
     tile: int | None = None,
@@ -103,6 +109,7 @@ def plan_scene(
     mapping = fitted if adaptation is None else adaptation.apply(fitted)
     viewed = mapping.view(scene)
     warn_of_other_scene(mapping, viewed)
+    rule = None if coverage is None else set_rule(mapping, coverage, viewed)
     tiles = scene_tiles(scene, tile, fitted)
     about = {
         "model": model_digest(mapping),
@@ -111,13 +118,14 @@ def plan_scene(
         "nodata": str(viewed.rio.nodata),
         "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
         "tile": tiles[0].shape,
-        "probabilities": probabilities is not None or uncertainty is not None,
+        "probabilities": any(v is not None for v in (probabilities, uncertainty, rule)),
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     where = (scene.shape, scene.dtype.str, packed(scene))
     scene_source = SceneSource(location, *where, adaptation)
-    return fitted, ScenePlan(scene_source, scene, tiles, out, probabilities, uncertainty, digest)
+    outputs = (out, probabilities, uncertainty, rule)
+    return fitted, ScenePlan(scene_source, scene, tiles, *outputs, digest)
 
 
 def find_scenes(patterns: Sequence[str]) -> list[str]:
@@ -184,7 +192,7 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics", "cache"):
+        if field.name not in ("estimator", "training", "statistics", "held_out", "cache"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
     steps = () if model.recipe is None else model.recipe.steps
     if any(step["step"] == "propagate" for step in steps):

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         map_file,
         map_scene,
         map_values,
+        prediction_sets,
     )
     from polyad.scene.raster import (
         ClassInfo,
@@ -191,6 +192,7 @@ __all__ = [
     "parse_by_stratum",
     "per_class",
     "pixel_noise",
+    "prediction_sets",
     "read_colors",
     "record_run",
     "reliability_figure",
@@ -247,7 +249,7 @@ if not TYPE_CHECKING:
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
             "train_on train_values adapt_model replaced_pixels"
         ),
-        map="export_file export_onnx keep_shares map_file map_scene map_values",
+        map="export_file export_onnx keep_shares map_file map_scene map_values prediction_sets",
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
             "estimate_areas write_area_report Sample draw_sample parse_by_stratum "

@@ -8,7 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.files.option_values import check_bbox, check_window, merge_rules
+from polyad.scene.files.option_values import (
+    check_bbox,
+    check_coverage,
+    check_window,
+    merge_rules,
+)
 from polyad.scene.files.paths import (
     check_apart,
     check_kind,
@@ -36,6 +41,7 @@ def check_arguments(
     window: int | None = None,
     bbox: Sequence[float] | None = None,
     merge: Sequence[str] | None = None,
+    coverage: float | None = None,
     force: bool = False,
     remote: bool = False,
 ) -> None:
@@ -62,6 +68,8 @@ def check_arguments(
     bbox : (left, bottom, right, top), optional
     merge : sequence of str, optional
         Rules, whose classes are known only later.
+    coverage : float, optional
+        Of prediction sets.
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
     remote : bool, default=False
@@ -81,6 +89,8 @@ def check_arguments(
     if bbox is not None:
         check_bbox(bbox)
     merge_rules(merge or ())
+    if coverage is not None:
+        check_coverage(coverage)
     sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
     written = [(what, path) for what, path in outputs.items() if path is not None]
     written += [("report", path) for path in reports or ()]

@@ -317,8 +317,8 @@ def test_any_change_is_refused_or_maps_the_scene_in_bounded_work(
     propagate = propagation.propagate_labels
     monkeypatch.setattr(
         "polyad.scene.learn.steps.propagation.propagate_labels",
-        lambda graph, seeds, alpha, steps: (
-            iterations.append(steps) or propagate(graph, seeds, alpha, min(steps, 5))
+        lambda graph, seeds, alpha, steps, *check: (
+            iterations.append(steps) or propagate(graph, seeds, alpha, min(steps, 5), *check)
         ),
     )
     header, weights = header_of(files[name]), load_file(files[name])

@@ -13,10 +13,12 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, score
+from polyad.scene.assess.set_scores import SetScores, score_sets
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
+from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.classes import class_key
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.read.class_matching import in_model_ids
@@ -82,6 +84,8 @@ class Examination:
         For the tiles that were mapped.
     adapted : str or None
         How the model was adapted to the scene's light, in words.
+    sets : SetScores or None
+        How often prediction sets hold the true class, if asked for.
     """
 
     scores: Scores
@@ -93,6 +97,7 @@ class Examination:
     fit_seconds: float | None
     map_seconds: float
     adapted: str | None = None
+    sets: SetScores | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings."""
@@ -105,6 +110,7 @@ class Examination:
                 "map_seconds": round(self.map_seconds, 4),
             }
             | ({} if self.adapted is None else {"adapted": self.adapted})
+            | ({} if self.sets is None else self.sets.to_dict())
         )
 
 
@@ -116,12 +122,17 @@ def examine(
     *,
     whole: Array | None = None,
     adapt: bool | None = None,
+    coverage: float | None = None,
     progress: bool = False,
 ) -> Examination:
-    """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`."""
+    """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`.
+
+    With ``coverage``, prediction sets of that level are scored too.
+    """
     model.check_classes("compare it with values by polyad.scene.examine_values")
     model = adapt_model(model, scene, adapt)
     scene, labels = model.view(scene), as_labels(labels)
+    rule = None if coverage is None else set_rule(model, coverage, scene)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
     known, split, matched = known_pixels(model, labels, split)
@@ -151,6 +162,7 @@ def examine(
         model.fit_seconds,
         seconds,
         model.adapted,
+        None if rule is None else score_sets(true, proba, rule, model.classes),
     )
 
 

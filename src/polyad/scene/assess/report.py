@@ -47,6 +47,7 @@ def write_report(
     command: str = "",
     record: RunRecord | None = None,
     adapt: bool | None = None,
+    coverage: float | None = None,
     progress: bool = False,
 ) -> Examination:
     """Evaluate a model as `polyad.scene.evaluate` does, and write a report about it.
@@ -65,6 +66,8 @@ def write_report(
     record : RunRecord, optional
         Command, versions and files as `polyad.scene.record_run` records them, instead of
         ``command`` alone.
+    coverage : float, optional
+        Score prediction sets of this level too.
 
     Returns
     -------
@@ -75,7 +78,8 @@ def write_report(
     check_reports(path)
     model = adapt_model(model, scene, adapt)
     class_map = blank_map(model, scene)
-    examination = examine(model, scene, labels, split, whole=class_map.values, progress=progress)
+    options: dict[str, Any] = {"coverage": coverage, "progress": progress}
+    examination = examine(model, scene, labels, split, whole=class_map.values, **options)
     told = examination.to_dict()
     given: dict[str, Any] = {"title": title, "command": command, "record": record}
     document = report_document(model, scene, class_map, examination, told, **given)
@@ -219,7 +223,17 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
         "Test pixels": f"{result['n_test']:,}, {others}",
         "Mapping": f"{result['map_seconds']:.3f} s for the whole scene",
         **model_facts(model, scene),
+        **_sets(result),
     }
+
+
+def _sets(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return what prediction sets held, beside what they promised, if they were asked for."""
+    if "measured_coverage" not in result:
+        return {}
+    held, promised = (100 * result[f"{key}_coverage"] for key in ("measured", "promised"))
+    said = f"{held:.1f} % of test pixels hold the true class, {promised:g} % promised"
+    return {"Prediction sets": f"{said}; {result['mean_set_size']:.2f} classes in a set"}
 
 
 def scene_size(scene: xr.DataArray) -> str:

@@ -1,4 +1,4 @@
-"""Values of options that are wrong whatever the scene: window, rectangle and rules of merging."""
+"""Values of options that are wrong whatever the scene: window, rectangle, coverage, merging."""
 
 from __future__ import annotations
 
@@ -41,6 +41,22 @@ def check_bbox(bbox: Sequence[float]) -> tuple[float, ...]:
             f"got {' '.join(f'{v:.10g}' for v in numbers)}"
         )
     return numbers
+
+
+def check_coverage(coverage: float) -> float:
+    """Return ``coverage`` if it lies between 0 and 1.
+
+    Examples
+    --------
+    >>> check_coverage(0.9)
+    0.9
+    """
+    if not 0 < coverage < 1:
+        raise InputError(
+            f"coverage is the share of sets that hold the true class, between 0 and 1, got "
+            f"{coverage:g}; 0.9 is usual"
+        )
+    return float(coverage)
 
 
 def merge_rules(merge: str | Sequence[str]) -> list[tuple[str, str, str]]:

@@ -39,8 +39,9 @@ def is_ours(path: Path, what: str) -> bool:
     path : Path
         The existing file.
     what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
-        What is to be written; also "file of uncertainty", "table of areas", "ONNX file", and
-        "style" for the ``.qml`` of a map. A side is the ``.aux.xml`` of a map.
+        What is to be written; also "file of uncertainty", "file of set sizes", "file of sets",
+        "table of areas", "ONNX file", and "style" for the ``.qml`` of a map. A side is the
+        ``.aux.xml`` of a map.
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
@@ -168,6 +169,8 @@ _MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
     ("file of uncertainty", ""): _any_of(
         _tiff_with(b"class uncertainty"), _tiff_with(DEVIATION.encode())
     ),
+    ("file of set sizes", ""): _tiff_with(b"prediction set size"),
+    ("file of sets", ""): _tiff_with(b"prediction set members"),
     ("style", ""): _has(b"<qgis", QML_MARK.encode()),
     ("file of scores", ".json"): _any_of(
         _has(b"{", b'"overall_accuracy"'), _has(b"{", b'"rmse_ci95"')

@@ -22,6 +22,8 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "map of values": (".tif", ".tiff", ".png", ".nc", ".npy"),
     "file of probabilities": (".tif", ".tiff"),
     "file of uncertainty": (".tif", ".tiff"),
+    "file of set sizes": (".tif",),
+    "file of sets": (".tif",),
     "file of scores": (".json", ".csv"),
     "sample": (".gpkg", ".geojson", ".csv"),
     "table of areas": (".csv", ".json"),
@@ -124,9 +126,9 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     path : path-like
         The file to be written later.
     what : str
-        "map", "file of probabilities", "file of uncertainty", "file of scores", "sample", "table of
-        areas", "model", "ONNX file" or "report". Decides which endings are known; the last three
-        may have any.
+        "map", "file of probabilities", "file of uncertainty", "file of set sizes", "file of sets",
+        "file of scores", "sample", "table of areas", "model", "ONNX file" or "report". Decides
+        which endings are known; the last three may have any.
     """
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)
@@ -164,12 +166,25 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: st
                 )
 
 
+def set_paths(class_map: str | os.PathLike[str]) -> dict[str, Path]:
+    """Return where the prediction sets of a map go, beside it, by what is written.
+
+    Examples
+    --------
+    >>> [path.name for path in set_paths("maps/map.zarr").values()]
+    ['map_set_size.tif', 'map_sets.tif']
+    """
+    path = Path(class_map)
+    names = {"file of set sizes": "_set_size.tif", "file of sets": "_sets.tif"}
+    return {what: path.with_name(path.stem + name) for what, name in names.items()}
+
+
 def check_distinct(*outputs: Path | None) -> None:
     """Raise `OutputError` if two outputs of one map have the same name."""
     names = [path.absolute() for path in outputs if path is not None]
     if len(set(names)) < len(names):
         raise OutputError(
-            "map, probabilities and uncertainty need a file each, got "
+            "map, probabilities, uncertainty and sets need a file each, got "
             f"{', '.join(str(path) for path in outputs if path is not None)}; choose another name "
             "for one of them"
         )

@@ -155,10 +155,14 @@ def expert_options(expert: Expert, n: int, parameters: Mapping[str, Any]) -> dic
 
 def even_out(estimator: RankRClassifier, y: Array) -> None:
     """Take the classes' shares of the labels out of the logits (logit adjustment, Menon 2021)."""
-    shares = np.unique(y, return_counts=True)[1] / len(y)
     bias = estimator.network_.output.bias
     with torch.no_grad():
-        bias.sub_(torch.from_numpy(np.log(shares)).to(bias))
+        bias.sub_(torch.from_numpy(log_class_shares(y)).to(bias))
+
+
+def log_class_shares(y: Array) -> Array:
+    """Return the logarithm of each class's share of the labels, ``(C,)``."""
+    return np.log(np.unique(y, return_counts=True)[1] / len(y))
 
 
 def fold_subset(targets: Array, random_state: int) -> Array:

@@ -17,6 +17,7 @@ import xarray as xr
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
+from polyad.scene.learn.held_out_scores import HeldOutScores
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.radiometry import (
     Radiometry,
@@ -97,6 +98,9 @@ class SceneModel:
     untested : dict
         Labels by class that the score of ``choice`` knows nothing of: all labels of such a class
         were held out together. Kept in memory, not in the model file.
+    held_out : HeldOutScores or None
+        Of the labels that spatial folds held out, by which `polyad.scene.prediction_sets` are
+        calibrated; None where there were no folds, and in older models.
     cache : Path or None
         Folder beside the model file where maps of the training scene keep what they share.
     values : ValueFit or None
@@ -120,6 +124,7 @@ class SceneModel:
     soundness: Soundness | None = field(default=None, repr=False, compare=False)
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    held_out: HeldOutScores | None = field(default=None, repr=False, compare=False)
     cache: Path | None = field(default=None, repr=False, compare=False)
     values: ValueFit | None = None
 
@@ -299,6 +304,7 @@ class SceneModel:
             "left_out": dict(self.left_out),
             "radiometry": None if self.radiometry is None else self.radiometry.to_dict(),
             "soundness": soundness_to_dict(self.soundness),
+            "held_out": None if self.held_out is None else self.held_out.to_dict(),
         }
         if self.values is not None:
             about["values"] = self.values.to_dict()
@@ -344,6 +350,7 @@ class SceneModel:
         training = dict(scene["training"])
         if "pixels" in training:
             training["pixels"] = unpacked(training["pixels"]).tolist()
+        scores = scene.get("held_out")
         window, bands, left_out = scene["window"], scene["bands"], scene.get("left_out", {})
         fitted_on = (bands, wavelength, training, fill, recipe, fwhm, left_out)
         return cls(
@@ -353,6 +360,7 @@ class SceneModel:
             *fitted_on,
             radiometry=radiometry,
             soundness=soundness_from_dict(scene.get("soundness")),
+            held_out=None if scores is None else HeldOutScores.from_dict(scores),
             cache=cache_folder(path),
             values=None if "values" not in scene else ValueFit.from_dict(scene["values"]),
         )

@@ -162,7 +162,15 @@ _SCENE = Record(
         "radiometry": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
         "soundness": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
         "values": Plain("a mapping", lambda v: isinstance(v, dict)),
+        "held_out": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
     },
+)
+_HELD_OUT = Record(
+    {
+        "probabilities": numbers(0, 1, MOST),
+        "targets": whole_numbers(0, OUTPUTS, MOST),
+        "distance": number(0, MOST),
+    }
 )
 _QUANTILES = ListOf(_spectrum, len(SHARES), len(SHARES))
 _RADIOMETRY = Record(
@@ -208,6 +216,8 @@ def check_scene_header(scene: Any) -> None:
         _check_length(choice["weights"], len(choice["experts"]), f"{key}.weights")
         _check_length(choice["interval"], 2, f"{key}.interval")
     _check_light(scene, bands)
+    if scene.get("held_out") is not None:
+        _check_held_out(scene["held_out"], len(classes))
     if scene.get("recipe") is not None:
         check(_RECIPE, scene["recipe"], "scene.recipe")
         for place, step in enumerate(scene["recipe"]["steps"]):
@@ -217,6 +227,15 @@ def check_scene_header(scene: Any) -> None:
         kinds = [step["step"] for step in scene["recipe"]["steps"]]
         if len(set(kinds)) < len(kinds):
             raise Fault(f"scene.recipe.steps must differ, got {shown(kinds)}")
+
+
+def _check_held_out(held_out: dict[str, Any], classes: int) -> None:
+    """Raise `Fault` unless every label that was held out has a probability and a class."""
+    key = "scene.held_out"
+    check(_HELD_OUT, held_out, key)
+    _check_length(held_out["targets"], len(held_out["probabilities"]), f"{key}.targets")
+    if max(held_out["targets"], default=0) >= classes:
+        raise Fault(f"{key}.targets must be below {classes}, got {max(held_out['targets'])}")
 
 
 def _check_light(scene: dict[str, Any], bands: int) -> None:

@@ -26,9 +26,11 @@ from polyad.scene.learn.choosing import (
     HeldOut,
     choose_experts,
     fit_experts,
+    log_class_shares,
     progress,
     smoothing_radius,
 )
+from polyad.scene.learn.held_out_scores import HeldOutScores, held_out_scores
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples, ViewSamples
@@ -129,11 +131,14 @@ def train_best(
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
     weights: list[float] | None = None
+    scores = None if held is None else _scores(held, held.logits, pixels, targets, objective)
     if goal == "this-scene" and propagation:
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
             tested = (settings, statistics, pixels, targets, held, check)
-            weights, choice = _tested_propagation(*tested)
+            weights, choice, together = _tested_propagation(*tested)
+            if weights is not None:
+                scores = _scores(held, together, pixels, targets, objective, weights[1])
     if weights is not None:
         steps.append(_propagate(settings, targets, weights))
         line += f" > combined with labels propagated over {len(settings.graphs)} graphs of the"
@@ -154,6 +159,7 @@ def train_best(
         recipe=Recipe("best", goal, line, tuple(steps)),
         statistics=statistics,
         choice=choice,
+        held_out=scores,
     )
 
 
@@ -191,11 +197,12 @@ def train_fast(
         "on_fit": check,
     }
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
-        choice = choose_experts(experts, samples, pixels, targets, **options).choice
+        held = choose_experts(experts, samples, pixels, targets, **options)
+        choice = held.choice
         estimator = fit_experts(choice, samples, views, y, **options)
     recipe = Recipe("fast", goal, f"network on {choice.line}")
     made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
-    made["choice"] = choice
+    made |= {"choice": choice, "held_out": _scores(held, held.logits, pixels, targets, objective)}
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)
 
 
@@ -206,18 +213,19 @@ def _tested_propagation(
     targets: Array,
     held: HeldOut,
     check: Callable[[], None],
-) -> tuple[list[float] | None, Choice]:
+) -> tuple[list[float] | None, Choice, Array]:
     """Return the weights of propagation and network from folds, and the choice with their score.
 
     No weights where propagation does not help on the labels held out, or lies out of their reach;
-    the prior ones where there are too few labels to hold any out.
+    the prior ones where there are too few labels to hold any out. Last come the logits of the
+    labels held out by these weights, ``(m, C)``.
     """
     some, dealt = targets[held.which], held.folds
     tested = testable(dealt.fold, some)
     if not tested.any():
-        return list(PRIOR_WEIGHTS), held.choice
+        return list(PRIOR_WEIGHTS), held.choice, held.logits
     if _out_of_reach(statistics, pixels, held):
-        return None, held.choice
+        return None, held.choice, held.logits
     shares = settings.propagate_folds(
         statistics.graphs,
         pixels[held.which],
@@ -232,8 +240,22 @@ def _tested_propagation(
     (alone,) = fit_weights([held.logits[tested]], y, [0.5], PULL)
     together = weights[0] * shares + weights[1] * held.logits
     if log_losses(together[tested], y).mean() > log_losses(alone * held.logits[tested], y).mean():
-        return None, held.choice
-    return weights, scored(held.choice, together, some, dealt)
+        return None, held.choice, held.logits
+    return weights, scored(held.choice, together, some, dealt), together
+
+
+def _scores(
+    held: HeldOut,
+    logits: Array,
+    pixels: Array,
+    targets: Array,
+    objective: str,
+    weight: float = 1.0,
+) -> HeldOutScores | None:
+    """Return what prediction sets are calibrated by; ``weight`` is the network's in the logits."""
+    if objective == "average":
+        logits = logits - weight * log_class_shares(targets)
+    return held_out_scores(logits, targets[held.which], pixels[held.which], held.folds)
 
 
 def _out_of_reach(statistics: SceneStatistics, pixels: Array, held: HeldOut) -> bool:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polyad.scene.map.export import export_file, export_onnx
     from polyad.scene.map.mapping import map_file, map_scene
     from polyad.scene.map.refining import keep_shares
+    from polyad.scene.map.sets import prediction_sets
     from polyad.scene.map.values import map_values
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "map_file",
     "map_scene",
     "map_values",
+    "prediction_sets",
 ]
 
 if not TYPE_CHECKING:
@@ -26,4 +28,5 @@ if not TYPE_CHECKING:
         values="map_values",
         mapping="map_file map_scene",
         refining="keep_shares",
+        sets="prediction_sets",
     )

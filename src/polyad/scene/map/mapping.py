@@ -26,13 +26,14 @@ import xarray as xr
 from tqdm import tqdm
 
 from polyad.errors import PolyadWarning
-from polyad.scene.files.paths import check_apart, check_output
+from polyad.scene.files.paths import check_apart, check_output, set_paths
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_header import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.map.outputs import check_map_kind, map_writer
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
+from polyad.scene.map.sets import LabelDistance, set_rule
 from polyad.scene.raster.classes import (
     UNLABELED,
     class_dtype,
@@ -152,6 +153,7 @@ def map_file(
     probabilities: str | os.PathLike[str] | None = None,
     probability_dtype: str = "float32",
     uncertainty: str | os.PathLike[str] | None = None,
+    coverage: float | None = None,
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
     tile: int | None = None,
@@ -178,6 +180,10 @@ def map_file(
         A GeoTIFF with three bands, each from 0 (certain) to 1: one minus the largest probability,
         one minus the difference of the two largest (the margin), and the entropy. Of a model of
         values, the standard deviation of each target.
+    coverage : float, optional
+        Write prediction sets too, of which at least this share is to hold the true class, such as
+        0.9: beside ``map.tif`` their sizes as ``map_set_size.tif`` and their members as
+        ``map_sets.tif``, one band of 0 and 1 for each class. See `polyad.scene.prediction_sets`.
     merge : str or sequence of str, optional
         Rules such as ``corn+soy=crops`` by which classes become one, whose probability is the sum
         of theirs; classes by name or id.
@@ -193,18 +199,25 @@ def map_file(
     check_map_kind(model, path, probabilities, probability_dtype)
     model = adapt_model(model, scene, adapt)
     source, scene = as_scene(scene).encoding.get("source"), model.view(scene)
+    rule = None if coverage is None else set_rule(model, coverage, scene)
     outputs = {"map": path, "file of probabilities": probabilities}
+    outputs |= {} if rule is None else set_paths(path)
     for what, target in (outputs | {"file of uncertainty": uncertainty}).items():
         if target is not None:
             check_output(target, what)
             check_apart(target, [source] if source else [], what)
     options: dict[str, Any] = {"probabilities": probabilities, "uncertainty": uncertainty}
-    options["probability_dtype"] = probability_dtype
+    options |= {"probability_dtype": probability_dtype, "sets": rule}
+    reach = None if rule is None else LabelDistance(model, scene)
     with map_writer(model, scene, path, **options) as writer:
-        wanted, mapped = probabilities is not None or uncertainty is not None, 0
+        wanted, mapped = any(v is not None for v in (probabilities, uncertainty, rule)), 0
         for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
             writer.write((where.rows, where.cols), class_ids, tile_proba)
             mapped += int(np.count_nonzero(class_ids))
+            if reach is not None:
+                reach.add(where, class_ids)
+    if reach is not None:
+        reach.warn()
     if not mapped:
         warn_of_empty_map("the map")
     return mapped

@@ -12,6 +12,7 @@ from polyad.scene.files.paths import check_ending
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.value_writer import ValueWriter
 
@@ -43,6 +44,7 @@ def map_writer(
     probabilities: AnyPath | None = None,
     probability_dtype: str = "float32",
     uncertainty: AnyPath | None = None,
+    sets: SetRule | None = None,
 ) -> MapWriter | ValueWriter:
     """Return the writer of the map that ``model`` makes of ``scene``; see `polyad.map_file`."""
     crs, transform = georeference(scene)
@@ -58,5 +60,6 @@ def map_writer(
         probabilities=probabilities,
         probability_dtype=probability_dtype,
         uncertainty=uncertainty,
+        sets=sets,
         **place,
     )

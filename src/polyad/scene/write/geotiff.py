@@ -1,4 +1,4 @@
-"""GeoTIFF class maps, class probabilities and uncertainties, written window by window."""
+"""GeoTIFF class maps, probabilities, uncertainties and sets, written window by window."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ from rasterio.enums import Resampling
 from polyad.atomic import Outputs
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
+from polyad.scene.raster.prediction_sets import (
+    NO_SET,
+    SET_MEMBERS,
+    SET_SIZE,
+    SetRule,
+    size_dtype,
+)
 from polyad.scene.write.cog import Raster, open_raster, placed
 from polyad.scene.write.pam import pam_xml
 from polyad.scene.write.qml import qml_style, style_path
@@ -115,6 +122,38 @@ def open_probabilities(
             raster.dataset.update_tags(probability_scale=f"1/{_UINT8_STEPS}")
         raster.flush()
         yield raster
+
+
+@contextmanager
+def open_sets(
+    outputs: Outputs,
+    paths: Sequence[Path],
+    shape: tuple[int, int],
+    names: Sequence[str],
+    rule: SetRule,
+    *,
+    crs: CRS | None,
+    transform: Affine | None,
+) -> Iterator[tuple[Raster, Raster]]:
+    """Yield two GeoTIFFs: the size of each pixel's set, 0 where there is none, and its members.
+
+    The members have one band for each class: 1 in the set, 0 not in it, 255 where there is none.
+    """
+    place = placed(shape, crs, transform)
+    sizes = place | {"count": 1, "dtype": size_dtype(len(names)).name, "nodata": 0}
+    members = place | {"count": len(names), "dtype": "uint8", "nodata": NO_SET}
+    tags = {"coverage": f"{rule.coverage:g}", "held_out_labels": str(rule.labels)}
+    with (
+        open_raster(outputs, paths[0], sizes, Resampling.mode, companion=True) as size_raster,
+        open_raster(outputs, paths[1], members, Resampling.mode, companion=True) as set_raster,
+    ):
+        size_raster.dataset.set_band_description(1, "classes in the set")
+        size_raster.dataset.update_tags(quantity=SET_SIZE, **tags)
+        set_raster.dataset.descriptions = tuple(map(clean_name, names))
+        set_raster.dataset.update_tags(quantity=SET_MEMBERS, **tags)
+        size_raster.flush()
+        set_raster.flush()
+        yield size_raster, set_raster
 
 
 def encode_probabilities(proba: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""A class map of any kind, its probabilities and its uncertainty, written window by window."""
+"""A class map of any kind, its probabilities, uncertainty and sets, written window by window."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from rasterio.crs import CRS
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.paths import check_distinct
+from polyad.scene.files.paths import check_distinct, set_paths
 from polyad.scene.raster.classes import ClassInfo, class_dtype, with_classes
 from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.prediction_sets import SetRule, set_members, set_sizes
 from polyad.scene.raster.uncertainty import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
 from polyad.scene.write.cog import Raster, Slices
 from polyad.scene.write.geotiff import (
@@ -27,6 +28,7 @@ from polyad.scene.write.geotiff import (
     encode_probabilities,
     open_class_map,
     open_probabilities,
+    open_sets,
 )
 from polyad.scene.write.writers import add_map
 from polyad.scene.write.zarr_map import open_zarr_map
@@ -39,7 +41,7 @@ class _Windows(Protocol):
 
 
 class MapWriter:
-    """Write a class map and, on request, its probabilities and uncertainty, window by window.
+    """Write a class map and, on request, what goes with it, window by window.
 
     The files appear under their names when the ``with`` block ends without an error, and not
     before. One thread may write at a time. A GeoTIFF (any name without another known ending) and a
@@ -64,6 +66,8 @@ class MapWriter:
         See `write_probabilities`; the uncertainty has it too.
     uncertainty : path-like, optional
         Where to write how uncertain each pixel's class is, see `polyad.map_file`.
+    sets : SetRule, optional
+        By which to write prediction sets beside the map, see `polyad.map_file`.
     coords : mapping, optional
         Coordinates along y and x, for the kinds of map that keep them; by default those that
         ``transform`` gives.
@@ -89,6 +93,7 @@ class MapWriter:
         probabilities: AnyPath | None = None,
         probability_dtype: str = "float32",
         uncertainty: AnyPath | None = None,
+        sets: SetRule | None = None,
         coords: Mapping[Any, Any] | None = None,
     ) -> None:
         self.path = Path(path)
@@ -99,8 +104,10 @@ class MapWriter:
         self.probabilities = None if probabilities is None else Path(probabilities)
         self.probability_dtype = probability_dtype
         self.uncertainty = None if uncertainty is None else Path(uncertainty)
+        self.sets = sets
         self.coords = coords
-        check_distinct(self.path, self.probabilities, self.uncertainty)
+        beside = () if sets is None else set_paths(self.path).values()
+        check_distinct(self.path, self.probabilities, self.uncertainty, *beside)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -114,6 +121,9 @@ class MapWriter:
             if self.uncertainty is not None:
                 opened = self._open_bands(outputs, self.uncertainty, UNCERTAINTIES, UNCERTAINTY)
                 self._uncertainty = stack.enter_context(opened)
+            self._sets = None
+            if self.sets is not None:
+                self._sets = stack.enter_context(self._open_sets(outputs, self.sets))
             self._stack = stack.pop_all()
         return self
 
@@ -132,14 +142,14 @@ class MapWriter:
         ids : array of int, shape (rows, columns)
             Class ids, 0 for pixels that are not mapped.
         probabilities : array of float, shape (rows, columns, classes), optional
-            Wanted if and only if the writer was given a path for them or for the uncertainty; NaN
-            where not mapped.
+            Wanted if and only if the writer was given a path for them or for the uncertainty, or
+            a rule for sets; NaN where not mapped.
         """
-        wanted = self._probabilities is not None or self._uncertainty is not None
+        wanted = any(out is not None for out in (self._probabilities, self._uncertainty, self.sets))
         if (probabilities is not None) != wanted:
             raise InputError(
                 "probabilities must be passed to write() if and only if MapWriter was given "
-                "probabilities=PATH or uncertainty=PATH"
+                "probabilities=PATH, uncertainty=PATH or sets"
             )
         self._map.write(window, checked_ids(ids, self.classes)[np.newaxis])
         if probabilities is None:
@@ -148,6 +158,10 @@ class MapWriter:
             self._write_bands(self._probabilities, window, probabilities)
         if self._uncertainty is not None:
             self._write_bands(self._uncertainty, window, uncertainty_bands(probabilities))
+        if self._sets is not None and self.sets is not None:
+            members = set_members(probabilities, self.sets)
+            self._sets[0].write(window, set_sizes(members)[np.newaxis])
+            self._sets[1].write(window, np.moveaxis(members, -1, 0))
 
     def _write_bands(self, out: Raster, window: Slices, values: npt.NDArray[Any]) -> None:
         bands = encode_probabilities(values, self.probability_dtype)
@@ -159,6 +173,11 @@ class MapWriter:
         return open_probabilities(
             outputs, path, self.shape, names, dtype=dtype, quantity=quantity, **place
         )
+
+    def _open_sets(self, outputs: Outputs, rule: SetRule) -> Any:
+        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
+        names, paths = [c.name for c in self.classes], list(set_paths(self.path).values())
+        return open_sets(outputs, paths, self.shape, names, rule, **place)
 
     def _open_map(self, outputs: Outputs) -> Any:
         ending = self.path.suffix.lower()

@@ -239,6 +239,9 @@ def _scores_csv(temporary: Path, scores: dict[str, Any]) -> None:
                     table.writerow([f"{measure}_{end}", row["target"], number])
                 if measure != "target" and not isinstance(value, list):
                     table.writerow([measure, row["target"], value])
+        for row in scores.get("sets", []):
+            for measure in ("coverage", "mean_set_size"):
+                table.writerow([measure, row["name"], row[measure]])
         for row in scores.get("left_out", []):
             table.writerow(["left_out", row["name"], row["pixels"]])
 
