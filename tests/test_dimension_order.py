@@ -386,6 +386,7 @@ INNER = {
     "app.learning", "assess.area_estimates", "assess.designs", "assess.regions",
     "raster.counting", "read.sample_points", "assess.area_report", "assess.mapped_area",
     "assess.model_facts", "assess.report.scene_size", "assess.report.thinned",
+    "assess.training_report",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
 SERVERS = {"app.launch.serve", "app.launch.show"}

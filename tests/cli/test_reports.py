@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from land import HEIGHT, WIDTH, center, refused, run, truth, write_named
+from land import HEIGHT, QUICK, WIDTH, center, refused, run, truth, write_named
 from polyad.scene.files.own_outputs import is_ours
 from polyad.scene.learn.model import SceneModel
 
@@ -197,3 +197,39 @@ def test_no_hash_leaves_them_out_and_says_so(place, tmp_path):
     files = json.loads((tmp_path / "page.json").read_text())["record"]["files"]
     assert {file["sha256"] for file in files} == {None}
     assert {file["note"] for file in files} == {"not hashed: not asked for"}
+
+
+def test_the_page_of_a_training_has_no_number_that_its_json_lacks(place, tmp_path, capsys):
+    model, page, told = (tmp_path / name for name in ("m.polyad", "page.html", "page.json"))
+    words = ("train", place / "bil.hdr", place / "labels.geojson", "--out", model, "--hidden", 10)
+    capsys.readouterr()
+    assert run(*words, "--seed", 7, "--json", "--report", page, "--report", told) == 0
+    printed, content = json.loads(capsys.readouterr().out), json.loads(told.read_text())
+    text = page.read_text()
+    parsed = check_page(text, content)
+    assert {row["name"]: row["labels"] for row in content["labels"]} == printed["labels"]
+    assert content["n_train"] == printed["n_train"] == sum(printed["labels"].values())
+    assert content["accuracy"]["overall_accuracy"] == printed["spatial_accuracy"]["overall"]
+    assert content["facts"]["Seed"] == "7"
+    assert content["model"]["steps"] == printed["steps"]
+    paths = [a["d"] for tag, a in parsed.tags if tag == "path" and "stroke" in a]
+    assert sum(d.count("M") for d in paths) == content["n_train"]
+    digests = {file["name"]: file["sha256"] for file in content["record"]["files"]}
+    assert digests["m.polyad"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    assert list(digests) == ["bil.hdr", "bil.img", "labels.geojson", "m.polyad"]
+
+
+def test_a_training_on_merged_classes_is_reported_by_their_new_name(place, tmp_path):
+    words = ("train", place / "bil.hdr", place / "labels.csv", "--out", tmp_path / "m.polyad")
+    report = tmp_path / "page.json"
+    assert run(*words, *QUICK, "--merge", "Corn+Soil=land", "--report", report) == 0
+    content = json.loads(report.read_text())
+    assert {row["name"] for row in content["labels"]} == {"land", "Water"}
+    assert {row["name"] for row in content["spectra"]["classes"]} == {"land", "Water"}
+
+
+def test_the_model_and_its_report_need_a_name_each(place, tmp_path, capsys):
+    words = ("train", place / "bil.hdr", place / "labels.geojson")
+    same = ("--out", tmp_path / "m.polyad", "--report", tmp_path / "m.polyad")
+    assert "cannot write model and report to" in refused(capsys, *words, *same)
+    assert list(tmp_path.iterdir()) == []

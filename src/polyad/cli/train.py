@@ -19,6 +19,7 @@ from polyad.cli.options import (
     Fields,
     Force,
     Goal,
+    Hash,
     Labels,
     Layer,
     Mask,
@@ -27,10 +28,13 @@ from polyad.cli.options import (
     Objective,
     Preset,
     Remote,
+    Reports,
     Scene,
     Seed,
     Task,
     Units,
+    source_title,
+    typed_command,
 )
 from polyad.cli.values import asks_for_values, one_field, train_values
 from polyad.scene.arguments import check_arguments
@@ -38,6 +42,7 @@ from polyad.terminal import brief, on_terminal, replaced_line, say, steps
 
 
 def train(
+    context: typer.Context,
     scene: Scene,
     labels: Labels,
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.polyad"),
@@ -81,15 +86,19 @@ def train(
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
     remote: Remote = False,
+    report: Reports = None,
+    hashes: Hash = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model on the labeled pixels of a scene."""
     of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
     of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
+    of_classes["report"] = report  # of values: that of `polyad evaluate`
     values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
+    files["reports"] = report
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
@@ -122,6 +131,15 @@ def train(
     )
     model.save(out)
     polyad.scene.keep_shares(model, cube, out, progress=on_terminal())
+    if report:
+        from polyad.scene import record_run, write_training_report  # draws, a second to import
+
+        inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
+        inputs["colors"] = None if colors is None else str(colors)
+        words, seen = typed_command(context), on_terminal()
+        record = record_run(words, inputs, hashes=hashes, progress=seen)
+        told: dict[str, Any] = {"title": source_title(scene), "facts": {"Seed": str(seed)}}
+        write_training_report(report, model, cube, marks, merge=merge, record=record, **told)
     seconds = model.training["seconds"]
     result = {
         "model": str(out),
@@ -149,7 +167,7 @@ def train(
         + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
-        f"model: {out}",
+        f"model: {out}" + "".join(f"\nreport: {path}" for path in report or ()),
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         score,
         write_area_report,
         write_report,
+        write_training_report,
         write_value_report,
     )
     from polyad.scene.draw import (
@@ -219,6 +220,7 @@ __all__ = [
     "write_probabilities",
     "write_report",
     "write_scores",
+    "write_training_report",
     "write_value_report",
 ]
 
@@ -253,7 +255,8 @@ if not TYPE_CHECKING:
         assess=(
             "Examination evaluate examine held_out write_report Scores score AreaEstimates "
             "estimate_areas write_area_report Sample draw_sample parse_by_stratum "
-            "RunRecord record_run ValueExamination examine_values write_value_report"
+            "RunRecord record_run ValueExamination examine_values write_value_report "
+            "write_training_report"
         ),
         info="describe",
     )

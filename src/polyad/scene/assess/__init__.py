@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from polyad.scene.assess.report import write_report
     from polyad.scene.assess.sample import Sample, draw_sample, parse_by_stratum
     from polyad.scene.assess.scores import Scores, score
+    from polyad.scene.assess.training_report import write_training_report
     from polyad.scene.assess.value_evaluation import (
         ValueExamination,
         examine_values,
@@ -36,6 +37,7 @@ __all__ = [
     "score",
     "write_area_report",
     "write_report",
+    "write_training_report",
     "write_value_report",
 ]
 
@@ -50,4 +52,5 @@ if not TYPE_CHECKING:
         report="write_report",
         sample="Sample draw_sample parse_by_stratum",
         scores="Scores score",
+        training_report="write_training_report",
     )
