@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyad.core.network import RankRNet
 from polyad.scene.map import separable
 from polyad.scene.map.classifier import piece_shape
 from polyad.scene.map.separable import LANES, Projection
@@ -84,3 +85,38 @@ def test_pieces_are_no_larger_than_the_square_that_is_allowed(height, width, sid
     assert 1 <= rows <= height
     assert 1 <= cols <= width
     assert (rows + 2 * halo) * (cols + 2 * halo) <= (side + 2 * halo) ** 2
+
+
+@pytest.mark.parametrize("width", [340, 680, 1000])
+@pytest.mark.parametrize("height", [64, 98, 128])
+def test_two_threads_get_as_many_pieces_each(height, width):
+    rows, cols = piece_shape((height, width), side=114, halo=2)
+    assert -(-height // rows) * -(-width // cols) % 2 == 0
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("far", [0.01, 1.0, 100.0])
+def test_tanh_as_a_logistic_function_is_as_near_to_double_precision(far, bias):
+    options = {"hidden_bias": bias, "output_bias": bias}
+    network = RankRNet((4, 3), 16, 5, rank=2, generator=torch.Generator().manual_seed(0), **options)
+    x = far * torch.randn(400, 4, 3, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for shift in [p for p in (network.hidden.bias, network.output.bias) if p is not None]:
+            shift.uniform_(-0.5, 0.5, generator=torch.Generator().manual_seed(2))
+        by_tanh = network(x)
+        exact = network.double()(x.double())
+        weights = separable._weights(network.float())
+        before = torch.einsum("nij,qri,qrj->nq", x, *weights.factors)
+        before = before if weights.bias is None else before + weights.bias
+        found = weights.activation(before) @ weights.output.T + weights.offset
+        rounding = torch.finfo(torch.float32).eps * network.output.weight.abs().sum(dim=1)
+    assert ((found - exact).abs() <= (by_tanh - exact).abs().max() + 2 * rounding).all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "identity"])
+def test_other_activations_keep_their_weights(activation):
+    network = RankRNet((4, 3), 16, 5, rank=2, activation=activation)
+    weights = separable._weights(network)
+    pairs = zip(weights.factors, network.hidden.factors, strict=True)
+    assert all(mine.equal(factor) for mine, factor in pairs)
+    assert weights.output.equal(network.output.weight)

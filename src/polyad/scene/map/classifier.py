@@ -33,8 +33,9 @@ from polyad.threads import run_tasks
 Array = npt.NDArray[Any]
 # Of projected pixels computed at once by each thread: few enough to stay in the processor's caches,
 # and enough for the halo to weigh little.
-PIECE_BYTES = 3 * 2**20
+PIECE_BYTES = 4 * 2**20
 CALLS = 256  # pixels that could be computed in the time that the calls of one piece take
+RUN = 4  # and in the time after which reading a row of a piece is as fast as it gets
 PATCH_BYTES = 64 * 2**20
 
 
@@ -232,7 +233,7 @@ def piece_side(model: SceneModel) -> int:
     --------
     >>> from types import SimpleNamespace
     >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
-    98
+    114
     """
     if isinstance(model.estimator, RankREstimator):  # its parameters need not be its network's
         layer = model.estimator.network_.hidden
@@ -250,10 +251,10 @@ def piece_shape(shape: tuple[int, int], side: int, halo: int) -> tuple[int, int]
 
     Examples
     --------
-    >>> piece_shape((145, 145), side=98, halo=2)
-    (49, 145)
-    >>> piece_shape((1000, 1000), side=98, halo=2)
-    (84, 112)
+    >>> piece_shape((145, 145), side=114, halo=2)
+    (73, 145)
+    >>> piece_shape((1000, 1000), side=114, halo=2)
+    (77, 167)
     """
     height, width = shape
     most = (side + 2 * halo) ** 2
@@ -263,8 +264,10 @@ def piece_shape(shape: tuple[int, int], side: int, halo: int) -> tuple[int, int]
 
     def computed(piece: tuple[int, int]) -> int:
         down, across = (-(-n // k) for n, k in zip(shape, piece, strict=True))
-        pixels = (height + 2 * halo * down) * (width + 2 * halo * across)
-        return pixels + CALLS * down * across
+        rows, cols = height + 2 * halo * down, width + 2 * halo * across
+        # Of an odd number, one of two threads waits while the other does the last
+        idle = rows * cols // 2 // (down * across) if down * across % 2 else 0
+        return rows * cols + idle + CALLS * down * across + RUN * rows * across
 
     heights = {equal_lengths(height, rows) for rows in range(1, min(4 * side, height) + 1)}
     pieces = [(rows, equal_lengths(width, widest(rows))) for rows in heights if widest(rows) > 0]
