@@ -46,12 +46,14 @@ def main() -> None:
     given = arguments.parse_args()
     torch.set_num_threads(1)
     store = given.docs / "benchmarks.json"
-    measured = json.loads(store.read_text()) if store.exists() else {}
+    measured = json.loads(store.read_text()) if store.exists() else {"machines": {}}
     started = time.perf_counter()
     for name in given.only:
-        print(f"{time.perf_counter() - started:6.0f} s  {name}", flush=True)
+        begun = time.perf_counter()
+        print(f"{begun - started:6.0f} s  {name}", flush=True)
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         measured[name] = SECTIONS[name](ROUNDS[name])
-    measured["machine"] = machine(time.perf_counter() - started)
+        measured["machines"][name] = machine(time.perf_counter() - begun, load)
     measured["goal"] = goal(measured["fits"])
     store.write_text(json.dumps(measured, indent=1) + "\n")
     for name, points in measured["growth"].items():
@@ -66,8 +68,8 @@ def goal(rows: list[dict[str, Any]]) -> float:
     return float(row["accuracy"])
 
 
-def machine(seconds: float) -> dict[str, Any]:
-    """Return what the numbers were measured on."""
+def machine(seconds: float, load: float | None) -> dict[str, Any]:
+    """Return what the numbers of a section were measured on, and the load before it."""
     rate = sgemm_rate(interleave({"sgemm": sgemm()}, 5)["sgemm"])
     return {
         "processor": processor(),
@@ -77,7 +79,7 @@ def machine(seconds: float) -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "seconds": seconds,
-        "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
+        "load": "unknown" if load is None else f"{load:.1f}",
     }
 
 

@@ -35,23 +35,36 @@ LIMITS = {
 
 def page(measured: dict[str, Any]) -> str:
     """Return the whole page."""
-    parts = [
-        _head(measured["machine"]),
-        _targets(measured),
-        _epochs(measured["epochs"]),
-        _fits(measured["fits"], measured["goal"]),
-        _maps(measured["maps"]),
-        *([_throughput(measured["throughput"])] if "throughput" in measured else []),
-        _plans(measured["plans"]),
-        _growth(measured["growth"]),
-        _startup(measured["startup"]),
-        _busy(measured["busy"]),
-    ]
+    written = {
+        "epochs": _epochs,
+        "fits": lambda rows: _fits(rows, measured["goal"]),
+        "maps": _maps,
+        "throughput": _throughput,
+        "plans": _plans,
+        "growth": _growth,
+        "startup": _startup,
+        "busy": _busy,
+    }
+    parts = [_head(), _targets(measured)]
+    for name, write in written.items():
+        if name in measured:
+            title, text = write(measured[name]).split("\n\n", 1)
+            parts += [title, _measured_on(measured["machines"].get(name)), text]
     return "\n\n".join(parts) + "\n"
 
 
-def _head(machine: dict[str, Any]) -> str:
-    lines = [f"{k}: {v}" for k, v in machine.items() if k not in ("seconds", "load")]
+def _measured_on(machine: dict[str, Any] | None) -> str:
+    """Return the line that says where and when a section was measured: each has its own run."""
+    if machine is None:
+        return "*Nobody noted which machine this was measured on.*"
+    return (
+        f"*{machine['processor']}, {machine['cores']} cores, sgemm on one thread "
+        f"{machine['sgemm, one thread']}; Python {machine['python']}, torch {machine['torch']}, "
+        f"numpy {machine['numpy']}; load of other work {machine['load']}.*"
+    )
+
+
+def _head() -> str:
     return "\n".join(
         [
             "# Benchmarks",
@@ -66,11 +79,8 @@ def _head(machine: dict[str, Any]) -> str:
             "All ways of a table ran in turn in the same run, round after round. Seconds are",
             "medians of processor time, one thread, unless said otherwise; a ratio is the median",
             "of the rounds' ratios with the smallest and largest in brackets; the sgemm limit, and",
-            "shares of it, are from the least times of the rounds.",
-            "",
-            *(f"- {line}" for line in lines),
-            f"- this run took {machine['seconds'] / 60:.0f} minutes; other work on the machine: "
-            f"load {machine['load']}",
+            "shares of it, are from the least times of the rounds. Every section says what it was",
+            "measured on: a section can be measured anew by itself.",
         ]
     )
 
@@ -111,7 +121,7 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
     add(what, "at least 100x", ratio, ratio >= 100)
     rows_of_maps = measured["maps"]["rows"]
     share = rows_of_maps["polyad map_scene"]["share of sgemm"]
-    add("map_scene, share of the sgemm limit", "at least 25 %", share, share >= 0.25, "%")
+    add("map_scene, share of the sgemm limit", "at least 40 %", share, share >= 0.4, "%")
     for name, least in (
         ("TensorLy-Torch FactorizedConv (CP)", 1),
         ("patch GEMM, cutting included", 20),
@@ -309,7 +319,6 @@ def _throughput(found: dict[str, Any]) -> str:
             f"{height} x {width} pixels in memory, the network as above, one thread; least",
             "processor times. BIL has the bands of a pixel apart, as files of that interleave. The",
             "last column is a map that looks for corrupt pixels over one that does not.",
-            f"Processor: {found['processor']}; load {found['load']}.",
             "",
             _table(
                 ["bands", "type", "order", "size", "seconds", "of sgemm", "corrupt pixels"], lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,7 @@ import xarray as xr
 
 from benchmarks.data import PAVIA, PAVIA_CLASSES, made_classifier, made_scene
 from benchmarks.maps import two_threads, useful_flops
-from benchmarks.timing import interleave, processor, sgemm, sgemm_rate
+from benchmarks.timing import interleave, sgemm, sgemm_rate
 from polyad.scene.learn.radiometry import prepared, repairs_soundness
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene
@@ -37,8 +36,6 @@ def throughput(rounds: int, size: tuple[int, int] = PAVIA[:2]) -> dict[str, Any]
         "size": list(size),
         "rows": rows,
         "two threads": two_threads(model, scene, rounds),
-        "processor": processor(),
-        "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
     }
 
 

@@ -73,6 +73,16 @@ def test_the_page_has_a_table_of_scenes_by_kind_where_they_were_measured():
     assert "a scene of uint16 on two threads against one" in names
 
 
+def test_every_section_says_what_it_was_measured_on():
+    found = json.loads((DOCS / "benchmarks.json").read_text())
+    found["machines"]["plans"] = {**found["machines"]["maps"], "processor": "abacus"}
+    del found["machines"]["busy"]
+    sections = dict(part.split("\n\n", 1) for part in page(found).split("\n## ")[2:])
+    assert sections["Plans"].startswith("*abacus, ")
+    assert sections["A whole scene"].startswith(f"*{found['machines']['maps']['processor']}, ")
+    assert sections["A busy machine"].startswith("*Nobody noted")
+
+
 def test_a_line_on_a_log_log_picture_has_its_power_as_slope():
     points = [{"value": v, "seconds": {"square": 3.0 * v**2}} for v in (1, 2, 4, 8)]
     assert slopes(points) == {"square": pytest.approx(2.0)}
