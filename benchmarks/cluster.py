@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -38,8 +39,8 @@ import psutil
 import torch
 import xarray as xr
 
-from benchmarks.real_size import BANDS as BEST_BANDS
-from benchmarks.real_size import make_scene
+from benchmarks.mirrored import BANDS as BEST_BANDS
+from benchmarks.mirrored import write_mirrored
 from polyad.distributed import map_files, maps, open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
@@ -188,7 +189,7 @@ def best(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[st
     Propagated labels are kept beside the model once, as by ``polyad train``; the last map on each
     cluster goes without.
     """
-    make_scene(folder, megabytes * 10**6 // (2 * BEST_BANDS))
+    write_mirrored(folder, (math.isqrt(megabytes * 10**6 // (2 * BEST_BANDS)),) * 2)
     wait_for_quiet(patience)
     stages = Stages()
     fit_best(folder, stages)

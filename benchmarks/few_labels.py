@@ -40,7 +40,7 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.edges import EdgeFilter
-from polyad.scene.learn.steps.ensemble import RankREnsemble, logits_of
+from polyad.scene.learn.steps.ensemble import RankREnsemble
 from polyad.scene.learn.steps.experts import held_out_logits
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.guided import guided_filter
@@ -154,7 +154,8 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     weights = fit_weights([out, held], targets, PRIOR_WEIGHTS, PULL)
     yield "walk x network, weights from folds", combine(alone, propagated, (weights[0], weights[1]))
     (temperature,) = fit_weights([held], targets, [0.3], 0.03)
-    yield "+ 3 starts, calibrated", softmax(temperature * logits_of(alone), axis=1)
+    logits = np.log(np.maximum(alone, 1e-12))  # finite where a probability is zero
+    yield "+ 3 starts, calibrated", softmax(temperature * logits, axis=1)
     yield "walk x 1x1 network", combine(single, propagated, PRIOR_WEIGHTS)
     yield "walk x SVM", combine(vectors, propagated, (1.0, 1.0))
     yield "walk x order-4 network", combine(order4, propagated, PRIOR_WEIGHTS)

@@ -14,42 +14,15 @@ import shutil
 import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from benchmarks.labeling_large import large
+from benchmarks.labeling_large import CLICK, FLAGS, large, memory, summary
 from polyad.app import Page, prepare
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.read.known_scenes import open_known_labels
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-# Runs in the page: click a pixel, resolve when the first map that knows it has been drawn.
-CLICK = """([row, col, value]) => new Promise((done) => {
-  const { store, viewer } = window.polyad;
-  store.choose(value);
-  const revision = store.map.revision;
-  const [x, y, side] = viewer.rect(row, col);
-  const box = viewer.canvas.getBoundingClientRect();
-  const at = { clientX: box.left + x + side / 2, clientY: box.top + y + side / 2, button: 0,
-    pointerId: 1, pointerType: "mouse", bubbles: true };
-  viewer.canvas.setPointerCapture = () => {};
-  const started = performance.now();
-  let answered = 0;
-  viewer.canvas.dispatchEvent(new PointerEvent("pointerdown", at));
-  viewer.canvas.dispatchEvent(new PointerEvent("pointerup", at));
-  const look = () => {
-    if (!answered && !store.pending) answered = performance.now() - started;
-    const known = store.map.revision > revision && viewer.shownVersion === store.map.version;
-    if (known) done({ answered, shown: performance.now() - started, stage: store.map.stage });
-    else requestAnimationFrame(look);
-  };
-  look();
-})"""
 
 
 def page_with_labels(per: int = 10) -> tuple[Page, Any, np.ndarray[Any, Any]]:
@@ -86,11 +59,7 @@ def latency(clicks: int, pause: float) -> dict[str, Any]:
         browser.close()
     served.stop()
     figures: dict[str, Any] = {"clicks": len(rows), "load average": os.getloadavg()[0]}
-    for what in ("answered", "shown", "server cpu"):
-        values = [row[what] for row in rows]
-        figures[what] = {q: round(float(np.percentile(values, p)), 1)
-                       for q, p in (("median", 50), ("p95", 95), ("max", 100))}  # fmt: skip
-    return figures
+    return figures | summary(rows)
 
 
 def load(clients: int, seconds: float) -> dict[str, Any]:
@@ -124,13 +93,13 @@ def load(clients: int, seconds: float) -> dict[str, Any]:
                 mine[k].append((pixel[0], pixel[1]))
                 time.sleep(0.5)
 
-    memory = [_memory()]
+    resident = [memory("VmRSS")]
     threads = [threading.Thread(target=work, args=(k,)) for k in range(clients)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         time.sleep(max(seconds / 6, 0.5))
-        memory.append(_memory())
+        resident.append(memory("VmRSS"))
     for thread in threads:
         thread.join()
     labels = served.workspace.session.label_state.labels
@@ -147,14 +116,9 @@ def load(clients: int, seconds: float) -> dict[str, Any]:
         "in the journal": journal == len(taken) + len(start),
         "label answered, ms": {q: round(1000 * float(np.percentile(waits, p)), 1)
                                for q, p in (("median", 50), ("p95", 95))},
-        "memory, MB": memory,
+        "memory, MB": resident,
         "load average": os.getloadavg()[0],
     }  # fmt: skip
-
-
-def _memory() -> int:
-    text = Path("/proc/self/status").read_text()
-    return int(next(x for x in text.splitlines() if x.startswith("VmRSS")).split()[1]) // 1024
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.mirrored import mirrored_truth, write_mirrored
+from benchmarks.mirrored import BANDS, mirrored_truth, write_mirrored
 from polyad.app import prepare
 from polyad.scene.learn.sampling import per_class
 
-SHAPE, BANDS = (1280, 1250), 285
+SHAPE = (1280, 1250)
 CLOSE = 4  # screen pixels for each of the scene, zoomed in
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
@@ -49,12 +49,13 @@ def large(clicks: int, pause: float, picture: str | None = None) -> dict[str, An
     """Click in a browser with 160 labels there, at the default view and zoomed in."""
     from playwright.sync_api import sync_playwright
 
-    truth, rng = mirrored_truth(*SHAPE), np.random.default_rng(0)
-    split = per_class(truth, 10, 0)
+    rng = np.random.default_rng(0)
     figures: dict[str, Any] = {"pixels": SHAPE[0] * SHAPE[1], "bands": BANDS}
     with tempfile.TemporaryDirectory(prefix="polyad-large-") as folder, sync_playwright() as play:
-        header = write_mirrored(Path(folder), *SHAPE, BANDS)
-        before, started, used = _memory("VmRSS"), time.monotonic(), time.process_time()
+        header = write_mirrored(Path(folder), SHAPE, "bil")
+        truth = mirrored_truth(Path(folder))
+        split = per_class(truth, 10, 0)
+        before, started, used = memory("VmRSS"), time.monotonic(), time.process_time()
         served = prepare(header, truth=truth, journal=f"{folder}/j").start()
         trainer, session = served.workspace.trainer, served.workspace.session
         values = truth.values[tuple(split.train.T)]
@@ -94,7 +95,7 @@ def large(clicks: int, pause: float, picture: str | None = None) -> dict[str, An
                 if picture:
                     tab.screenshot(path=f"{picture}-{name.replace(' ', '-')}.png")
             figures[name] = summary(rows) | {"load average": round(os.getloadavg()[0], 1)}
-        figures["memory before, MB"], figures["largest, MB"] = before, _memory("VmHWM")
+        figures["memory before, MB"], figures["largest, MB"] = before, memory("VmHWM")
         browser.close()
         served.stop()
     return figures
@@ -109,6 +110,7 @@ def summary(rows: list[dict[str, float]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _memory(what: str) -> int:
+def memory(what: str) -> int:
+    """Return what the system says of this process's memory, in MB."""
     text = Path("/proc/self/status").read_text()
     return int(next(x for x in text.splitlines() if x.startswith(what)).split()[1]) // 1024

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
@@ -38,47 +39,7 @@ from polyad.scene.read.scenes import open_scene
 ROOT = Path(__file__).parent.parent
 RECORDS, PAGE = (ROOT / f"docs/results/real-size.{end}" for end in ("jsonl", "md"))
 SIZES = (100_000, 400_000, 1_600_000)
-BANDS, PER_CLASS, SEED = 285, 10, 100
-GAIN, NOISE = 0.1, 0.5  # of each part: its gain differs by up to this; of the scene's own noise
 Array = np.ndarray[Any, Any]
-
-HEADER = """ENVI
-samples = {side}
-lines = {side}
-bands = {bands}
-data type = 12
-interleave = bip
-byte order = 0
-header offset = 0
-"""
-
-
-def make_scene(folder: Path, pixels: int) -> None:
-    """Write a square scene, its labels and which pixels train."""
-    rng, side = np.random.default_rng(SEED), math.isqrt(pixels)
-    scene = open_scene("indian-pines").load()
-    truth = np.asarray(open_labels("indian-pines", scene).values).astype(np.uint8)
-    old, new = np.linspace(0, 1, scene.sizes["band"]), np.linspace(0, 1, BANDS)
-    spectra = scene.values.reshape(-1, len(old)).astype(np.float64)
-    cube = np.stack([np.interp(new, old, spectrum) for spectrum in spectra])
-    cube = cube.reshape(*truth.shape, BANDS).astype(np.float32)
-    noise = np.diff(cube, axis=1).std(axis=(0, 1)) / np.sqrt(2) * NOISE
-    labels, train = np.zeros((side, side), np.uint8), np.zeros((side, side), bool)
-    data = np.memmap(folder / "scene.img", np.uint16, "w+", shape=(side, side, BANDS))
-    for part in plan_tiles((side, side), (truth.shape[0], truth.shape[1])):
-        height, width = part.shape
-        down, across = (1 - 2 * (s.start // n % 2) for s, n in zip(part, truth.shape, strict=True))
-        gain = 1 + rng.uniform(-GAIN, GAIN)
-        ground = gain * cube[::down, ::across][:height, :width]
-        made = ground + rng.normal(size=ground.shape).astype(np.float32) * noise
-        data[part] = made.clip(0, 65535).round().astype(np.uint16)
-        labels[part] = truth[::down, ::across][:height, :width]
-        for value in np.unique(labels[part][labels[part] > 0]):
-            where = rng.permutation(np.argwhere(labels[part] == value))
-            train[part][tuple(where[: min(PER_CLASS, len(where) // 2)].T)] = True
-    data.flush()
-    (folder / "scene.hdr").write_text(HEADER.format(side=side, bands=BANDS))
-    np.savez(folder / "labels.npz", truth=labels, train=train)
 
 
 def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
@@ -218,7 +179,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.make:
-        make_scene(options.folder, options.make)
+        write_mirrored(options.folder, (math.isqrt(options.make),) * 2)
         return
     if options.measure:
         print(json.dumps(measure(options.folder, options.everywhere)))

@@ -26,7 +26,7 @@ def test_power_is_one_where_time_doubles_with_the_pixels():
 def test_made_scene_has_labels_of_every_part_for_training_and_testing(tmp_path):
     import numpy as np
 
-    bench.make_scene(tmp_path, 200**2)
+    bench.write_mirrored(tmp_path, (200, 200))
     with np.load(tmp_path / "labels.npz") as stored:
         truth, train = stored["truth"], stored["train"]
     assert truth.shape == (200, 200)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from polyad.errors import InputError
@@ -110,8 +110,3 @@ def merge(
     twin.n_features_in_ = first.n_features_in_
     twin.history_, twin.n_iter_ = first.history_, first.n_iter_
     return twin
-
-
-def logits_of(proba: Array) -> Array:
-    """Return log-probabilities, finite where a probability is zero."""
-    return log_softmax(np.log(np.maximum(proba, 1e-12)), axis=-1)
