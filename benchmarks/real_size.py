@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 
 from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.map.mapping import map_file
+from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.tiles import plan_tiles, read_window, tile_shape
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
@@ -39,6 +40,10 @@ from polyad.scene.read.scenes import open_scene
 ROOT = Path(__file__).parent.parent
 RECORDS, PAGE = (ROOT / f"docs/results/real-size.{end}" for end in ("jsonl", "md"))
 SIZES = (100_000, 400_000, 1_600_000)
+PART, MOST_PARTS = (
+    (145, 145),
+    8,
+)  # of Indian Pines; parts that are also mapped as scenes of their own
 Array = np.ndarray[Any, Any]
 
 
@@ -78,7 +83,8 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
         np.asarray(open_labels(folder / f"{name}.tif", scene).values) for name in ("map", "again")
     )
     test = (truth > 0) & ~train & np.isin(truth, np.unique(truth[train]))
-    return {
+    compared = parts_alone(scene, truth, train, first) if everywhere else {}
+    return compared | {
         "pixels": int(truth.size),
         "everywhere": everywhere,
         "bands": BANDS,
@@ -92,6 +98,30 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
         "accuracy": round(float((first == truth)[test].mean()), 4),
         "same_from_file": bool((first == again).all()),
         "steps": "" if model.recipe is None else model.recipe.line,
+    }
+
+
+def parts_alone(
+    scene: xr.DataArray, truth: Array, train: Array, whole_map: Array
+) -> dict[str, float]:
+    """Return the accuracy of some parts as scenes of their own, and in the map of the whole.
+
+    Each part is trained with its own labels alone; tested are the same pixels in both ways.
+    """
+    parts = [part for part in plan_tiles(truth.shape, PART) if part.shape == PART][:MOST_PARTS]
+    alone, within = [], []
+    for part in parts:
+        crop = scene.isel(y=part.rows, x=part.cols).load()
+        labels = crop.isel(band=0, drop=True).copy(data=truth[part])
+        model = train_best(crop, labels, np.argwhere(train[part]), random_state=SEED)
+        known = np.unique(truth[part][train[part]])
+        test = (truth[part] > 0) & ~train[part] & np.isin(truth[part], known)
+        alone.append((map_scene(model, crop).values == truth[part])[test].mean())
+        within.append((whole_map[part] == truth[part])[test].mean())
+    return {
+        "parts": len(parts),
+        "accuracy_of_parts_alone": round(float(np.mean(alone)), 4),
+        "accuracy_of_parts_within": round(float(np.mean(within)), 4),
     }
 
 
@@ -139,6 +169,12 @@ def page(records: list[dict[str, Any]]) -> str:
     head = ["pixels", "nodes", "labels", "reading, s", "statistics, s", "networks, s", "map, s"]
     head += ["map from a file, s", "memory, MB", "accuracy, %"]
     table = "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
+    large = [r for r in records if r.get("parts")]
+    beside = "\n".join(
+        f"- {r['pixels']:,} pixels: {100 * r['accuracy_of_parts_within']:.1f} % within the whole, "
+        f"{100 * r['accuracy_of_parts_alone']:.1f} % alone ({r['parts']} parts)"
+        for r in large
+    )
     several = sum(not r["everywhere"] for r in records) > 1
     grown = f"grow as the pixels to the power {power(records):.2f}" if several else ""
     threads = records[0]["threads"] if records else 0
@@ -165,6 +201,14 @@ the most that the process held, with its libraries.
 
 Processor seconds of statistics and map {grown};
 those of the networks depend on the labels.
+
+## Parts of a large scene beside scenes of their own
+
+With labels in every part: a part within the large scene, and the same part as a scene of its own,
+trained with its own labels alone. The same pixels are tested; means over the parts
+(`python -m benchmarks.real_size --folder FOLDER --everywhere`).
+
+{beside or "Not measured."}
 """
 
 
