@@ -35,7 +35,7 @@ EnMAP-Box).
 **Protocol.** The tiles are dealt to seven folds; a model learns from the points of twelve tiles
 and predicts those of the other two, until every point is predicted. All predictions are clipped
 to 0 to 1. A seed deals the tiles anew and seeds the model. R2, RMSE, MAE and bias are of all
-{points} predictions of a seed together; *mean ± deviation* is over seeds {first} to {last}. The
+{points} predictions of a seed together; *mean ± deviation* is over the seeds in the table. The
 *95 % interval* is that of R2 of the mean prediction of all seeds, over 2,000 resamples of the
 tiles: with fourteen tiles it is wide, and it is what to expect of another city. *Ahead* is the
 share of these resamples, the same for both, in which the best row of polyad has the larger R2.
@@ -57,11 +57,8 @@ def write_page(records: Records, page: Path) -> None:
         return
     measured, tile = np.array(told["measured"]), np.array(told["tile"])
     models = list(dict.fromkeys(r["model"] for r in sorted(records, key=_order)))
-    every = {m: sorted({r["seed"] for r in records if r["model"] == m}) for m in models}
-    common = sorted(set.intersection(*map(set, every.values())))
-    shown = [r for r in records if r["seed"] in common]
-    by_model = {m: [r for r in shown if r["model"] == m] for m in models}
-    text = INTRO.format(points=len(measured), first=common[0], last=common[-1])
+    by_model = {m: [r for r in records if r["model"] == m] for m in models}
+    text = INTRO.format(points=len(measured))
     page.write_text(text + _table(by_model, measured, tile) + _notes(by_model, measured, tile))
 
 
@@ -74,8 +71,8 @@ def _table(by_model: dict[str, list[dict[str, Any]]], measured: Array, tile: Arr
     leader = max(
         (m for m in by_model if m.startswith("polyad")), key=lambda m: _mean(by_model[m], measured)
     )
-    lines = ["", "| model | R2 | 95 % interval | RMSE | MAE | bias | ahead | s |",
-             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["", "| model | seeds | R2 | 95 % interval | RMSE | MAE | bias | ahead | s |",
+             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for model, rows in by_model.items():
         scores = [_score(r, measured, tile) for r in rows]
         r2 = np.array([s.r2 for s in scores])
@@ -85,7 +82,8 @@ def _table(by_model: dict[str, list[dict[str, Any]]], measured: Array, tile: Arr
         name = f"**{model}**" if model.startswith("polyad") else model
         seconds = np.mean([r["seconds"] for r in rows])
         lines.append(
-            f"| {name} | {r2.mean():.3f} ± {_deviation(r2):.3f} | {low:.2f} to {high:.2f} | "
+            f"| {name} | {_seeds(rows)} | {r2.mean():.3f} ± {_deviation(r2):.3f} | "
+            f"{low:.2f} to {high:.2f} | "
             f"{np.mean([s.rmse for s in scores]):.3f} | {np.mean([s.mae for s in scores]):.3f} | "
             f"{np.mean([s.bias for s in scores]):+.3f} | {told} | {seconds:.1f} |"
         )
@@ -109,6 +107,20 @@ def _notes(by_model: dict[str, list[dict[str, Any]]], measured: Array, tile: Arr
         f"*{other}* with {means[other]:.3f}; the difference has the "
         f"interval {low:+.3f} to {high:+.3f} over tiles, {verdict}.\n"
     )
+
+
+def _seeds(rows: list[dict[str, Any]]) -> str:
+    """Return which seeds there are, as "0 to 9".
+
+    Examples
+    --------
+    >>> _seeds([{"seed": 1}, {"seed": 0}]), _seeds([{"seed": 0}, {"seed": 2}])
+    ('0 to 1', '0, 2')
+    """
+    seeds = sorted(r["seed"] for r in rows)
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
 
 
 def _score(record: dict[str, Any], measured: Array, tile: Array) -> ValueScore:

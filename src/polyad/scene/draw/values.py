@@ -49,7 +49,11 @@ def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
         for side in axes.spines.values():
             side.set_color(LIGHT.axis)
         axes.set_title(target.title, fontsize=_NORMAL, color=LIGHT.ink, loc="left")
-        bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
+        known = numbers[np.isfinite(numbers)]
+        below, above = bool((known < low).any()), bool((known > high).any())
+        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
+        extend = ends.get((below, above), "neither")
+        bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
         bar.ax.tick_params(labelsize=_SMALL, colors=LIGHT.ink)
         bar.outline.set_visible(False)
         _scale_bar(axes, values)
