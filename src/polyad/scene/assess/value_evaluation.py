@@ -238,7 +238,7 @@ def _page(content: dict[str, Any], examination: ValueExamination) -> str:
         heading=f"{content['title']}: {names}",
         summary=content["summary"],
         rows=[
-            {"name": s.target.title, "n": s.n, "measures": s.told(), "within": share}
+            {"name": s.target.title, "n": s.n, "measures": s.parts(), "within": share}
             for s, share in zip(examination.scores, examination.within, strict=True)
         ],
         figures=figures,

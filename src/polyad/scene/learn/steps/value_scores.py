@@ -69,28 +69,26 @@ class ValueScore:
         return cls(target, n, **numbers, intervals=intervals, groups=groups)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {value}" for name, value in self.told().items())
-
-    def told(self) -> dict[str, str]:
-        """Return each measure in words, with its interval and unit, by its usual name."""
         units = f" {self.target.units}" if self.target.units else ""
-        ends = ("", units, units, units)
-        return {
-            name: self._said(measure) + end
-            for name, measure, end in zip(_NAMES, MEASURES, ends, strict=True)
-        }
+        told = []
+        for name, (value, ends) in self.parts().items():
+            said = f"{value} ({ends})" if ends else value
+            told.append(f"{name} {said}" + ("" if name == "R2" else units))
+        return ", ".join(told)
 
-    def _said(self, measure: str) -> str:
+    def parts(self) -> dict[str, tuple[str, str]]:
+        """Return each measure and its interval in words, "" if it has none, by its usual name."""
+        return dict(zip(_NAMES, map(self._parts, MEASURES), strict=True))
+
+    def _parts(self, measure: str) -> tuple[str, str]:
         value = getattr(self, measure)
         if not math.isfinite(value):
-            return "not defined"
+            return "not defined", ""
         digits = 2 if measure == "r2" else _digits(self.rmse)
         sign = "+" if measure == "bias" else ""
-        told = f"{value:{sign}.{digits}f}"
-        if measure not in self.intervals:
-            return told
-        low, high = self.intervals[measure]
-        return f"{told} ({low:{sign}.{digits}f} to {high:{sign}.{digits}f})"
+        low, high = self.intervals.get(measure, (math.nan, math.nan))
+        ends = f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
+        return f"{value:{sign}.{digits}f}", ends if measure in self.intervals else ""
 
 
 def score_values(
