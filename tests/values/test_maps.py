@@ -95,6 +95,7 @@ def test_a_map_may_be_replaced_by_the_next_one(model, tmp_path):
     [
         ({"out": "m.hdr"}, OutputError, "wanted a name ending in .tif, .tiff, .png, .nc, .npy"),
         ({"probabilities": "p.tif"}, InputError, "values, which have no probabilities"),
+        ({"coverage": 0.9}, InputError, "ask for --uncertainty instead of --coverage"),
         ({"merge": "a+b=c"}, InputError, "predicts values, wanted one of classes; leave out"),
         ({"colors": {"a": "#112233"}}, InputError, "leave out --colors"),
     ],

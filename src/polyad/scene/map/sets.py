@@ -67,6 +67,7 @@ def set_rule(model: SceneModel, coverage: float, scene: xr.DataArray | None = No
         maps with label propagation, which a map of this ``scene`` does not have.
     """
     coverage = check_coverage(coverage)
+    model.check_classes("ask for --uncertainty instead of --coverage")
     if model.held_out is None:
         raise InputError(
             "the model cannot say what sets hold the true class: it keeps no scores of labels that "
