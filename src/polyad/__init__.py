@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from polyad.estimators import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
     from polyad.scene import (
         SceneModel,
+        cross_validate,
         evaluate,
         map_file,
         map_scene,
@@ -28,6 +29,7 @@ __all__ = [
     "RankRNet",
     "RankRRegressor",
     "SceneModel",
+    "cross_validate",
     "evaluate",
     "load",
     "map_file",
@@ -45,7 +47,10 @@ if not TYPE_CHECKING:
         __name__,
         core="Plan RankRLinear RankRNet plan_inner",
         estimators="ModeStandardScaler RankRClassifier RankRRegressor load save",
-        scene="SceneModel evaluate map_file map_scene open_labels open_scene select_bands train",
+        scene=(
+            "SceneModel cross_validate evaluate map_file map_scene open_labels open_scene "
+            "select_bands train"
+        ),
     )
 
     def __getattr__(name):

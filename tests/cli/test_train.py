@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from land import QUICK, pixels, run, write_envi
+from land import QUICK, pixels, refused, run, write_envi
 
 
 @pytest.mark.parametrize("preset", ["fast", "best"])
@@ -68,3 +68,62 @@ def test_train_says_how_many_labels_of_each_class_it_used(place, tmp_path, capsy
     assert (told["labels"], told["training_seconds"]) == (result["labels"], result["fit_seconds"])
     run("info", model)
     assert "Corn 26, Soil 26, Water 13" in capsys.readouterr().out
+
+
+def test_train_reports_each_class_kappa_and_what_is_missing(place, tmp_path, capsys):
+    out = tmp_path / "m.polyad"
+    assert run("train", place / "bil.hdr", place / "labels.csv", *QUICK, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"by its own labels: .* % average, kappa -?\d\.\d\d, on 78 labels", said)
+    assert re.search(r"right of each class: Corn \d+ %, Soil \d+ %, Water \d+ %\n", said)
+    assert run("info", out) == 0
+    assert re.search(r"\nclass +recall   from    to  precision", capsys.readouterr().out)
+
+
+def test_train_cross_validates_and_keeps_it_in_the_model(place, tmp_path, capsys):
+    out = tmp_path / "m.polyad"
+    words = ("train", place / "bil.hdr", place / "labels.csv", *QUICK, "--out", out)
+    assert run(*words, "--cross-validate", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["cross_validation"]
+    assert found["method"] == "outer"
+    assert found["spatial"]["by"] == "blocks"
+    assert found["pixelwise"]["labels"] == 78
+    assert run("info", out) == 0
+    said = capsys.readouterr().out
+    assert "pixel by pixel" in said
+    assert "neighbors of the same object" in said
+
+
+def test_groups_of_a_column_are_held_out_together(place, tmp_path, capsys):
+    lines = (place / "labels.csv").read_text().splitlines()
+    rows = [f"{line},plot{number % 6}" for number, line in enumerate(lines[1:])]
+    (tmp_path / "l.csv").write_text("\n".join([f"{lines[0]},Plot", *rows]))
+    words = ("train", place / "bil.hdr", tmp_path / "l.csv", *QUICK, "--groups", "plot")
+    assert run(*words, "--out", tmp_path / "m.polyad", "--json") == 0
+    spatial = json.loads(capsys.readouterr().out)["cross_validation"]["spatial"]
+    assert (spatial["by"], spatial["groups"]) == ("groups", 6)
+
+
+def test_a_class_of_one_polygon_is_named_as_not_tested(place, tmp_path, capsys):
+    """Soil is one polygon, whose pixels are not split between training and test."""
+    words = ("train", place / "bil.hdr", place / "labels.geojson", *QUICK)
+    assert run(*words, "--out", tmp_path / "m.polyad") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"not tested: \d+ labels \(Soil \d+\)", said)
+    assert re.search(r"label more places .*: Soil 4\n", said)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--groups", "day"), "there is no column 'day' with values"),
+        (("--folds-by", "luck"), "labels are held out by blocks or clusters, got 'luck'"),
+    ],
+)
+def test_groups_that_are_none_are_refused_and_nothing_is_written(
+    place, tmp_path, capsys, more, told
+):
+    out = tmp_path / "m.polyad"
+    words = ("train", place / "bil.hdr", place / "labels.csv", "--out", out)
+    assert told in refused(capsys, *words, *more)
+    assert not list(tmp_path.iterdir())

@@ -332,6 +332,14 @@ def _lay_out(folder):
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
     _write_plots(folder / "plots.csv", [(row, col) for row, col, _ in _labeled()])
     _write_plots(folder / "other-plots.csv", [(row - 1, col + 1) for row, col, _ in _labeled()])
+    _write_grouped(folder / "grouped.csv", folder / "points.csv")
+
+
+def _write_grouped(path, points):
+    """Write the points with the plot they were taken in: three in a row belong to one."""
+    head, *lines = points.read_text().splitlines()
+    rows = [f"{line},{number // 3}" for number, line in enumerate(lines)]
+    path.write_text("\n".join([f"{head},plot", *rows]) + "\n")
 
 
 def _write_plots(path, places):

@@ -22,8 +22,13 @@ def info(
     from polyad.scene.info import describe
 
     description = describe(file, max_bytes=max_bytes, remote=remote)
-    width = max(len(name) for name in description) + 2
-    lines = (f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in description.items())
+    width = max(map(len, description)) + 2
+    flat = {name: value for name, value in description.items() if name != "cross_validation"}
+    lines = [f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in flat.items()]
+    if "cross_validation" in description and not as_json:
+        from polyad.scene import CrossValidation
+
+        lines += ["", str(CrossValidation.from_dict(description["cross_validation"]))]
     say(description, as_json, "\n".join(lines))
 
 

@@ -44,6 +44,10 @@ Bounds = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="Between which all values lie, as 0 1 of a fraction."),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(help="Field of the labels whose values are held out together, as a plot or day."),
+]
 AllTouched = Annotated[
     bool,
     typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),

@@ -19,6 +19,7 @@ from polyad.cli.options import (
     Fields,
     Force,
     Goal,
+    Groups,
     Hash,
     Labels,
     Layer,
@@ -77,6 +78,18 @@ def train(
     units: Units = None,
     bounds: Bounds = None,
     all_touched: AllTouched = False,
+    groups: Groups = None,
+    cross_validate: Annotated[
+        bool,
+        typer.Option(
+            "--cross-validate",
+            help="Estimate the accuracy by whole trainings on folds of the labels: ten times as "
+            "long.",
+        ),
+    ] = False,
+    folds_by: Annotated[
+        str, typer.Option(help="What --cross-validate holds out together: blocks or clusters.")
+    ] = "blocks",
     mask: Mask = None,
     bbox: BBox = None,
     bands: Bands = None,
@@ -94,11 +107,13 @@ def train(
     """Fit a model on the labeled pixels of a scene."""
     of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
     of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
+    of_classes |= {"groups": groups, "cross_validate": cross_validate}
     of_classes["report"] = report  # of values: that of `polyad evaluate`
     values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
     files["reports"] = report
+    files["folds_by"] = folds_by
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
@@ -113,30 +128,33 @@ def train(
         reading |= {"field": field, "units": units}
         train_values(cube, labels, out, reading=reading, learning=learning, as_json=as_json)
         return
-    marks = polyad.open_labels(labels, cube, field=one_field(field), **reading)
-    model = polyad.train(
-        cube,
-        marks,
-        window=window,
-        samples_per_class=samples_per_class,
-        random_state=seed,
-        max_bytes=max_bytes,
-        preset=preset,
-        goal=goal,
-        objective=objective,
-        merge=merge or (),
-        colors=palette,
-        verbose=int(on_terminal()),
+    reading |= {"field": one_field(field), "groups": groups}
+    marks = polyad.open_labels(labels, cube, **reading)
+    options: dict[str, Any] = {
+        "window": window,
+        "random_state": seed,
+        "max_bytes": max_bytes,
+        "preset": preset,
+        "goal": goal,
+        "objective": objective,
+        "merge": merge or (),
         **{name: value for name, value in given.items() if value is not None},
-    )
+    }
+    seen = on_terminal()
+    drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
+    model = polyad.train(cube, marks, verbose=int(seen), **drawing, **options)
+    if cross_validate:
+        known = {"pixels": model.training["pixels"], "statistics": model.statistics}
+        found = polyad.cross_validate(cube, marks, by=folds_by, progress=seen, **known, **options)
+        model = model.with_accuracy(found)
     model.save(out)
-    polyad.scene.keep_shares(model, cube, out, progress=on_terminal())
+    polyad.scene.keep_shares(model, cube, out, progress=seen)
     if report:
         from polyad.scene import record_run, write_training_report  # draws, a second to import
 
         inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
         inputs["colors"] = None if colors is None else str(colors)
-        words, seen = typed_command(context), on_terminal()
+        words = typed_command(context)
         record = record_run(words, inputs, hashes=hashes, progress=seen)
         told: dict[str, Any] = {"title": source_title(scene), "facts": {"Seed": str(seed)}}
         write_training_report(report, model, cube, marks, merge=merge, record=record, **told)
@@ -154,6 +172,7 @@ def train(
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_accuracy": None if model.choice is None else _scores(model),
+        "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),
     }
     lost = result["labels_without_data"]
     lost = f"; {lost:,} more lie where the scene has no data" if lost else ""
@@ -161,14 +180,23 @@ def train(
         result,
         as_json,
         steps(result["steps"])
-        + ("" if model.choice is None else f"by its own labels: {model.choice.score_line}\n")
+        + ("" if model.score_line is None else f"by its own labels: {model.score_line}\n")
         + ("" if not model.untested else f"not tested: {model.untested_line}\n")
+        + (f"\n{model.accuracy}\n\n" if cross_validate else _class_lines(model.accuracy))
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
         + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}" + "".join(f"\nreport: {path}" for path in report or ()),
     )
+
+
+def _class_lines(accuracy: Any) -> str:
+    """Return what is to be said of each class, a line each."""
+    if accuracy is None or accuracy.spatial is None:
+        return ""
+    said = (f"right of each class: {accuracy.class_line}", accuracy.needed_line)
+    return "".join(f"{line}\n" for line in said if line)
 
 
 def _scores(model: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Sample,
         Scores,
         ValueExamination,
+        cross_validate,
         draw_sample,
         estimate_areas,
         evaluate,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from polyad.scene.learn import (
         PROTOCOLS,
         Blocks,
+        ClassAccuracy,
+        CrossValidation,
+        HeldOutAccuracy,
         NoOverlap,
         OtherFields,
         RandomPerClass,
@@ -96,6 +100,7 @@ if TYPE_CHECKING:
         valid_mask,
         valid_pixels,
         with_classes,
+        with_groups,
     )
     from polyad.scene.read import (
         SamplePoints,
@@ -127,9 +132,12 @@ __all__ = [
     "PROTOCOLS",
     "AreaEstimates",
     "Blocks",
+    "ClassAccuracy",
     "ClassInfo",
+    "CrossValidation",
     "Examination",
     "Grid",
+    "HeldOutAccuracy",
     "KnownScene",
     "MapWriter",
     "NoOverlap",
@@ -155,6 +163,7 @@ __all__ = [
     "color_bands",
     "comparison",
     "confusion_figure",
+    "cross_validate",
     "describe",
     "draw_sample",
     "estimate_areas",
@@ -213,6 +222,7 @@ __all__ = [
     "valid_pixels",
     "value_figure",
     "with_classes",
+    "with_groups",
     "write_area_report",
     "write_areas",
     "write_map",
@@ -231,7 +241,7 @@ if not TYPE_CHECKING:
         raster=(
             "Target ClassInfo class_table palette with_classes as_labels as_scene Grid grid_of "
             "merge_labels extract_patches interior iter_patches mask_scene select_bands "
-            "usable_bands valid_mask valid_pixels"
+            "usable_bands valid_mask valid_pixels with_groups"
         ),
         draw=(
             "class_picture color_bands false_color comparison confusion_figure map_figure "
@@ -249,12 +259,13 @@ if not TYPE_CHECKING:
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
-            "train_on train_values adapt_model replaced_pixels"
+            "train_on train_values adapt_model replaced_pixels ClassAccuracy CrossValidation "
+            "HeldOutAccuracy"
         ),
         map="export_file export_onnx keep_shares map_file map_scene map_values prediction_sets",
         assess=(
-            "Examination evaluate examine held_out write_report Scores score AreaEstimates "
-            "estimate_areas write_area_report Sample draw_sample parse_by_stratum "
+            "cross_validate Examination evaluate examine held_out write_report Scores score "
+            "AreaEstimates estimate_areas write_area_report Sample draw_sample parse_by_stratum "
             "RunRecord record_run ValueExamination examine_values write_value_report "
             "write_training_report"
         ),

@@ -171,8 +171,10 @@ def _describe_model(source: str) -> dict[str, Any]:
         if model.recipe is not None:
             facts["preset"] = f"{model.recipe.preset}, {model.recipe.goal}"
             facts["steps"] = model.recipe.line
-        if model.choice is not None:
-            facts["spatial_accuracy"] = model.choice.score_line
+        if model.score_line is not None:
+            facts["spatial_accuracy"] = model.score_line
+        if model.accuracy is not None:
+            facts["cross_validation"] = model.accuracy.to_dict()
         if model.values is not None:
             facts["spatial_scores"] = model.values.score_lines
         facts["training_pixels"] = len(model.training.get("pixels", []))

@@ -7,6 +7,7 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
     from polyad.scene.assess.area_report import write_area_report
+    from polyad.scene.assess.cross_validation import cross_validate
     from polyad.scene.assess.evaluation import Examination, evaluate, examine, held_out
     from polyad.scene.assess.provenance import RunRecord, record_run
     from polyad.scene.assess.report import write_report
@@ -26,6 +27,7 @@ __all__ = [
     "Sample",
     "Scores",
     "ValueExamination",
+    "cross_validate",
     "draw_sample",
     "estimate_areas",
     "evaluate",
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
         value_evaluation="ValueExamination examine_values write_value_report",
         area_estimates="AreaEstimates estimate_areas",
         area_report="write_area_report",
+        cross_validation="cross_validate",
         evaluation="Examination evaluate examine held_out",
         provenance="RunRecord record_run",
         report="write_report",

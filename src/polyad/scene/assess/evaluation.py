@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from polyad.scene.map.mapping import iter_map, scene_tiles
 from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.classes import class_key
 from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.class_matching import in_model_ids
 from polyad.scene.read.labels import check_labels, drop_nodata
 
@@ -173,6 +175,7 @@ def map_pixels(
     *,
     whole: Array | None = None,
     progress: bool = False,
+    tiles: Sequence[Tile] | None = None,
 ) -> tuple[Array, Array]:
     """Classify the given pixels, ``(n, 2)``, by mapping the tiles in which they lie.
 
@@ -183,6 +186,8 @@ def map_pixels(
     pixels : ndarray of int, ``(n, 2)``
     whole : ndarray of int, ``(y, x)``, optional
         Filled with the ids of all pixels: every tile is mapped then.
+    tiles : sequence of Tile, optional
+        To choose from; by default those that a scene is mapped by.
 
     Returns
     -------
@@ -194,7 +199,7 @@ def map_pixels(
     proba = np.empty((len(pixels), len(model.classes)), np.float32)
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
     place[tuple(pixels.T)] = np.arange(len(pixels))
-    tiles = scene_tiles(scene, model=model)
+    tiles = scene_tiles(scene, model=model) if tiles is None else tiles
     wanted = [tile for tile in tiles if whole is not None or (place[tile] >= 0).any()]
     for tile, class_ids, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
         if whole is not None:

@@ -30,8 +30,8 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
         propagates = any(step["step"] == "propagate" for step in model.recipe.steps)
         if scene is not None and propagates and not model.learned_from(scene):
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
-    if model.choice is not None:
-        facts["By its own labels"] = model.choice.score_line
+    if model.score_line is not None:
+        facts["By its own labels"] = model.score_line
     if model.untested_line is not None:
         facts["Not tested by these"] = model.untested_line
     if "note" in model.left_out:
@@ -61,6 +61,7 @@ def model_content(model: SceneModel) -> dict[str, Any]:
         "settings": None if _merged(model) else _settings(model.estimator),
         "choice": None if choice is None else choice.to_dict(),
         "not_tested": dict(model.untested),
+        "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),
         "fit_seconds": model.fit_seconds,
         "labels": model.label_counts,
         "labels_without_data": model.training.get("without_data"),

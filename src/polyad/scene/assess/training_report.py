@@ -117,7 +117,7 @@ def accuracy_content(model: SceneModel) -> dict[str, Any]:
     """Return what the labels themselves say of the accuracy; mostly None where they say nothing."""
     choice = model.choice
     told: dict[str, Any] = {
-        "line": None if choice is None else choice.score_line,
+        "line": model.score_line,
         "not_tested": model.untested_line,
         "overall_accuracy": None if choice is None else choice.overall,
         "overall_accuracy_ci95": None if choice is None else choice.interval,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.scene.learn.accuracy import ClassAccuracy, CrossValidation, HeldOutAccuracy
     from polyad.scene.learn.adaptation import adapt_model
     from polyad.scene.learn.model import SceneModel
     from polyad.scene.learn.noise import band_offset, pixel_noise
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "PROTOCOLS",
     "Blocks",
+    "ClassAccuracy",
+    "CrossValidation",
+    "HeldOutAccuracy",
     "NoOverlap",
     "OtherFields",
     "RandomPerClass",
@@ -53,6 +57,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         values="train_values",
+        accuracy="ClassAccuracy CrossValidation HeldOutAccuracy",
         adaptation="adapt_model",
         model="SceneModel",
         noise="band_offset pixel_noise",

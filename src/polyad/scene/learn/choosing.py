@@ -21,8 +21,9 @@ from polyad.scene.learn.steps.experts import (
     held_out_logits,
 )
 from polyad.scene.learn.steps.folding import fold_whitening, on_windows
-from polyad.scene.learn.steps.spatial import SpatialFolds, agreement, spatial_folds
+from polyad.scene.learn.steps.spatial import SpatialFolds, agreement, spatial_folds, testable
 from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.raster.groups import LabelGroups
 
 Array = npt.NDArray[Any]
 Check = Callable[[], None]
@@ -31,6 +32,7 @@ FOLD_LABELS, FOLD_LEAST = 600, 30  # labels that folds are made of; of each clas
 FOLD_EPOCHS = 100  # enough to tell experts apart
 MANY = 2000  # labels; one start is enough for more
 RADII = (5, 2)
+LEAST_TESTED = 0.5  # of the labels; where groups leave fewer to choose by, they are split
 PAIRS = 20  # of neighboring labels, to tell how wide fields are
 
 
@@ -77,6 +79,7 @@ def choose_experts(
     *,
     folds: int = FOLDS,
     distance: float | None = None,
+    groups: LabelGroups | None = None,
     objective: str = "overall",
     random_state: int = 0,
     parameters: Mapping[str, Any],
@@ -93,7 +96,7 @@ def choose_experts(
     pixels : ndarray of int, ``(n, 2)``
     targets : ndarray of int, ``(n,)``
         Position of each label's class, from 0.
-    folds, distance, random_state
+    folds, distance, groups, random_state
         See `spatial_folds`.
     objective : {"overall", "average"}, default="overall"
     parameters : mapping
@@ -102,7 +105,8 @@ def choose_experts(
         Called after each expert, and after each fit.
     """
     some = fold_subset(targets, random_state)
-    dealt = spatial_folds(pixels[some], targets[some], folds, random_state, distance)
+    own = None if groups is None else groups._replace(ids=groups.ids[some])
+    dealt = choice_folds(pixels[some], targets[some], folds, random_state, distance, own)
     held = []
     for expert in experts:
         options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
@@ -113,6 +117,27 @@ def choose_experts(
     settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
     choice, logits = choose(experts, held, targets[some], dealt, **settings)
     return HeldOut(choice, some, dealt, logits)
+
+
+def choice_folds(
+    pixels: Array,
+    targets: Array,
+    folds: int,
+    random_state: int,
+    distance: float | None,
+    groups: LabelGroups | None,
+) -> SpatialFolds:
+    """Return the folds to choose by, see `spatial_folds`; groups are split if they must be.
+
+    One polygon of each class leaves nothing to test if it is held out whole. Folds of its pixels
+    can still tell experts apart; what they say of accuracy is marked, and reported nowhere.
+    """
+    given = (pixels, targets, folds, random_state, distance)
+    dealt = spatial_folds(*given, groups=groups)
+    if groups is None or testable(dealt.fold, targets).mean() >= LEAST_TESTED:
+        return dealt
+    # The groups are kept, to say which class lacks some
+    return spatial_folds(*given)._replace(split=True, group=dealt.group, by=dealt.by)
 
 
 def fit_experts(

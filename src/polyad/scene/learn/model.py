@@ -17,6 +17,8 @@ import xarray as xr
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
+from polyad.scene.learn.accuracy import CrossValidation
+from polyad.scene.learn.held_out import cross_validation
 from polyad.scene.learn.held_out_scores import HeldOutScores
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.radiometry import (
@@ -49,6 +51,7 @@ from polyad.scene.read.class_matching import NUMBERED_BY_NAME
 from polyad.scene.read.colors import Colors, with_colors
 
 Array = npt.NDArray[Any]
+NEAR = ", which lie next to each other: expect less elsewhere"
 CACHE = ".cache"  # ending of the folder beside a model file
 
 
@@ -71,8 +74,8 @@ class SceneModel:
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
         class; ``replaced``, how many corrupt pixels were read as their neighbors; ``seconds`` that
         training took in all; ``without_data``, how many labels lie where the scene has no data;
-        ``numbered_by_name``, whether the labels had names and no ids; ``choice``, see there. Older
-        models lack some of these.
+        ``numbered_by_name``, whether the labels had names and no ids; ``choice`` and
+        ``accuracy``, see there. Older models lack some of these.
     fill : tuple of float or None
         Spectrum that stands for pixels without data inside a window: the mean of the training
         pixels, in training and in mapping alike. None is zero.
@@ -264,6 +267,24 @@ class SceneModel:
         return None if stored is None else Choice.from_dict(stored)
 
     @property
+    def accuracy(self) -> CrossValidation | None:
+        """Accuracy from its own labels, held out in turn; None if the model does not say."""
+        stored = self.training.get("accuracy")
+        return None if stored is None else CrossValidation.from_dict(stored)
+
+    @property
+    def score_line(self) -> str | None:
+        """How well it does on its own labels, in words; None if the model does not say."""
+        found = self.accuracy
+        if found is None:
+            return None if self.choice is None else self.choice.score_line
+        return found.line + (NEAR if found.overlaps(self.window) else "")
+
+    def with_accuracy(self, accuracy: CrossValidation) -> SceneModel:
+        """Return the model with what `polyad.cross_validate` found, to be kept in its file."""
+        return replace(self, training={**self.training, "accuracy": accuracy.to_dict()})
+
+    @property
     def untested_line(self) -> str | None:
         """Which labels the folds could not test, in words; None where there are none."""
         if not self.untested:
@@ -414,10 +435,19 @@ def trained_model(
     known = {c.value: c for c in class_table(labels)}
     y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     classes = tuple(known[int(v)] for v in estimator.classes_)
+    learned: dict[str, Any] = {}
+    if choice is not None:
+        if choice.held_out is not None:
+            names = [info.name for info in classes]
+            found = cross_validation(choice.held_out, names, method="choice")
+            learned["accuracy"] = found.to_dict()
+            if choice.held_out.split:  # the folds were good to choose by, and for nothing else
+                choice = replace(choice, overall=None, average=None, interval=None)
+        learned["choice"] = choice.to_dict()
     training = {
         "counts": [int((y == v).sum()) for v in estimator.classes_],
         "numbered_by_name": bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
-        **({} if choice is None else {"choice": choice.to_dict()}),
+        **learned,
     }
     untested = {} if choice is None else {classes[k].name: n for k, n in choice.untested}
     facts = scene_facts(scene, pixels, training)

@@ -35,13 +35,13 @@ from polyad.estimators.schema import (
     whole_numbers,
 )
 from polyad.scene.files.option_values import MAX_WINDOW
+from polyad.scene.learn.accuracy_header import NAME, check_accuracy
 from polyad.scene.learn.radiometry import KEPT, SHARES
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
 from polyad.scene.learn.value_header import EXPERT, check_values_header, check_values_network
 from polyad.scene.raster.corrupt import SUMS
 
 Array = npt.NDArray[Any]
-NAME = 256  # characters of a class name
 PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
 WINDOWS = 2**26  # numbers that one pixel's window is projected to
 FILTER_BYTES = 2**28  # that a guided filter may take round one pixel
@@ -134,6 +134,7 @@ _TRAINING = Record(
         "incomplete": whole(0, MOST),
         "replaced": whole(0, MOST),
         "choice": _CHOICE,
+        "accuracy": Plain("a mapping", lambda v: isinstance(v, dict)),
         "numbered_by_name": Plain("true or false", lambda v: isinstance(v, bool)),
     },
 )
@@ -215,6 +216,8 @@ def check_scene_header(scene: Any) -> None:
         choice, key = training["choice"], "scene.training.choice"
         _check_length(choice["weights"], len(choice["experts"]), f"{key}.weights")
         _check_length(choice["interval"], 2, f"{key}.interval")
+    if "accuracy" in training:
+        check_accuracy(training["accuracy"], len(classes), "scene.training.accuracy")
     _check_light(scene, bands)
     if scene.get("held_out") is not None:
         _check_held_out(scene["held_out"], len(classes))

@@ -43,6 +43,7 @@ from polyad.scene.learn.steps.spatial import mean_distance, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.groups import groups_of
 from polyad.scene.raster.patches import check_window
 
 Array = npt.NDArray[Any]
@@ -118,9 +119,9 @@ def train_best(
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
         if choice is None and folds:
             distance = _distance(statistics, pixels)
-            held = choose_experts(
-                experts, samples, pixels, targets, folds=folds, distance=distance, **options
-            )
+            dealt: dict[str, Any] = {"folds": folds, "distance": distance}
+            dealt["groups"] = groups_of(labels, pixels)
+            held = choose_experts(experts, samples, pixels, targets, **dealt, **options)
             choice = held.choice
         elif choice is None:
             choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
@@ -197,7 +198,8 @@ def train_fast(
         "on_fit": check,
     }
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
-        held = choose_experts(experts, samples, pixels, targets, **options)
+        given = (experts, samples, pixels, targets)
+        held = choose_experts(*given, groups=groups_of(labels, pixels), **options)
         choice = held.choice
         estimator = fit_experts(choice, samples, views, y, **options)
     recipe = Recipe("fast", goal, f"network on {choice.line}")

@@ -178,7 +178,7 @@ def train_on(
         check_window_fits(window, as_scene(scene).shape)
     scene, labels = prepared(usable_bands(scene)), as_labels(labels)
     rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
-    y = _learnable(labels, labels.values[rows, cols].astype(np.int64))
+    y = learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal, objective)
     try:
         check_classes(class_table(labels))
@@ -257,8 +257,8 @@ def without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
     )
 
 
-def _learnable(labels: xr.DataArray, y: Array) -> Array:
-    """Return ``y`` if there is something to learn from it."""
+def learnable(labels: xr.DataArray, y: Array) -> Array:
+    """Return the classes ``y`` of training pixels if there is something to learn from them."""
     if len(y) == 0:
         raise SceneError("there is no labeled pixel to learn from; label some of each class")
     present = np.unique(y)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from polyad.scene.raster.dims import as_labels, as_scene
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
+    from polyad.scene.raster.groups import with_groups
     from polyad.scene.raster.inside import mask_scene
     from polyad.scene.raster.legend import merge_labels
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
@@ -35,6 +36,7 @@ __all__ = [
     "valid_mask",
     "valid_pixels",
     "with_classes",
+    "with_groups",
 ]
 
 if not TYPE_CHECKING:
@@ -46,6 +48,7 @@ if not TYPE_CHECKING:
         dims="as_labels as_scene",
         georeference="grid_of",
         grid="Grid",
+        groups="with_groups",
         inside="mask_scene",
         legend="merge_labels",
         patches="extract_patches interior iter_patches",

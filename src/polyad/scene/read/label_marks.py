@@ -110,14 +110,20 @@ def annotations_of(marks: Sequence[Mark]) -> list[Annotation]:
 
 
 def draw(
-    path: Path, marks: Sequence[Mark], grid: Grid, *, all_touched: bool = False
+    path: Path,
+    marks: Sequence[Mark],
+    grid: Grid,
+    *,
+    all_touched: bool = False,
+    owners: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.uint16], Names, Colors]:
     """Draw marks onto the grid.
 
     A polygon labels the pixels whose centers it holds, one too small to hold any the pixels it
     touches; a line the pixels that it passes. With ``all_touched`` both label every pixel that they
     touch. Labels outside the scene are left out and counted in a warning; a row or column that the
-    scene does not have is an error, and so are labels all of which lie outside.
+    scene does not have is an error, and so are labels all of which lie outside. ``owners``, if
+    given, is filled with the number of the line or feature that labels each pixel.
 
     Returns
     -------
@@ -136,9 +142,9 @@ def draw(
                 "wanted them simpler and apart, or labels as a raster"
             )
         if isinstance(mark, Points):
-            over, lost = _draw_points(path, mark, ids, values)
+            over, lost = _draw_points(path, mark, ids, values, owners)
         else:
-            over, lost = _draw_shape(mark, ids[mark.annotation.label], values, all_touched)
+            over, lost = _draw_shape(mark, ids[mark.annotation.label], values, all_touched, owners)
         first = first or (mark.where(over[0]) if over else "")
         clashes += len(over)
         outside += lost
@@ -208,7 +214,11 @@ def _box(extent: tuple[float, ...], shape: tuple[int, ...]) -> tuple[slice, slic
 
 
 def _draw_points(
-    path: Path, points: Points, ids: Mapping[str, int], values: NDArray[np.uint16]
+    path: Path,
+    points: Points,
+    ids: Mapping[str, int],
+    values: NDArray[np.uint16],
+    owners: NDArray[np.int32] | None,
 ) -> tuple[list[int], int]:
     """Label the pixels of points.
 
@@ -231,12 +241,18 @@ def _draw_points(
     before = np.where(again, np.roll(given, 1), values.flat[pixels])
     last = ~np.roll(again, -1)
     values.flat[pixels[last]] = given[last]
+    if owners is not None:
+        owners.flat[pixels[last]] = np.asarray(points.numbers, np.int32)[kept][order][last]
     clashes = np.sort(kept[order[(before != 0) & (before != given)]])
     return clashes.tolist(), len(inside) - len(kept)
 
 
 def _draw_shape(
-    shape: Shape, value: int, values: NDArray[np.uint16], all_touched: bool
+    shape: Shape,
+    value: int,
+    values: NDArray[np.uint16],
+    all_touched: bool,
+    owners: NDArray[np.int32] | None,
 ) -> tuple[list[int], int]:
     """Label the pixels of a line or polygon.
 
@@ -249,6 +265,8 @@ def _draw_shape(
     window = values[rows, cols]  # a view
     clash = (drawn & (window != 0) & (window != value)).any()
     window[drawn] = value
+    if owners is not None:
+        owners[rows, cols][drawn] = shape.number
     return ([0] if clash else []), 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
 from polyad.scene.files.known import KNOWN_SCENES
@@ -29,8 +30,15 @@ from polyad.scene.read.class_matching import NUMBERED_BY_NAME, join_labels
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.known_scenes import open_known_labels
+from polyad.scene.read.label_groups import (
+    check_field_groups,
+    field_groups,
+    join_groups,
+    read_groups,
+    shape_groups,
+)
 from polyad.scene.read.label_layers import read_layer_marks
-from polyad.scene.read.label_marks import Mark, annotations_of, draw
+from polyad.scene.read.label_marks import Mark, Points, annotations_of, draw
 from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
 
@@ -47,6 +55,7 @@ class _Ways:
     layer: str | None = None
     field: str | None = None
     all_touched: bool = False
+    groups: str | None = None
 
 
 def open_labels(
@@ -56,6 +65,7 @@ def open_labels(
     layer: str | None = None,
     field: str | None = None,
     all_touched: bool = False,
+    groups: str | None = None,
     max_bytes: int | None = None,
 ) -> xr.DataArray:
     """Open labels of any kind as a raster of class ids.
@@ -83,6 +93,9 @@ def open_labels(
     all_touched : bool, default=False
         Label every pixel that a line or polygon touches, not only those whose centers lie in a
         polygon or that a line passes.
+    groups : str, optional
+        Which field says what labels belong together, such as a plot or a day; `cross_validate`
+        and `train` then hold out whole groups. By default each line or polygon is a group.
     max_bytes : int, optional
         Most bytes that may be read at once; half of the machine's memory if not given.
 
@@ -105,10 +118,16 @@ def open_labels(
     """
     budget = memory_budget(max_bytes)
     scene = None if scene is None else as_scene(scene)
-    ways = _Ways(layer, field, all_touched)
+    ways = _Ways(layer, field, all_touched, groups)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise SceneError("wanted at least one file of labels, got none; name one")
+    if groups is not None and not all(map(is_vector, sources)):
+        raster = next(each for each in sources if not is_vector(each))
+        raise SceneError(
+            f"{os.fspath(raster)}: a raster has no field {groups[:80]!r} to group labels by; leave "
+            "out --groups (in Python, number the groups and pass them to with_groups)"
+        )
     if ways != _Ways() and not any(map(is_vector, sources)):
         raise SceneError(
             f"{os.fspath(sources[0])}: a raster has no layers, fields or shapes; leave out --layer,"
@@ -116,7 +135,12 @@ def open_labels(
         )
     rasters = [_open(each, scene, ways, budget) for each in sources]
     names = [os.fspath(each) for each in sources]
-    return rasters[0] if len(rasters) == 1 else join_labels(rasters, names)
+    labels = rasters[0]
+    if len(rasters) > 1:
+        labels = join_groups(join_labels(rasters, names), rasters)
+    if groups is not None:
+        check_field_groups(labels, groups)
+    return labels
 
 
 def _open(
@@ -225,13 +249,26 @@ def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: i
         raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
     else:
         marks = _TEXTS[kind](path, grid, budget, field=ways.field)
-    return _drawn(path, marks, grid, ways.all_touched)
+    if ways.groups is None and all(isinstance(mark, Points) for mark in marks):
+        return _drawn(path, marks, grid, ways.all_touched)
+    owners = np.zeros(grid.shape, np.int32)
+    labels = _drawn(path, marks, grid, ways.all_touched, owners)
+    if ways.groups is None:
+        return shape_groups(labels, marks, owners)
+    values = read_groups(path, kind, grid, budget, field=ways.groups, layer=ways.layer)
+    return field_groups(labels, path, values, ways.groups, owners)
 
 
-def _drawn(path: Path, marks: list[Mark], grid: Grid, all_touched: bool) -> xr.DataArray:
+def _drawn(
+    path: Path,
+    marks: list[Mark],
+    grid: Grid,
+    all_touched: bool,
+    owners: NDArray[np.int32] | None = None,
+) -> xr.DataArray:
     if not marks:
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
-    values, names, colors = draw(path, marks, grid, all_touched=all_touched)
+    values, names, colors = draw(path, marks, grid, all_touched=all_touched, owners=owners)
     labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
     by_name = not all(a.label.isdecimal() for a in annotations_of(marks))
     return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyad.scene.learn.choosing import choice_folds
 from polyad.scene.learn.steps.spatial import (
     agreement,
     block_groups,
@@ -13,6 +14,7 @@ from polyad.scene.learn.steps.spatial import (
     spatial_folds,
     testable,
 )
+from polyad.scene.raster.groups import LabelGroups
 
 testable.__test__ = False  # a function of ours, not a test
 
@@ -104,3 +106,32 @@ def test_blocks_of_one_pixel_are_pixels():
     pixels = np.array([[0, 0], [0, 1], [0, 0]])
     group = block_groups(pixels, 1, np.random.default_rng(0))
     assert group[0] == group[2] != group[1]
+
+
+def test_polygons_are_never_split():
+    rng = np.random.default_rng(0)
+    corners = rng.integers(0, 60, (20, 2))
+    pixels = np.concatenate([corner + np.argwhere(np.ones((6, 6))) for corner in corners])
+    ids, targets = np.repeat(np.arange(20), 36), np.repeat(np.arange(20) % 3, 36)
+    for by in ("blocks", "clusters"):
+        dealt = spatial_folds(pixels, targets, 4, groups=LabelGroups(ids, "polygons"), by=by)
+        assert all(len(np.unique(dealt.fold[ids == k])) == 1 for k in range(20))
+        assert dealt.by == "polygons"
+
+
+def test_groups_of_the_user_are_dealt_as_they_are():
+    ids = np.array([5, 5, 9, 9, 7, 7])
+    groups = LabelGroups(ids, "groups")
+    dealt = spatial_folds(np.zeros((6, 2), int), np.arange(6) % 2, 3, groups=groups)
+    assert (dealt.groups, dealt.by, dealt.side) == (3, "groups", 0)
+    assert len(np.unique(dealt.fold)) == 3
+
+
+def test_one_polygon_of_each_class_is_split_to_choose_by_and_marked():
+    square = np.argwhere(np.ones((8, 8)))
+    pixels = np.concatenate([square + np.array([0, 20 * k]) for k in range(3)])
+    ids = np.repeat([1, 2, 3], 64)
+    dealt = choice_folds(pixels, ids - 1, 3, 0, None, LabelGroups(ids, "polygons"))
+    assert dealt.split
+    assert testable(dealt.fold, ids - 1).all()
+    assert dealt.groups == 3

@@ -14,7 +14,7 @@ on the scene's bands, hidden units side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.learn.accuracy import NOT_TESTED, HeldOutLabels
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.spatial import SpatialFolds, testable
 
@@ -107,6 +108,8 @@ class Choice:
     untested : tuple of (int, int)
         Position of each class whose labels were all held out together, so that none could be
         tested, and how many there are. Known at training alone: no model file has it.
+    held_out : HeldOutLabels or None
+        What became of every label that was held out, known at training alone.
     """
 
     experts: tuple[Expert, ...]
@@ -118,6 +121,7 @@ class Choice:
     groups: int = 0
     labels: int = 0
     untested: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    held_out: HeldOutLabels | None = field(default=None, compare=False, repr=False)
 
     @property
     def window(self) -> int:
@@ -128,8 +132,8 @@ class Choice:
         """Return plain values, ready for JSON."""
         experts = [[e.view, e.window, e.strength] for e in self.experts]
         interval = None if self.interval is None else list(self.interval)
-        stored = {name: value for name, value in asdict(self).items() if name != "untested"}
-        return stored | {
+        names = ("overall", "average", "side", "groups", "labels")
+        return {name: getattr(self, name) for name in names} | {
             "experts": experts,
             "weights": list(self.weights),
             "interval": interval,
@@ -225,7 +229,8 @@ def choose(
     tested = testable(folds.fold, targets)
     if not tested.any():
         best = PRIOR if PRIOR in experts else experts[-1]
-        return Choice((best,), (1.0,)), held[list(experts).index(best)]
+        own = held[list(experts).index(best)]
+        return scored(Choice((best,), (1.0,)), own, targets, folds), own
     y, group = targets[tested], folds.group[tested]
     share = 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
@@ -248,11 +253,16 @@ def scored(
     Labels of a class that no other fold has are left out.
     """
     tested = testable(folds.fold, targets)
+    predicted = np.where(tested, held.argmax(axis=1), NOT_TESTED)
+    count = len(np.unique(folds.fold))
+    choice = replace(
+        choice, held_out=HeldOutLabels(targets, predicted, folds.group, count, *folds[2:])
+    )
     if not tested.any():
         return choice
     y, group = targets[tested], folds.group[tested]
     classes, counts = np.unique(targets[~tested], return_counts=True)
-    right = held[tested].argmax(axis=1) == y
+    right = predicted[tested] == y
     return replace(
         choice,
         overall=float(right.mean()),

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import label as connected
 from scipy.spatial import cKDTree
+
+from polyad.scene.raster.groups import LabelGroups
 
 Array = npt.NDArray[Any]
 SIDES = (64, 32, 16, 8, 4, 2, 1)  # of blocks, in pixels
@@ -26,12 +29,18 @@ class SpatialFolds(NamedTuple):
     fold, group : ndarray of int, ``(n,)``
         Of each label; the labels of a group have one fold.
     side : int
-        Of a block, in pixels.
+        Of a block, in pixels; 0 for groups of the user's.
+    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
+        What the groups are.
+    split : bool
+        Polygons or groups of the user's had to be split: hardly a class has two of them.
     """
 
     fold: Array
     group: Array
     side: int
+    by: str = "blocks"
+    split: bool = False
 
     @property
     def groups(self) -> int:
@@ -45,8 +54,11 @@ def spatial_folds(
     folds: int = 3,
     random_state: int = 0,
     distance: float | None = None,
+    *,
+    groups: LabelGroups | None = None,
+    by: str = "blocks",
 ) -> SpatialFolds:
-    """Deal labels to folds by blocks.
+    """Deal labels to folds by blocks, or by groups that are known.
 
     Blocks are never so large that many labels are of a class that no other fold has. Without
     ``distance`` they are as large as that allows, if every fold has a few. With it, they are such
@@ -62,6 +74,10 @@ def spatial_folds(
     random_state : int, default=0
     distance : float, optional
         Mean distance of the map's pixels to the nearest label, see `mean_distance`.
+    groups : LabelGroups, optional
+        Those of the user's are dealt as they are; polygons stay whole within their blocks.
+    by : {"blocks", "clusters"}, default="blocks"
+        Clusters are blocks that touch each other.
 
     Examples
     --------
@@ -70,11 +86,16 @@ def spatial_folds(
     >>> bool(fold[0] == fold[1] and fold[2] == fold[3] and fold[4] == fold[5])
     True
     """
+    if groups is not None and groups.by == "groups":
+        group = np.unique(groups.ids, return_inverse=True)[1].reshape(-1)
+        return SpatialFolds(deal_groups(group, targets, folds), group, 0, "groups")
     rng = np.random.default_rng(random_state)
+    made, places = (by, pixels) if groups is None else ("polygons", centers(pixels, groups.ids))
     dealt = []
     for side in SIDES:
-        group = block_groups(pixels, side, rng)
-        dealt.append(SpatialFolds(deal_groups(group, targets, folds), group, side))
+        clustered = by == "clusters"
+        group = touching(places, side) if clustered else block_groups(places, side, rng)
+        dealt.append(SpatialFolds(deal_groups(group, targets, folds), group, side, made))
     fair = [s for s in dealt if testable(s.fold, targets).mean() >= TESTABLE] or dealt[-1:]
     if distance is not None:
         apart = [mean_distance(pixels, pixels, split.fold) for split in fair]
@@ -90,6 +111,55 @@ def block_groups(pixels: Array, side: int, rng: np.random.Generator) -> Array:
     """Return the block of each pixel, ``(n,)``, on a grid of squares that begins anywhere."""
     blocks = (pixels + rng.integers(0, side, 2)) // side
     return np.unique(blocks, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def centers(pixels: Array, ids: Array) -> Array:
+    """Return for each pixel, ``(n, 2)``, the middle of all pixels of its group.
+
+    Examples
+    --------
+    >>> centers(np.array([[0, 0], [0, 2], [9, 9]]), np.array([4, 4, 5])).tolist()
+    [[0, 1], [0, 1], [9, 9]]
+    """
+    number = np.unique(ids, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(number)
+    middle = [np.bincount(number, weights=pixels[:, k]) / sizes for k in (0, 1)]
+    rounded: Array = np.rint(np.stack(middle, axis=1)).astype(np.intp)
+    return rounded[number]
+
+
+def touching(pixels: Array, side: int) -> Array:
+    """Return the cluster of each pixel: blocks that hold pixels and touch each other are one.
+
+    Examples
+    --------
+    >>> pixels = np.array([[0, 0], [5, 5], [30, 30]])
+    >>> touching(pixels, 4).tolist()
+    [0, 0, 1]
+    """
+    cells = pixels // side
+    cells = cells - cells.min(axis=0)
+    occupied = np.zeros(cells.max(axis=0) + 1, bool)
+    occupied[tuple(cells.T)] = True
+    near = connected(occupied, structure=np.ones((3, 3)))[0][tuple(cells.T)]
+    return np.unique(near, return_inverse=True)[1].reshape(-1)
+
+
+def pixel_folds(targets: Array, folds: int, random_state: int = 0) -> SpatialFolds:
+    """Deal labels to folds one by one, each class evenly: what spatial folds are compared with.
+
+    Examples
+    --------
+    >>> pixel_folds(np.array([0, 0, 1, 1]), 2).groups
+    4
+    """
+    rng = np.random.default_rng(random_state)
+    fold, first = np.zeros(len(targets), np.intp), 0
+    for target in np.unique(targets):
+        where = rng.permutation(np.flatnonzero(targets == target))
+        fold[where] = (first + np.arange(len(where))) % folds
+        first += len(where)  # the next class goes on where this one ended: folds of one size
+    return SpatialFolds(fold, np.arange(len(targets)), 1, "pixels")
 
 
 def deal_groups(group: Array, targets: Array, folds: int) -> Array:

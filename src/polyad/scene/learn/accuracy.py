@@ -1,0 +1,374 @@
+"""Accuracy from the labels one has: what held-out labels say, with intervals over groups.
+
+Labels of one group lie together and are not independent. So groups, not labels, are held out, and
+groups, not labels, are drawn again for the intervals (a cluster bootstrap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Interval = tuple[float, float] | None
+LEAST_GROUPS = 5  # resamples of fewer say nothing
+MOST_CONFUSION = 64  # classes; of more, no confusion matrix is kept
+NOT_TESTED = -1
+WRAP = 100  # characters of a line of prose
+FOLDS_BY = ("blocks", "clusters", "polygons", "groups", "pixels")
+WHY = (
+    "Pixel by pixel, a label that is held out has neighbors of the same object among those trained "
+    "on, as most of the map has not: the spatial figure is what to expect away from the labels, "
+    "the other one what to expect beside them."
+)
+
+
+class HeldOutLabels(NamedTuple):
+    """What became of labels that were held out.
+
+    Attributes
+    ----------
+    targets, predicted : ndarray of int, ``(n,)``
+        Positions of classes, from 0; `NOT_TESTED` where no label of the class was left.
+    group : ndarray of int, ``(n,)``
+        Labels of one group were held out together.
+    folds : int
+    side : int
+        Of a block in pixels; 0 where it says nothing.
+    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
+        What groups are.
+    split : bool
+        Groups had to be split, since hardly a class has two of them.
+    """
+
+    targets: Array
+    predicted: Array
+    group: Array
+    folds: int
+    side: int
+    by: str
+    split: bool = False
+
+
+@dataclass(frozen=True)
+class ClassAccuracy:
+    """How the held-out labels of one class fared.
+
+    Attributes
+    ----------
+    name : str
+    labels, tested : int
+        How many there are, and how many of them could be tested.
+    groups : int
+        That have labels of this class.
+    recall : float or None
+        Share of its tested labels that are right (producer's accuracy).
+    recall_interval : tuple of float or None
+        95 % interval; None below `LEAST_GROUPS` groups.
+    precision : float or None
+        Share of the labels given to this class that are of it (user's accuracy among the labels).
+    """
+
+    name: str
+    labels: int
+    tested: int
+    groups: int
+    recall: float | None
+    recall_interval: Interval
+    precision: float | None
+
+
+@dataclass(frozen=True)
+class HeldOutAccuracy:
+    """Accuracy on labels that were held out, in one way of dealing folds.
+
+    Attributes
+    ----------
+    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
+        What was held out together.
+    side, folds, groups, labels : int
+        Side of a block in pixels (0 where it says nothing), folds, groups, labels tested.
+    overall, average : float
+        Share of all tested labels that are right; mean recall of the classes tested.
+    kappa : float or None
+    overall_interval, average_interval, kappa_interval : tuple of float or None
+        95 % intervals over resamples of the groups; None below `LEAST_GROUPS` groups.
+    classes : tuple of ClassAccuracy
+    confusion : tuple of tuple of int, or None
+        Rows are true classes, columns predicted ones; None above `MOST_CONFUSION` classes.
+    """
+
+    by: str
+    side: int
+    folds: int
+    groups: int
+    labels: int
+    overall: float
+    overall_interval: Interval
+    average: float
+    average_interval: Interval
+    kappa: float | None
+    kappa_interval: Interval
+    classes: tuple[ClassAccuracy, ...]
+    confusion: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def where(self) -> str:
+        """What was held out together, in words."""
+        if self.by in ("blocks", "clusters") and self.side > 1:
+            return f"{self.by} of {self.side} pixels"
+        named = {"pixels": "single labels", "groups": "groups", "polygons": "whole polygons"}
+        return named.get(self.by, "single labels")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "by": self.by,
+            "side": self.side,
+            "folds": self.folds,
+            "groups": self.groups,
+            "labels": self.labels,
+            "overall_accuracy": self.overall,
+            "overall_accuracy_ci95": _listed(self.overall_interval),
+            "average_accuracy": self.average,
+            "average_accuracy_ci95": _listed(self.average_interval),
+            "kappa": self.kappa,
+            "kappa_ci95": _listed(self.kappa_interval),
+            "classes": [
+                {
+                    "name": c.name,
+                    "labels": c.labels,
+                    "tested": c.tested,
+                    "groups": c.groups,
+                    "recall": c.recall,
+                    "recall_ci95": _listed(c.recall_interval),
+                    "precision": c.precision,
+                }
+                for c in self.classes
+            ],
+            "confusion_matrix": None
+            if self.confusion is None
+            else [list(row) for row in self.confusion],
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> HeldOutAccuracy:
+        """Return what `to_dict` wrote."""
+        rows = stored["confusion_matrix"]
+        return cls(
+            stored["by"],
+            stored["side"],
+            stored["folds"],
+            stored["groups"],
+            stored["labels"],
+            stored["overall_accuracy"],
+            as_interval(stored["overall_accuracy_ci95"]),
+            stored["average_accuracy"],
+            as_interval(stored["average_accuracy_ci95"]),
+            stored["kappa"],
+            as_interval(stored["kappa_ci95"]),
+            tuple(
+                ClassAccuracy(
+                    c["name"],
+                    c["labels"],
+                    c["tested"],
+                    c["groups"],
+                    c["recall"],
+                    as_interval(c["recall_ci95"]),
+                    c["precision"],
+                )
+                for c in stored["classes"]
+            ),
+            None if rows is None else tuple(map(tuple, rows)),
+        )
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Accuracy from the labels one has; made by `polyad.cross_validate`, or by training itself.
+
+    Attributes
+    ----------
+    method : {"outer", "choice"}
+        ``"outer"``: every fold trained the whole preset on the rest and made its map. ``"choice"``:
+        the folds by which training chose its settings, so slightly optimistic.
+    spatial : HeldOutAccuracy or None
+        By spatial folds; None where no label could be tested.
+    pixelwise : HeldOutAccuracy or None
+        By folds dealt pixel by pixel; None if they were not asked for.
+    needed : mapping of str to int
+        In how many more places a class must be labeled to be tested with an interval.
+
+    Examples
+    --------
+    >>> right, place = np.array([1, 1, 1, 0, 1, 1] * 2), np.arange(12) // 2
+    >>> y = np.arange(12) % 2
+    >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), place, folds=3, side=8, by="blocks")
+    >>> from polyad.scene.learn.held_out import cross_validation
+    >>> print(cross_validation(held, ["corn", "soil"]).line)
+    83.3 % overall (95 % interval 67 to 100), 83.3 % average, kappa 0.67, on 12 labels held out by
+    blocks of 8 pixels
+    """
+
+    method: str
+    spatial: HeldOutAccuracy | None
+    pixelwise: HeldOutAccuracy | None
+    needed: Mapping[str, int]
+
+    @property
+    def not_tested(self) -> dict[str, int]:
+        """Labels by class that spatial folds could not test."""
+        if self.spatial is None:
+            return {}
+        classes = self.spatial.classes
+        return {c.name: c.labels - c.tested for c in classes if c.labels > c.tested}
+
+    def overlaps(self, window: int) -> bool:
+        """Whether blocks are no wider than a window, so that windows of two of them overlap."""
+        found = self.spatial
+        if found is None or found.by not in ("blocks", "clusters"):
+            return False
+        return 0 < found.side <= window and window > 1
+
+    @property
+    def why(self) -> str:
+        """Why the two figures differ, in a sentence; empty where there is only one."""
+        return "" if self.spatial is None or self.pixelwise is None else WHY
+
+    @property
+    def needed_line(self) -> str:
+        """Which classes need labels in more places, in words; empty where none does."""
+        if not self.needed:
+            return ""
+        each = ", ".join(f"{name} {count}" for name, count in self.needed.items())
+        return (
+            f"for an interval of every class, label more places ({LEAST_GROUPS} each, apart from "
+            f"each other): {each}"
+        )
+
+    @property
+    def line(self) -> str:
+        """The spatial figure in words."""
+        if self.spatial is None:
+            return f"not known: {_nothing(self.needed)}"
+        found = self.spatial
+        interval = f" ({_words(found.overall_interval)})" if found.overall_interval else ""
+        kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
+        return (
+            f"{100 * found.overall:.1f} % overall{interval}, {100 * found.average:.1f} % average"
+            f"{kappa}, on {found.labels:,} labels held out by {found.where}"
+        )
+
+    @property
+    def class_line(self) -> str:
+        """The recall of each class on the spatial folds, in words."""
+        classes = () if self.spatial is None else self.spatial.classes
+        return ", ".join(
+            f"{c.name} {100 * c.recall:.0f} %" for c in classes if c.recall is not None
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "method": self.method,
+            "spatial": None if self.spatial is None else self.spatial.to_dict(),
+            "pixelwise": None if self.pixelwise is None else self.pixelwise.to_dict(),
+            "needed": [{"name": name, "places": n} for name, n in self.needed.items()],
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> CrossValidation:
+        """Return what `to_dict` wrote."""
+        spatial, pixelwise = (
+            None if stored[key] is None else HeldOutAccuracy.from_dict(stored[key])
+            for key in ("spatial", "pixelwise")
+        )
+        needed = {row["name"]: row["places"] for row in stored["needed"]}
+        return cls(stored["method"], spatial, pixelwise, needed)
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        if self.spatial is None:
+            return f"accuracy {self.line}"
+        return _table(self)
+
+
+def _table(found: CrossValidation) -> str:
+    """Return the table of a cross-validation that could test some labels."""
+    spatial, beside = found.spatial, found.pixelwise
+    if spatial is None:
+        return f"accuracy {found.line}"
+    width = max([len(c.name) for c in spatial.classes] + [16])
+    both = beside is not None
+    heading = "   from    to" + ("   pixel by pixel" if both else "")
+    lines = [
+        f"accuracy in %, on {spatial.labels:,} labels held out by {spatial.where} "
+        f"({spatial.groups:,} places, {spatial.folds} folds),",
+        "with 95 % intervals over the places"
+        + (", and beside it that of folds dealt pixel by pixel" if both else ""),
+        "",
+        f"{'':<{width}}   spatial{heading}",
+    ]
+    others = (None, None) if beside is None else (beside.overall, beside.average)
+    own = (spatial.overall, spatial.overall_interval), (spatial.average, spatial.average_interval)
+    for name, (value, interval), other in zip(("overall", "average"), own, others, strict=True):
+        lines.append(_row(f"{name} accuracy", value, interval, other, width, both))
+    bounds = "".join(f"{_decimal(v):>6}" for v in spatial.kappa_interval or (None, None))
+    kappa = f"{_decimal(beside.kappa):>17}" if beside is not None else ""
+    lines.append(f"{'kappa':<{width}}  {_decimal(spatial.kappa):>8} {bounds}{kappa}")
+    lines += ["", f"{'class':<{width}}    recall{heading}  precision  labels  places"]
+    for k, c in enumerate(spatial.classes):
+        recall = beside.classes[k].recall if beside is not None else None
+        row = _row(c.name, c.recall, c.recall_interval, recall, width, both)
+        lines.append(f"{row}{_percent(c.precision):>11}  {c.labels:>6}  {c.groups:>6}")
+    missing = [c.name for c in spatial.classes if c.labels and not c.tested]
+    if missing:
+        lines += ["", f"not tested, since all labels lie together: {', '.join(missing)}"]
+    for sentence in filter(None, (found.needed_line, found.why)):
+        lines += ["", *wrap(sentence, WRAP, break_long_words=False, break_on_hyphens=False)]
+    return "\n".join(lines)
+
+
+def _row(
+    name: str, value: float | None, bounds: Interval, other: float | None, width: int, both: bool
+) -> str:
+    spread = "".join(f"{_percent(v):>6}" for v in bounds or (None, None))
+    beside = f"{_percent(other):>17}" if both else ""
+    return f"{name:<{width}}  {_percent(value):>8} {spread}{beside}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _nothing(needed: Mapping[str, int]) -> str:
+    """Return the sentence on labels none of which can be tested."""
+    each = ", ".join(f"{name} {max(count - LEAST_GROUPS + 2, 0)}" for name, count in needed.items())
+    return (
+        "no class has labels in two places that can be held out in turn; label more places, at "
+        f"least: {each}"
+    )
+
+
+def _words(interval: tuple[float, float]) -> str:
+    return f"95 % interval {100 * interval[0]:.0f} to {100 * interval[1]:.0f}"
+
+
+def as_interval(values: Any) -> Interval:
+    """Return two numbers as an interval; None if there is none."""
+    if values is None or not np.isfinite(values).all():
+        return None
+    return float(values[0]), float(values[1])
+
+
+def _listed(interval: Interval) -> list[float] | None:
+    return None if interval is None else list(interval)

@@ -1,0 +1,146 @@
+"""Accuracy of labels that were held out: figures, intervals, what is missing, words, file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from polyad.estimators.schema import Fault
+from polyad.scene.assess.scores import score
+from polyad.scene.learn.accuracy import LEAST_GROUPS, CrossValidation, HeldOutLabels
+from polyad.scene.learn.accuracy_header import check_accuracy
+from polyad.scene.learn.held_out import cross_validation, held_out_accuracy
+
+NAMES = ("corn", "soil", "water")
+
+
+def some(n=90, right=0.7, places=30, seed=0, **more):
+    """Return ``n`` labels of three classes in places of equal size."""
+    rng = np.random.default_rng(seed)
+    targets, group = np.arange(n) % 3, np.arange(n) * places // n
+    wrong = (targets + rng.integers(1, 3, n)) % 3
+    predicted = np.where(rng.random(n) < right, targets, wrong)
+    given = {"folds": 5, "side": 8, "by": "blocks"} | more
+    return HeldOutLabels(targets, predicted, group, **given)
+
+
+def test_figures_are_those_of_the_scores_of_a_map():
+    tested = some()
+    found, scores = (
+        held_out_accuracy(tested, NAMES),
+        score(tested.targets + 1, tested.predicted + 1),
+    )
+    assert found.overall == pytest.approx(scores.overall_accuracy)
+    assert found.average == pytest.approx(scores.average_accuracy)
+    assert found.kappa == pytest.approx(scores.kappa)
+    assert [c.recall for c in found.classes] == pytest.approx(scores.recall.tolist())
+    assert [c.precision for c in found.classes] == pytest.approx(scores.precision.tolist())
+    assert np.array_equal(found.confusion, scores.confusion)
+
+
+def test_intervals_hold_the_figures():
+    found = held_out_accuracy(some(), NAMES)
+    for name in ("overall", "average", "kappa"):
+        low, high = getattr(found, f"{name}_interval")
+        assert low < getattr(found, name) < high
+    for c in found.classes:
+        assert c.recall_interval[0] < c.recall < c.recall_interval[1]
+
+
+def test_labels_that_agree_within_their_places_have_a_wider_interval():
+    """Thirty labels in five places that are right or wrong together tell as much as five."""
+    apart, group = some(), np.arange(90) // 18
+    right = np.isin(group, (0, 2, 4))
+    together = apart._replace(
+        predicted=np.where(right, apart.targets, (apart.targets + 1) % 3), group=group
+    )
+    width = [np.ptp(held_out_accuracy(t, NAMES).overall_interval) for t in (apart, together)]
+    assert width[1] > 2 * width[0]
+
+
+def test_intervals_of_single_labels_are_those_of_a_binomial():
+    found = held_out_accuracy(some(900, 0.8, 900, by="pixels"), NAMES)
+    half = 1.96 * np.sqrt(found.overall * (1 - found.overall) / 900)
+    assert found.overall_interval == pytest.approx(
+        (found.overall - half, found.overall + half), abs=0.005
+    )
+
+
+def test_an_interval_of_labels_that_are_all_right_is_no_point():
+    low, high = held_out_accuracy(some(right=1.0), NAMES).overall_interval
+    assert (round(low, 3), high) == (round(0.025 ** (1 / 30), 3), 1.0)
+
+
+def test_intervals_are_none_below_five_places():
+    found = held_out_accuracy(some(places=4), NAMES)
+    assert found.overall_interval is None
+    assert all(c.recall_interval is None for c in found.classes)
+
+
+def test_a_class_that_could_not_be_tested_is_named_and_counted():
+    tested = some()
+    water = tested.targets == 2
+    tested = tested._replace(
+        predicted=np.where(water, -1, np.minimum(tested.predicted, 1)),
+        group=np.where(water, 99, tested.group),
+    )
+    found = cross_validation(tested, NAMES)
+    assert found.not_tested == {"water": 30}
+    assert found.needed == {"water": LEAST_GROUPS - 1}
+    assert found.spatial.labels == 60
+    assert found.spatial.classes[2].recall is None
+    assert "not tested, since all labels lie together: water" in str(found)
+    assert "label more places (5 each, apart from each other): water 4" in str(found)
+
+
+def test_where_nothing_could_be_tested_it_says_how_many_places_of_which_class_are_missing():
+    tested = some()
+    found = cross_validation(
+        tested._replace(predicted=np.full(90, -1), group=tested.targets), NAMES
+    )
+    assert found.spatial is None
+    assert str(found).endswith("label more places, at least: corn 1, soil 1, water 1")
+
+
+def test_folds_that_split_groups_say_nothing_of_accuracy():
+    assert cross_validation(some(split=True), NAMES).spatial is None
+
+
+def test_both_figures_and_the_reason_are_in_the_table():
+    found = cross_validation(some(), NAMES, some(right=0.9, places=90, by="pixels"))
+    text = str(found)
+    assert f"{100 * found.spatial.overall:.1f}" in text
+    assert f"{100 * found.pixelwise.overall:.1f}" in text
+    assert "neighbors of the same object" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("places", [30, 4])
+def test_a_file_gives_back_what_it_was_given(places):
+    found = cross_validation(some(places=places), NAMES, some(places=90, by="pixels"))
+    stored = json.loads(json.dumps(found.to_dict()))
+    check_accuracy(stored, 3, "accuracy")
+    assert CrossValidation.from_dict(stored) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"by": "luck"}, "accuracy.spatial.by must be one of"),
+        ({"overall_accuracy": 1.5}, "accuracy.spatial.overall_accuracy must be a number"),
+        ({"kappa_ci95": [0.5]}, "accuracy.spatial.kappa_ci95 must be null or two numbers"),
+        ({"confusion_matrix": [[1, 2]]}, "accuracy.spatial.confusion_matrix must be null or"),
+        ({"classes": []}, "accuracy.spatial.classes must be a list of 1"),
+        ({"more": 1}, "accuracy.spatial has a key 'more'"),
+    ],
+)
+def test_a_file_that_lies_is_refused(change, wanted):
+    stored = cross_validation(some(), NAMES).to_dict()
+    stored["spatial"] |= change
+    with pytest.raises(Fault, match=wanted.replace("[", r"\[")):
+        check_accuracy(stored, 3, "accuracy")
+
+
+def test_a_file_with_other_classes_is_refused():
+    with pytest.raises(Fault, match="classes must have 4 entries, got 3"):
+        check_accuracy(cross_validation(some(), NAMES).to_dict(), 4, "accuracy")
