@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import index
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -161,6 +161,11 @@ class RankRLinear(nn.Module):
                 draw(factor, order=len(self.in_shape), generator=generator)
             if self.bias is not None:
                 self.bias.zero_()
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor:
+            """Return what `forward` does."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., I_1, ..., I_D)`` to ``(..., out_features)``."""

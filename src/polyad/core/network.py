@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -144,6 +144,11 @@ class RankRNet(nn.Module):
         )
         network.load_state_dict(state, assign=True)
         return network
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor:
+            """Return what `forward` does."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., I_1, ..., I_D)`` to ``(..., n_outputs)``."""

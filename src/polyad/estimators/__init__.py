@@ -7,15 +7,18 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.estimators.classifier import RankRClassifier
     from polyad.estimators.converters import register_converters
+    from polyad.estimators.importance import ModeImportance, mode_importance
     from polyad.estimators.persistence import load, save
     from polyad.estimators.regressor import RankRRegressor
     from polyad.estimators.scaler import ModeStandardScaler
 
 __all__ = [
+    "ModeImportance",
     "ModeStandardScaler",
     "RankRClassifier",
     "RankRRegressor",
     "load",
+    "mode_importance",
     "register_converters",
     "save",
 ]
@@ -25,6 +28,7 @@ if not TYPE_CHECKING:
         __name__,
         classifier="RankRClassifier",
         converters="register_converters",
+        importance="ModeImportance mode_importance",
         persistence="load save",
         regressor="RankRRegressor",
         scaler="ModeStandardScaler",

@@ -7,15 +7,13 @@ in how they encode ``y`` and read the network's outputs.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import isfinite, nan
-from numbers import Integral, Real
-from typing import Any, Literal, Self
+from math import nan
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -24,8 +22,11 @@ from torch import Tensor
 
 from polyad.core.network import RankRNet
 from polyad.errors import InputError
+from polyad.estimators.checks import check_parameters, check_solver, resolve_device
 from polyad.estimators.choosing import Choice, choose, scaler_for
 from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for
+from polyad.estimators.kinds import ActivationName, Array, Auto, Samples, Solver, StartName
+from polyad.estimators.namespaces import as_numpy
 from polyad.estimators.scaler import (
     NUMERIC,
     ModeStandardScaler,
@@ -34,6 +35,8 @@ from polyad.estimators.scaler import (
     check_sample_shape,
     check_weight,
 )
+from polyad.estimators.state import with_torch, without_torch
+from polyad.estimators.warm import can_resume, check_same_task, coordinates_of, in_axes
 from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.axes import PrincipalAxes
@@ -42,9 +45,6 @@ from polyad.fitting.joint import fit_joint
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
 from polyad.threads import limit_threads, threads_for
-
-Array = npt.NDArray[Any]
-Auto = Literal["auto"]
 
 # What "auto" stands for where ``standardize`` is not "auto" too; then `polyad.estimators.defaults`
 # has the rules. The joint settings are ours; the alternating ones are those of the paper's
@@ -84,9 +84,9 @@ class RankREstimator(BaseEstimator):
         rank: int = 1,
         hidden: int = 75,
         *,
-        solver: str = "joint",
-        activation: str = "tanh",
-        start: str = "data",
+        solver: Solver = "joint",
+        activation: ActivationName = "tanh",
+        start: StartName = "data",
         hidden_bias: bool = True,
         epochs: int = 200,
         learning_rate: float | Auto = "auto",
@@ -101,6 +101,7 @@ class RankREstimator(BaseEstimator):
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
     ) -> None:
         self.rank = rank
         self.hidden = hidden
@@ -121,6 +122,7 @@ class RankREstimator(BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
 
     @classmethod
     def paper(cls, rank: int = 1, **overrides: Any) -> Self:
@@ -153,9 +155,11 @@ class RankREstimator(BaseEstimator):
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def _fit(self, X: Array, y: Array, sample_weight: Array | None, on_epoch: Any = None) -> Self:
+    def _fit(self, X: Samples, y: Any, sample_weight: Any, on_epoch: Any = None) -> Self:
         self._check_parameters()
         X, y, weight = self._check_data(X, y, sample_weight, reset=True)
+        if can_resume(self):
+            check_same_task(self, X.shape[1:])
         generator = self._generator()
         target, weight = self._encode(y, weight)
         with limit_threads(self._threads(X)):
@@ -170,13 +174,17 @@ class RankREstimator(BaseEstimator):
         generator: torch.Generator,
         on_epoch: Any,
     ) -> Self:
-        self.settings_ = self._resolve(X, target, weight, generator)
-        self._fit_scaler(X, weight)
+        resumed = can_resume(self)
+        # the coordinates of a network that is gone on with stay
+        kept = coordinates_of(self) if resumed else {}
+        self.settings_ = self._resolve(X, target, weight, generator) | kept
+        if not resumed:
+            self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight)
         axes = self._axes(problem)
         if axes is not None:
             problem = axes.project(problem)
-        network = self._network(problem, generator)
+        network = in_axes(self.network_, axes) if resumed else self._network(problem, generator)
         problem, validation = self._split(problem, y, generator)
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
@@ -190,7 +198,7 @@ class RankREstimator(BaseEstimator):
         self.n_iter_ = len(history)
         return self
 
-    def _partial_fit(self, X: Array, y: Array, sample_weight: Array | None, first: bool) -> Self:
+    def _partial_fit(self, X: Samples, y: Any, sample_weight: Any, first: bool) -> Self:
         """Take one more epoch on the samples given; the scaler stays as first fitted."""
         self._check_parameters()
         X, y, weight = self._check_data(X, y, sample_weight, reset=first)
@@ -324,7 +332,7 @@ class RankREstimator(BaseEstimator):
             int(self.rank),
             self.activation,
             hidden_bias=self.hidden_bias,
-            start=start,  # type: ignore[arg-type]
+            start=start,
             dtype=problem.x.dtype,
             generator=generator,
         )
@@ -356,7 +364,7 @@ class RankREstimator(BaseEstimator):
             self.scaler_ = scaler_for(mode, X, weight)
 
     def _problem(self, X: Array, target: Array, weight: Array) -> Problem:
-        device = _resolve_device(self.device)
+        device = resolve_device(self.device)
         x = _tensor(self._standardized(X)).to(device)
         return Problem(
             x,
@@ -374,7 +382,7 @@ class RankREstimator(BaseEstimator):
 
     # -- prediction ---------------------------------------------------------------------------
 
-    def _outputs(self, X: Array) -> Array:
+    def _outputs(self, X: Samples) -> Array:
         """Return the network's outputs ``(n, C)``, a bounded chunk of samples at a time."""
         check_is_fitted(self, "network_")
         X = as_samples(X)
@@ -404,18 +412,18 @@ class RankREstimator(BaseEstimator):
     # -- checks -------------------------------------------------------------------------------
 
     def _check_data(
-        self, X: Array, y: Array, sample_weight: Array | None, reset: bool
+        self, X: Any, y: Any, sample_weight: Any, reset: bool
     ) -> tuple[Array, Array, Array]:
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None"
             )
-        X, y = as_samples(X), np.asarray(y.detach().cpu()) if isinstance(y, Tensor) else y
+        X, y = as_samples(X), np.asarray(y.detach().cpu()) if isinstance(y, Tensor) else as_numpy(y)
         if not reset:
             check_sample_shape(X, self.sample_shape_)
         X, y = validate_data(
-            self, X, y, reset=reset, multi_output=self._loss == "squared", **NUMERIC, order="C"
+            self, X, y, reset=reset, multi_output=self._loss != "log", **NUMERIC, order="C"
         )
         check_modes(X)
         weight = check_weight(sample_weight, X)
@@ -424,38 +432,23 @@ class RankREstimator(BaseEstimator):
         return X, y, weight
 
     def _check_parameters(self) -> None:
-        whole = ["rank", "hidden", "epochs", "inner_steps"]
-        whole += ["patience"] if self.patience is not None else []
-        whole += ["batch_size"] if self.batch_size not in ("auto", None) else []
-        for name in whole:
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if self.solver not in SOLVERS:
-            raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
-        if self.start not in ("data", "unit-variance", "xavier"):
-            raise InputError(
-                f"start must be 'data', 'unit-variance' or 'xavier', got {self.start!r}"
-            )
-        rate, decay = self._number("learning_rate"), self._number("weight_decay")
-        if not (rate > 0 and decay >= 0 and isfinite(rate + decay)):
-            raise InputError(
-                "learning_rate must be a number above 0 and weight_decay one not below 0, "
-                f"got {self.learning_rate!r} and {self.weight_decay!r}"
-            )
-        if self.early_stopping and not 0 < self.validation_fraction < 1:
-            raise InputError(
-                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}"
-            )
+        check_solver(self.solver)
+        check_parameters(self, self._number("learning_rate"), self._number("weight_decay"))
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what scikit-learn's tools may pass: samples may be matrices and more."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.array_api_support = True
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep weights on the CPU in a pickle, so that any machine can open it."""
-        state = dict(super().__getstate__())
-        if "network_" in state and state["network_"].output.weight.device.type != "cpu":
-            state["network_"] = copy.deepcopy(state["network_"]).cpu()
-        state.pop("_resume", None)
-        state.pop("_state", None)
-        return state
+        """Keep the network as plain arrays, so that any machine can open it, and skops too."""
+        return without_torch(dict(super().__getstate__()))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the network of its arrays again."""
+        super().__setstate__(with_torch(state))
 
 
 def _expanding(on_epoch: OnEpoch, axes: PrincipalAxes) -> OnEpoch:
@@ -467,17 +460,3 @@ def _tensor(array: Array) -> Tensor:
     """Return the array as a tensor: its own memory where it may be written to, else a copy."""
     array = np.ascontiguousarray(array)
     return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _resolve_device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=device).device
-    except (
-        RuntimeError,
-        AssertionError,
-        TypeError,
-    ) as error:  # torch asserts where CUDA is not built in
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device!r} cannot be used here ({reason}); try 'auto'") from error

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from polyad.errors import InputError
-from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.base import RankREstimator
 from polyad.estimators.choosing import Choice
 from polyad.estimators.defaults import class_pull
+from polyad.estimators.kinds import ActivationName, Array, Auto, Samples, Solver, StartName
 from polyad.estimators.softmax import SoftmaxClassifierMixin
+from polyad.estimators.warm import can_resume, check_same_classes
+from polyad.fitting.epochs import OnEpoch
 
 
 class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
@@ -71,10 +75,16 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows a progress bar.
+    warm_start : bool, default=False
+        Whether a second `fit` goes on from the network of the first, with its standardization,
+        instead of a new start.
 
     Attributes
     ----------
     classes_ : ndarray, ``(C,)``
+        Of labels that do not exclude each other: their columns, from 0 on.
+    multilabel_ : bool
+        Whether it was fitted on such labels.
     network_ : RankRNet
     scaler_ : ModeStandardScaler or None
     settings_ : dict
@@ -102,25 +112,29 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     (-1, 'cosine')
     """
 
-    _loss = "log"
     classes_: Array
+    multilabel_: bool = False
+
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        return "binary" if self.multilabel_ else "log"
 
     def __init__(
         self,
         rank: int = 1,
         hidden: int = 75,
         *,
-        solver: str = "joint",
-        activation: str = "tanh",
-        start: str = "data",
+        solver: Solver = "joint",
+        activation: ActivationName = "tanh",
+        start: StartName = "data",
         hidden_bias: bool = True,
         epochs: int = 200,
-        learning_rate: float | str = "auto",
-        batch_size: int | str | None = "auto",
+        learning_rate: float | Auto = "auto",
+        batch_size: int | Auto | None = "auto",
         inner_steps: int = 10,
-        weight_decay: float | str = "auto",
-        standardize: int | str | None = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
+        weight_decay: float | Auto = "auto",
+        standardize: int | Auto | None = "auto",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int | None = 10,
@@ -128,6 +142,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
             rank,
@@ -137,11 +152,11 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             start=start,
             hidden_bias=hidden_bias,
             epochs=epochs,
-            learning_rate=learning_rate,  # type: ignore[arg-type]
-            batch_size=batch_size,  # type: ignore[arg-type]
+            learning_rate=learning_rate,
+            batch_size=batch_size,
             inner_steps=inner_steps,
-            weight_decay=weight_decay,  # type: ignore[arg-type]
-            standardize=standardize,  # type: ignore[arg-type]
+            weight_decay=weight_decay,
+            standardize=standardize,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             patience=patience,
@@ -149,11 +164,17 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             device=device,
             random_state=random_state,
             verbose=verbose,
+            warm_start=warm_start,
         )
         self.class_weight = class_weight
 
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None, *, on_epoch: Any = None
+        self,
+        X: Samples,
+        y: Samples,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        on_epoch: OnEpoch | None = None,
     ) -> Self:
         """Learn from samples and their classes.
 
@@ -161,8 +182,9 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         ----------
         X : array or Tensor, ``(n, I_1, ..., I_D)``
             A 2-D X is a set of order-1 tensors.
-        y : array, ``(n,)``
-            Classes: numbers or strings.
+        y : array, ``(n,)`` or ``(n, C)``
+            Classes: numbers or strings. With C columns of 0 and 1, labels of which a sample may
+            have several or none, each learned by itself.
         sample_weight : array, ``(n,)``, optional
         on_epoch : callable, optional
             Called with the epoch's number and the network after each epoch.
@@ -172,24 +194,27 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            self.__dict__.pop("classes_", None)
+            if not can_resume(self):
+                self.__dict__.pop("classes_", None)
+                self.multilabel_ = _is_multilabel(y)
             return self._fit(X, y, sample_weight, on_epoch)
 
     def partial_fit(
         self,
-        X: Array,
-        y: Array,
-        classes: Array | None = None,
-        sample_weight: Array | None = None,
+        X: Samples,
+        y: Samples,
+        classes: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
     ) -> Self:
         """Take one more epoch on a batch of samples.
 
         Parameters
         ----------
         X : array or Tensor, ``(n, I_1, ..., I_D)``
-        y : array, ``(n,)``
+        y : array, ``(n,)`` or ``(n, C)``
         classes : array, optional
-            All classes that will ever come; needed in the first call. Standardization is learned
+            All classes that will ever come; needed in the first call, unless y has a column for
+            each label. Standardization is learned
             from the first call too.
         sample_weight : array, ``(n,)``, optional
 
@@ -198,7 +223,8 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         self
         """
         first = not hasattr(self, "network_")
-        if first and classes is None:
+        multilabel = _is_multilabel(y) if first else self.multilabel_
+        if first and classes is None and not multilabel:
             raise InputError("classes must be passed on the first call to partial_fit")
         if (
             not first
@@ -208,7 +234,9 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             raise InputError(f"classes must stay {self.classes_!r}, got {np.unique(classes)!r}")
         with self._all_or_nothing():
             if first:
-                self.classes_ = np.unique(np.asarray(classes))
+                self.multilabel_ = multilabel
+                if not multilabel:
+                    self.classes_ = np.unique(np.asarray(classes))
             return self._partial_fit(X, y, sample_weight, first)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
@@ -231,9 +259,13 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         with warnings.catch_warnings():  # of many classes with few labels: they are classes
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             check_classification_targets(y)
+        if self.multilabel_:
+            return self._encode_labels(y), weight
         if not hasattr(self, "classes_"):
             self.classes_ = np.unique(y)
         unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown) and can_resume(self):
+            check_same_classes(self.classes_, unknown)
         if len(unknown):
             raise InputError(f"y has classes {unknown!r} that were not among {self.classes_!r}")
         if self.class_weight is not None:
@@ -242,10 +274,44 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
                 raise InputError("class_weight and sample_weight leave no sample any weight")
         return (y[:, None] == self.classes_).astype(np.float64), weight
 
+    def _encode_labels(self, y: Array) -> Array:
+        columns = y.reshape(len(y), -1).astype(np.float64)
+        if not np.isin(columns, (0.0, 1.0)).all():
+            raise InputError(
+                "y with several columns must hold 0 and 1, one column for each label; of several "
+                "classes for each sample, fit one model for each"
+            )
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.arange(columns.shape[1])
+        if columns.shape[1] != len(self.classes_):
+            raise InputError(
+                f"fitted on {len(self.classes_)} labels, got y with {columns.shape[1]} columns"
+            )
+        if self.class_weight is not None:
+            raise InputError(
+                "class_weight is for classes that exclude each other, y has several columns; use "
+                "sample_weight"
+            )
+        return columns
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that labels need not exclude each other."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def _stratify(self, y: Array) -> Array | None:
+        if self.multilabel_:
+            return None
         counts = np.unique(y, return_counts=True)[1]
         held = self.validation_fraction * len(y)
         return y if counts.min() >= 2 and held >= len(counts) else None
 
     def _pull(self, choice: Choice, order: int) -> float:
         return class_pull(choice.n, choice.linear_pull(order))
+
+
+def _is_multilabel(y: Any) -> bool:
+    """Whether y has more than one column; what they hold is checked later."""
+    shape = tuple(np.shape(y)) if not hasattr(y, "shape") else tuple(y.shape)
+    return len(shape) == 2 and shape[1] > 1

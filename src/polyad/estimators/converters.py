@@ -59,6 +59,11 @@ def _classifier_shapes(operator: Any) -> None:
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     classes = class_values(model.classes_)
+    if model.multilabel_:
+        raise InputError(
+            "skl2onnx has no place for labels that do not exclude each other; write the model with "
+            "its own to_onnx"
+        )
     if classes.dtype.kind not in "iU":
         raise InputError(
             f"skl2onnx has whole numbers and strings as classes, got {classes.dtype}; write the "

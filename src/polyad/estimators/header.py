@@ -41,6 +41,7 @@ MOST = 2**31 - 1
 UNITS = 2**20  # hidden units, or terms of one
 OUTPUTS = 2**16
 EPOCHS = 10**6
+PIPELINE = 8  # steps
 SPECTRUM = 2**20  # entries of one mode: bands
 # What reading a header may cost: an empty list takes twenty times as much memory as its two signs
 LISTS, COMMAS = 2**20, 2**22
@@ -77,6 +78,7 @@ _PARAMETERS = {
     "device": text(64),
     "random_state": either(NOTHING, whole(0, 2**32 - 1)),
     "verbose": either(FLAG, whole(0, MOST)),
+    "warm_start": FLAG,
 }
 _NETWORK = {
     "in_shape": whole_numbers(1, SPECTRUM, MAX_ORDER),
@@ -94,6 +96,13 @@ _CLASS_TYPE = Plain(
         isinstance(v, str)
         and re.fullmatch(r"object|[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,10})", v, re.A) is not None
     ),
+)
+# Scalers before the estimator: the names of all steps, and the mode of each scaler
+_PIPELINE = Record(
+    {
+        "names": ListOf(text(1024), PIPELINE, 1),
+        "modes": whole_numbers(-MAX_ORDER, MAX_ORDER - 1, PIPELINE),
+    }
 )
 _HEADER: dict[str, Schema] = {
     "format": whole(1, FORMAT),
@@ -117,10 +126,12 @@ _SCHEMAS = {
             **_HEADER,
             "parameters": Record({}, {**_PARAMETERS, "class_weight": _CLASS_WEIGHT}),
             "classes": Record({"dtype": _CLASS_TYPE, "values": ListOf(_class, OUTPUTS, 1)}),
-        }
+        },
+        {"multilabel": FLAG, "pipeline": _PIPELINE},
     ),
     "RankRRegressor": Record(
-        {**_HEADER, "parameters": Record({}, _PARAMETERS), "one_target": FLAG}
+        {**_HEADER, "parameters": Record({}, _PARAMETERS), "one_target": FLAG},
+        {"pipeline": _PIPELINE},
     ),
 }
 KINDS = tuple(_SCHEMAS)
@@ -166,6 +177,8 @@ def check_header(header: Any) -> None:
             f"header.feature_names must be {network['in_shape'][0]} for samples of "
             f"{tuple(network['in_shape'])}, got {len(names)}"
         )
+    if "pipeline" in header:
+        _check_pipeline(header["pipeline"], order)
     lengths = {k: len(v) for k, v in header["history"].items()}
     epochs = lengths["loss"]
     if any(n not in ((0, epochs) if "validation" in k else (epochs,)) for k, n in lengths.items()):
@@ -175,6 +188,17 @@ def check_header(header: Any) -> None:
             f"header.classes must be {network['n_outputs']}, one for each output, got "
             f"{len(header['classes']['values'])}"
         )
+
+
+def _check_pipeline(pipeline: dict[str, Any], order: int) -> None:
+    names, modes = pipeline["names"], pipeline["modes"]
+    if len(names) != len(modes) + 1 or len(set(names)) < len(names):
+        raise Fault(
+            f"header.pipeline must have one name for each scaler and one for the model, all "
+            f"different, got {shown(names)} for {len(modes)} scalers"
+        )
+    if any(not -order <= mode < order for mode in modes):
+        raise Fault(f"header.pipeline.modes must be modes of {order}, got {shown(modes)}")
 
 
 def n_bytes(network: dict[str, Any]) -> int:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyad.core.contract import dense_weight, khatri_rao
 from polyad.core.plan import TRACED_BATCH, Groups, plan_inner
 from polyad.errors import InputError
-from polyad.estimators.onnx_graph import Graph, Port, write_graph
+from polyad.estimators.onnx_graph import Graph, Port, import_onnx, write_graph
 
 if TYPE_CHECKING:
     from polyad.estimators.base import RankREstimator
@@ -30,10 +30,18 @@ def write_classifier(model: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(model, "network_")
     classes = class_values(model.classes_)
     graph = Graph()
-    add_classes(graph, add_network(graph, "X", model), classes, "label", "probabilities")
+    logits = add_network(graph, "X", model)
     kind = "string" if classes.dtype.kind == "U" else str(classes.dtype)
+    shape: tuple[int | str, ...] = ("n",)
+    if model.multilabel_:
+        graph.add("Sigmoid", logits, name="probabilities")
+        over = graph.add("Greater", logits, graph.constant(np.float32(0)))
+        graph.add("Cast", over, name="label", to=import_onnx().TensorProto.INT64)
+        kind, shape = "int64", ("n", len(classes))
+    else:
+        add_classes(graph, logits, classes, "label", "probabilities")
     outputs = [
-        Port("label", kind, ("n",)),
+        Port("label", kind, shape),
         Port("probabilities", "float32", ("n", len(classes))),
     ]
     about = {"kind": type(model).__name__, "classes": classes.tolist()}

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import sklearn
@@ -38,20 +38,27 @@ from polyad.estimators.scaler import ModeStandardScaler
 from polyad.estimators.schema import Fault, shown
 from polyad.fitting.epochs import History
 
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
 KINDS: dict[str, type[RankREstimator]] = {
     "RankRClassifier": RankRClassifier,
     "RankRRegressor": RankRRegressor,
 }
 
 PathLike = str | os.PathLike[str]
+Kind = TypeVar("Kind")
 
 
-def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None = None) -> None:
+def save(
+    model: RankREstimator | Pipeline, path: PathLike, about: Mapping[str, Any] | None = None
+) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     Parameters
     ----------
-    model : RankRClassifier or RankRRegressor
+    model : RankRClassifier, RankRRegressor or Pipeline
+        A pipeline may have `ModeStandardScaler` before one of these.
     path : path-like
         By custom it ends in ``.polyad``.
     about : mapping, optional
@@ -68,15 +75,18 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
     >>> bool(np.array_equal(load(path).predict_proba(X), model.predict_proba(X)))
     True
     """
-    if type(model).__name__ not in KINDS:
-        raise InputError(
-            f"save wants one of {', '.join(KINDS)}, got {type(model).__name__}; "
-            "other estimators are kept with joblib"
-        )
+    names, scalers, model = _parts(model)
     check_is_fitted(model, "network_")
     tensors = {f"network.{k}": v.cpu().contiguous() for k, v in _state(model.network_).items()}
     tensors |= {name: torch.from_numpy(np.asarray(a)) for name, a in _arrays(model).items()}
+    for k, scaler in enumerate(scalers):
+        check_is_fitted(scaler)
+        for part in ("mean", "scale"):
+            array = getattr(scaler, f"{part}_")
+            tensors[f"pipeline.{k}.{part}"] = torch.from_numpy(np.asarray(array))
     described = _header(model, dict(about or {}))
+    if names:
+        described["pipeline"] = {"names": names, "modes": [int(s.mode) for s in scalers]}
     try:
         header = json.dumps(described, sort_keys=True)
     except (TypeError, ValueError) as error:
@@ -92,23 +102,41 @@ def save(model: RankREstimator, path: PathLike, about: Mapping[str, Any] | None 
         temporary.write_bytes(to_bytes(tensors, metadata))
 
 
-def load(path: PathLike) -> Any:
+@overload
+def load(path: PathLike) -> RankRClassifier | RankRRegressor | Pipeline: ...
+
+
+@overload
+def load(path: PathLike, kind: type[Kind]) -> Kind: ...
+
+
+def load(path: PathLike, kind: type[Any] | None = None) -> Any:
     """Read a model back; it predicts bit for bit as the one that was saved.
 
     Parameters
     ----------
     path : path-like
+    kind : type, optional
+        What the file must hold: `RankRClassifier`, `RankRRegressor` or a pipeline. A checker of
+        types then knows it too.
 
     Returns
     -------
-    RankRClassifier or RankRRegressor
+    RankRClassifier, RankRRegressor or Pipeline
 
     Raises
     ------
     ModelFileError
-        The file is missing, damaged, inconsistent, too new, or no model file at all.
+        The file is missing, damaged, inconsistent, too new, of another kind, or no model file at
+        all.
     """
-    return load_with_about(path)[0]
+    model = load_with_about(path)[0]
+    if kind is not None and not isinstance(model, kind):
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a {type(model).__name__}, wanted a {kind.__name__}; load it "
+            "as what it is"
+        )
+    return model
 
 
 def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
@@ -122,6 +150,21 @@ def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
 
 
 # -- writing ----------------------------------------------------------------------------------
+
+
+def _parts(model: Any) -> tuple[list[str], list[ModeStandardScaler], RankREstimator]:
+    """Return the names of a pipeline's steps, its scalers, and the model; of a model itself."""
+    names, scalers, last = [], [], model
+    if type(model).__name__ == "Pipeline":
+        steps = [(name, step) for name, step in model.steps if step not in (None, "passthrough")]
+        names, (*scalers, last) = [name for name, _ in steps], [step for _, step in steps]
+    if type(last).__name__ not in KINDS or not all(type(s) is ModeStandardScaler for s in scalers):
+        got = " > ".join(type(s).__name__ for s in (*scalers, last))
+        raise InputError(
+            f"save wants one of {', '.join(KINDS)}, also behind a ModeStandardScaler in a "
+            f"Pipeline, got {got}; other estimators are kept with joblib or skops"
+        )
+    return names, scalers, last
 
 
 def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
@@ -161,6 +204,8 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
         kind = _class_type(model.classes_.dtype)
         values = [_plain(c) for c in model.classes_.tolist()]
         header["classes"] = {"dtype": "object" if kind.hasobject else kind.str, "values": values}
+        if model.multilabel_:
+            header["multilabel"] = True
     elif isinstance(model, RankRRegressor):
         header["one_target"] = model._one_target
     return header
@@ -252,6 +297,9 @@ def _shapes(header: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
     if header["scaler_mode"] is not None:
         size = (header["network"]["in_shape"][header["scaler_mode"]],)
         shapes |= {f"scaler.{k}": (size, "F64") for k in ("mean", "scale")}
+    for k, mode in enumerate(header.get("pipeline", {}).get("modes", ())):
+        size = (header["network"]["in_shape"][mode],)
+        shapes |= {f"pipeline.{k}.{part}": (size, "F64") for part in ("mean", "scale")}
     if header["kind"] == "RankRRegressor":
         size = (header["network"]["n_outputs"],)
         shapes |= {f"target.{k}": (size, "F64") for k in ("mean", "scale")}
@@ -283,7 +331,19 @@ def _tensor(content: Any, name: str, shape: tuple[int, ...], kind: str) -> Tenso
     return tensor
 
 
-def _rebuild(header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator:
+def _rebuild(header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator | Pipeline:
+    model = _rebuild_model(header, tensors)
+    if "pipeline" not in header:
+        return model
+    from sklearn.pipeline import Pipeline  # only here, and slow to import
+
+    modes = enumerate(header["pipeline"]["modes"])
+    shape = model.sample_shape_
+    steps = [_scaler(mode, shape, tensors, f"pipeline.{k}") for k, mode in modes]
+    return Pipeline(list(zip(header["pipeline"]["names"], [*steps, model], strict=True)))
+
+
+def _rebuild_model(header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimator:
     parameters = header["parameters"]
     if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}  # noqa: C416
@@ -302,6 +362,7 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, Tensor]) -> RankREstimat
         model.scaler_ = _scaler(header["scaler_mode"], model.sample_shape_, tensors)
     if isinstance(model, RankRClassifier):
         model.classes_ = _classes(header["classes"])
+        model.multilabel_ = header.get("multilabel", False)
     elif isinstance(model, RankRRegressor):
         model._one_target = header["one_target"]
         model.target_mean_ = tensors["target.mean"].numpy()
@@ -329,8 +390,10 @@ def _empty_network(shape: dict[str, Any]) -> RankRNet:
     return RankRNet(**shape, device="meta")
 
 
-def _scaler(mode: int, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> ModeStandardScaler:
+def _scaler(
+    mode: int, shape: tuple[int, ...], tensors: dict[str, Tensor], name: str = "scaler"
+) -> ModeStandardScaler:
     scaler = ModeStandardScaler(mode)
-    scaler.mean_, scaler.scale_ = (tensors[f"scaler.{k}"].numpy() for k in ("mean", "scale"))
+    scaler.mean_, scaler.scale_ = (tensors[f"{name}.{k}"].numpy() for k in ("mean", "scale"))
     scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
     return scaler

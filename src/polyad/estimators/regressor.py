@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from polyad.errors import InputError
-from polyad.estimators.base import Array, RankREstimator
+from polyad.estimators.base import RankREstimator
 from polyad.estimators.choosing import Choice
+from polyad.estimators.kinds import Array, Samples
+from polyad.estimators.namespaces import as_given
+from polyad.estimators.warm import can_resume
+from polyad.fitting.epochs import OnEpoch
 
 
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
@@ -37,7 +42,12 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     _loss = "squared"
 
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None, *, on_epoch: Any = None
+        self,
+        X: Samples,
+        y: Samples,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        on_epoch: OnEpoch | None = None,
     ) -> Self:
         """Learn from samples and their targets.
 
@@ -53,18 +63,21 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            self.__dict__.pop("target_mean_", None)
+            if not can_resume(self):
+                self.__dict__.pop("target_mean_", None)
             return self._fit(X, y, sample_weight, on_epoch)
 
-    def partial_fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+    def partial_fit(
+        self, X: Samples, y: Samples, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Take one more epoch on a batch; scales are learned from the first batch."""
         with self._all_or_nothing():
             return self._partial_fit(X, y, sample_weight, first=not hasattr(self, "network_"))
 
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Samples) -> Array:
         """Return predictions, ``(n,)`` or ``(n, C)`` like the ``y`` fitted on."""
         values = self._outputs(X) * self.target_scale_ + self.target_mean_
-        return values[:, 0] if self._one_target else values
+        return as_given(values[:, 0] if self._one_target else values, X)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from polyad.errors import InputError
+from polyad.estimators.namespaces import as_given, as_numpy
 
 Array = npt.NDArray[Any]
 
@@ -74,13 +75,13 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Array) -> Array:
         """Return ``(X - mean) / scale``, of X's floating type."""
-        X = self._check(X)
-        return (X - self._along(self.mean_, X)) / self._along(self.scale_, X)
+        given, X = X, self._check(X)
+        return as_given((X - self._along(self.mean_, X)) / self._along(self.scale_, X), given)
 
     def inverse_transform(self, X: Array) -> Array:
         """Undo `transform`."""
-        X = self._check(X)
-        return X * self._along(self.scale_, X) + self._along(self.mean_, X)
+        given, X = X, self._check(X)
+        return as_given(X * self._along(self.scale_, X) + self._along(self.mean_, X), given)
 
     def _check(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -125,6 +126,7 @@ def as_samples(X: Any) -> Any:
     Half precision and integers of up to two bytes fit into float32; longer integers are left to
     become float64.
     """
+    X = as_numpy(X)
     if isinstance(X, Tensor):
         X = X.detach().cpu()
         X = X.float() if X.dtype == torch.bfloat16 else X

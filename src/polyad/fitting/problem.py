@@ -13,8 +13,9 @@ from torch import Tensor
 class Loss(NamedTuple):
     """A loss with its canonical link.
 
-    For both losses below the gradient by the network's output ``o`` is ``link(o) - target``:
-    softmax goes with the log-likelihood, the identity with half the squared error.
+    For all losses below the gradient by the network's output ``o`` is ``link(o) - target``:
+    softmax goes with the log-likelihood of one class, the sigmoid with that of each label by
+    itself, the identity with half the squared error.
     """
 
     link: Callable[[Tensor], Tensor]
@@ -29,6 +30,11 @@ def _log_loss(outputs: Tensor, target: Tensor) -> Tensor:
     return -(target * torch.log_softmax(outputs, dim=-1)).sum(dim=-1)
 
 
+def _binary(outputs: Tensor, target: Tensor) -> Tensor:
+    both = torch.nn.functional.softplus(outputs) - target * outputs
+    return both.sum(dim=-1)
+
+
 def _identity(outputs: Tensor) -> Tensor:
     return outputs
 
@@ -39,6 +45,7 @@ def _squared(outputs: Tensor, target: Tensor) -> Tensor:
 
 LOSSES: dict[str, Loss] = {
     "log": Loss(_softmax, _log_loss),
+    "binary": Loss(torch.sigmoid, _binary),
     "squared": Loss(_identity, _squared),
 }
 
@@ -51,10 +58,11 @@ class Problem:
     ----------
     x : Tensor, ``(n, I_1, ..., I_D)``
     target : Tensor, ``(n, C)``
-        One-hot classes for the log loss, values for the squared loss.
+        One-hot classes for the log loss, labels of 0 and 1 for the binary loss, values for the
+        squared loss.
     weight : Tensor, ``(n,)``
         Sample weights with mean one.
-    loss : {"log", "squared"}
+    loss : {"log", "binary", "squared"}
     """
 
     x: Tensor
@@ -74,11 +82,14 @@ class Problem:
         return float((LOSSES[self.loss].value(outputs, self.target) * self.weight).mean())
 
     def score(self, outputs: Tensor) -> float:
-        """Return weighted accuracy (log loss) or R^2 (squared loss) of ``outputs``."""
+        """Return weighted accuracy, of single labels for the binary loss, or R^2 of ``outputs``."""
         total = self.weight.sum()
         if self.loss == "log":
             hit = outputs.argmax(dim=-1) == self.target.argmax(dim=-1)
             return float((hit * self.weight).sum() / total)
+        if self.loss == "binary":
+            hits = ((outputs > 0) == (self.target > 0.5)).to(self.weight).mean(dim=-1)
+            return float((hits * self.weight).sum() / total)
         center = (self.target * self.weight[:, None]).sum(dim=0) / total
         spread = ((self.target - center).square() * self.weight[:, None]).sum()
         missed = ((self.target - outputs).square() * self.weight[:, None]).sum()

@@ -1,0 +1,65 @@
+"""Checks of an estimator's parameters, made when it is fitted."""
+
+from __future__ import annotations
+
+from math import isfinite
+from numbers import Integral
+from typing import Any
+
+import torch
+
+from polyad.errors import InputError
+
+SOLVERS = ("joint", "alternating")
+STARTS = ("data", "unit-variance", "xavier")
+
+
+def check_parameters(model: Any, rate: float, decay: float) -> None:
+    """Raise `InputError` for a parameter that cannot be used.
+
+    Parameters
+    ----------
+    model : RankREstimator
+    rate, decay : float
+        Learning rate and weight decay with "auto" resolved; NaN where they are no numbers.
+    """
+    whole = ["rank", "hidden", "epochs", "inner_steps"]
+    whole += ["patience"] if model.patience is not None else []
+    whole += ["batch_size"] if model.batch_size not in ("auto", None) else []
+    for name in whole:
+        value = getattr(model, name)
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+    check_solver(model.solver)
+    if model.start not in STARTS:
+        raise InputError(f"start must be 'data', 'unit-variance' or 'xavier', got {model.start!r}")
+    if not (rate > 0 and decay >= 0 and isfinite(rate + decay)):
+        raise InputError(
+            "learning_rate must be a number above 0 and weight_decay one not below 0, "
+            f"got {model.learning_rate!r} and {model.weight_decay!r}"
+        )
+    if model.early_stopping and not 0 < model.validation_fraction < 1:
+        raise InputError(
+            f"validation_fraction must lie between 0 and 1, got {model.validation_fraction}"
+        )
+
+
+def check_solver(solver: object) -> None:
+    """Raise `InputError` unless there is such a solver."""
+    if solver not in SOLVERS:
+        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the device that a name stands for, or raise `InputError`."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (
+        RuntimeError,
+        AssertionError,
+        TypeError,
+    ) as error:  # torch asserts where CUDA is not built in
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used here ({reason}); try 'auto'") from error

@@ -1,0 +1,132 @@
+"""`mode_importance`: which band, or which pixel of a window, a fitted model relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from polyad.errors import InputError
+from polyad.estimators.kinds import Samples
+from polyad.estimators.scaler import as_samples
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ModeImportance:
+    """How much the score falls when one entry of a mode is shuffled among the samples.
+
+    Attributes
+    ----------
+    mean, deviation : ndarray, ``(I_d,)`` or, of two modes, ``(I_d, I_e)``
+        Over the repetitions.
+    baseline : float
+        The score with nothing shuffled.
+    modes : tuple of int
+    """
+
+    mean: Array
+    deviation: Array
+    baseline: float
+    modes: tuple[int, ...]
+
+    def plot(self, ax: Any = None, at: Sequence[float] | None = None) -> Any:
+        """Draw a line with its deviation, or of two modes a picture; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        at : sequence of float, optional
+            Where the entries of the mode lie, such as wavelengths; their number by default.
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(layout="constrained")[1]
+        if self.mean.ndim == 2:
+            picture = ax.imshow(self.mean, cmap="viridis")
+            ax.figure.colorbar(picture, ax=ax, label="loss of score")
+            ax.set(xlabel=f"mode {self.modes[1]}", ylabel=f"mode {self.modes[0]}")
+            return ax
+        where = np.arange(len(self.mean)) if at is None else np.asarray(at)
+        ax.plot(where, self.mean)
+        low, high = self.mean - self.deviation, self.mean + self.deviation
+        ax.fill_between(where, low, high, alpha=0.3, linewidth=0)
+        ax.axhline(0, color="gray", linewidth=0.8)
+        ax.set(xlabel=f"mode {self.modes[0]}" if at is None else "", ylabel="loss of score")
+        return ax
+
+
+def mode_importance(
+    model: Any,
+    X: Samples,
+    y: Any,
+    mode: int | tuple[int, int] = -1,
+    *,
+    n_repeats: int = 5,
+    scoring: Callable[[Any, Array, Any], float] | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> ModeImportance:
+    """Shuffle one entry of a mode at a time, and see how much worse the model gets.
+
+    Whole slices are shuffled: for the bands of windows ``(5, 5, bands)``, entry b is band b of all
+    25 pixels, which come from another sample together. Entries that tell the same, such as
+    neighboring bands, share their importance: each alone may seem to matter little.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array or Tensor, ``(n, I_1, ..., I_D)``
+        Best samples that the model was not fitted on.
+    y : array
+    mode : int or pair of int, default=-1
+        ``-1`` asks for the bands of windows, ``(0, 1)`` for their pixels.
+    n_repeats : int, default=5
+    scoring : callable, optional
+        ``scoring(model, X, y)``; ``model.score`` by default.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    ModeImportance
+
+    Examples
+    --------
+    >>> from polyad import RankRClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 3, 6))
+    >>> model = RankRClassifier(hidden=10, random_state=0).fit(X, X[:, :, 4].sum(axis=1) > 0)
+    >>> found = mode_importance(model, X, X[:, :, 4].sum(axis=1) > 0, mode=-1, random_state=0)
+    >>> found.mean.shape, int(found.mean.argmax())
+    ((6,), 4)
+    """
+    X = np.asarray(as_samples(X))
+    order = X.ndim - 1
+    given = (mode,) if isinstance(mode, int | np.integer) else tuple(mode)
+    if not 1 <= len(given) <= 2 or any(not -order <= d < order for d in given):
+        raise InputError(f"mode must be one or two modes of samples of order {order}, got {mode!r}")
+    modes = tuple(int(d) % order for d in given)
+    if len(set(modes)) < len(modes) or n_repeats < 1:
+        raise InputError(
+            f"modes must differ and n_repeats be at least 1, got {mode!r} and {n_repeats}"
+        )
+    random = check_random_state(random_state)
+    score = scoring or (lambda fitted, samples, truth: float(fitted.score(samples, truth)))
+    baseline = float(score(model, X, y))
+    sizes = tuple(X.shape[1 + d] for d in modes)
+    fallen = np.empty((*sizes, n_repeats))
+    shuffled = X.copy()
+    for entry in np.ndindex(*sizes):
+        where: list[Any] = [slice(None)] * X.ndim
+        for d, i in zip(modes, entry, strict=True):
+            where[1 + d] = i
+        place = tuple(where)
+        for repeat in range(n_repeats):
+            shuffled[place] = X[place][random.permutation(len(X))]
+            fallen[(*entry, repeat)] = baseline - float(score(model, shuffled, y))
+        shuffled[place] = X[place]
+    return ModeImportance(fallen.mean(axis=-1), fallen.std(axis=-1), baseline, modes)
