@@ -1,6 +1,6 @@
 """How much an installation of polyad weighs: packages and megabytes in fresh environments.
 
-python -m benchmarks.installation   # prints the table of docs/in-your-model.md
+python -m benchmarks.installation   # prints a table
 
 For each set of extras a new environment is made, and the packages that it brings along are
 installed, in the versions that are installed here. torch is left out, since what it weighs is

@@ -1,6 +1,6 @@
 """A scene mapped by onnxruntime and by polyad: the same classes, and how long each takes.
 
-python -m benchmarks.onnx_scene   # prints the table of docs/in-your-model.md; one thread each
+python -m benchmarks.onnx_scene   # prints a table; one thread each
 
 A model of the fast preset, ten labels per class of Indian Pines; the whole scene is one tile.
 """

@@ -1,6 +1,6 @@
 """What compiles and exports the layer, and whether it computes the layer's numbers afterwards.
 
-python -m benchmarks.tracing   # prints the table of docs/in-your-model.md; takes some minutes
+python -m benchmarks.tracing   # prints a table; takes some minutes
 
 Every way is tried on layers of several orders and ranks, with batches of 1, 3, 64 and 1000 samples
 after one tracing; where there are gradients, they are compared too. Needs a C++ compiler for the

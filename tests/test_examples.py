@@ -52,3 +52,27 @@ def test_no_example_is_forgotten():
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_says_how_to_run_it(path):
     assert f"python examples/{path.name}" in path.read_text().split('"""')[1]
+
+
+def test_fluorescence_stands_beside_ridge_regression(capsys):
+    found = run("fluorescence", "--repeats", 1)
+    assert found[10, "Rank-1 network"] > 0.6
+    assert "ridge" in capsys.readouterr().out
+
+
+def test_heads_are_compared_on_both_bodies(capsys):
+    found = run("heads", "--seeds", 1, "--epochs", 1)
+    assert {body for body, _ in found} == {"ResNet-like", "ViT-like"}
+    assert "250 parameters" in capsys.readouterr().out
+
+
+def test_time_series_are_read_from_files_as_they_come(tmp_path, capsys):
+    lines = ["@problemName made", "@data"]
+    lines += [f"{k % 2},1,{k},2:3,{2 * (k % 2)},1:{'up' if k % 2 else 'down'}" for k in range(20)]
+    for name in ("BasicMotions", "JapaneseVowels"):
+        (tmp_path / name).mkdir()
+        for part in ("TRAIN", "TEST"):
+            (tmp_path / name / f"{name}_{part}.ts").write_text("\n".join(lines))
+    found = run("time_series", "--data", tmp_path, "--seeds", 1)
+    assert found["BasicMotions", "Rank-1 network"] > 0.9
+    assert "20 to train on, 20 to test, 2 x 4" in capsys.readouterr().out

@@ -77,6 +77,7 @@ class RankREstimator(BaseEstimator):
 
     _loss: str
     sample_shape_: tuple[int, ...]
+    network_: RankRNet
     settings_: dict[str, Any]
 
     def __init__(
@@ -382,7 +383,7 @@ class RankREstimator(BaseEstimator):
 
     # -- prediction ---------------------------------------------------------------------------
 
-    def _outputs(self, X: Samples) -> Array:
+    def _outputs(self, X: Any) -> Array:
         """Return the network's outputs ``(n, C)``, a bounded chunk of samples at a time."""
         check_is_fitted(self, "network_")
         X = as_samples(X)

@@ -313,5 +313,5 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
 
 def _is_multilabel(y: Any) -> bool:
     """Whether y has more than one column; what they hold is checked later."""
-    shape = tuple(np.shape(y)) if not hasattr(y, "shape") else tuple(y.shape)
+    shape = tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)
     return len(shape) == 2 and shape[1] > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -23,7 +23,7 @@ class SoftmaxClassifierMixin(ClassifierMixin):
 
     if TYPE_CHECKING:
 
-        def _outputs(self, X: Samples) -> Array:
+        def _outputs(self, X: Any) -> Array:
             """Return logits ``(n, C)``."""
 
     def decision_function(self, X: Samples) -> Array:
