@@ -41,7 +41,7 @@ def test_scene_wise_evaluation_equals_patch_by_patch(model, sparse, monkeypatch)
     model.fit(patches, data.labels[tuple(split.train.T)])
     pixels = split.test[::20] if sparse else split.test
     evaluator = SceneEvaluator(data.cube, pixels, model.scaler_)
-    assert (evaluator.patches is not None) == sparse
+    assert evaluator.sparse == sparse
     wanted = model.predict(extract_patches(data.cube, *pixels.T, 5))
     assert (model.classes_[evaluator.predict(model.network_)] == wanted).mean() > 0.999
     everywhere = np.argwhere(data.labels >= 0)
