@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Blocks,
         ClassAccuracy,
         CrossValidation,
+        FixedSplit,
         HeldOutAccuracy,
         NoOverlap,
         OtherFields,
@@ -136,6 +137,7 @@ __all__ = [
     "ClassInfo",
     "CrossValidation",
     "Examination",
+    "FixedSplit",
     "Grid",
     "HeldOutAccuracy",
     "KnownScene",
@@ -257,7 +259,7 @@ if not TYPE_CHECKING:
             "write_scores"
         ),
         learn=(
-            "SceneModel band_offset pixel_noise PROTOCOLS Blocks NoOverlap OtherFields "
+            "SceneModel band_offset pixel_noise PROTOCOLS Blocks FixedSplit NoOverlap OtherFields "
             "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
             "train_on train_values adapt_model replaced_pixels ClassAccuracy CrossValidation "
             "HeldOutAccuracy"

@@ -7,6 +7,7 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.learn.accuracy import ClassAccuracy, CrossValidation, HeldOutAccuracy
     from polyad.scene.learn.adaptation import adapt_model
+    from polyad.scene.learn.fixed import FixedSplit
     from polyad.scene.learn.model import SceneModel
     from polyad.scene.learn.noise import band_offset, pixel_noise
     from polyad.scene.learn.protocols import (
@@ -33,6 +34,7 @@ __all__ = [
     "Blocks",
     "ClassAccuracy",
     "CrossValidation",
+    "FixedSplit",
     "HeldOutAccuracy",
     "NoOverlap",
     "OtherFields",
@@ -59,6 +61,7 @@ if not TYPE_CHECKING:
         values="train_values",
         accuracy="ClassAccuracy CrossValidation HeldOutAccuracy",
         adaptation="adapt_model",
+        fixed="FixedSplit",
         model="SceneModel",
         noise="band_offset pixel_noise",
         protocols="PROTOCOLS Blocks NoOverlap OtherFields RandomPerClass",
