@@ -27,7 +27,8 @@ python -m benchmarks.tensors --aeon aeon-1.6.0-py3-none-any.whl --potsdam enmap_
 
 from [records](tensors.jsonl), one line per data set, protocol, seed and model. Mean and deviation
 over the seeds that stand in each table; the rules behind the defaults were settled on seeds 100 and
-up. Test labels choose nothing. Seconds are those of one fit on one thread of a shared machine.
+up. No fit sees a test label, but samples tested here were test samples of those seeds too.
+Seconds are those of one fit on one thread of a shared machine.
 
 Logistic regression, SVC and MLP have scikit-learn's defaults. Ridge chooses among 17 strengths, PLS
 among 1 to 15 components and SVR among four values of C, by folds of their training samples; the

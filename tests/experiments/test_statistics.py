@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from polyad.errors import InputError
-from polyad.experiments.statistics import cliffs_delta, compare, hedges_g, holm
+from polyad.experiments.statistics import (
+    cliffs_delta,
+    compare,
+    compare_paired,
+    hedges_g,
+    holm,
+    levene,
+)
 
 # Normal scores: as normal as ten numbers can be.
 NORMAL = stats.norm.ppf((np.arange(10) + 0.5) / 10)
@@ -49,6 +56,41 @@ def test_constant_samples_are_not_normal_and_do_not_fail():
     assert got.test == "Mann-Whitney"
     assert got.p == 1.0
     assert "first sample constant" in got.path
+
+
+def test_degrees_of_freedom_are_those_of_the_test_taken():
+    assert compare(NORMAL, NORMAL + 1).df == 18
+    wide = 10 * NORMAL + 30
+    assert compare(NORMAL, wide).df == pytest.approx(
+        stats.ttest_ind(NORMAL, wide, equal_var=False).df
+    )
+    assert compare(NORMAL, SKEWED).df is None
+
+
+def test_levene_takes_deviations_from_the_median():
+    assert levene(NORMAL, SKEWED) == stats.levene(NORMAL, SKEWED, center="median").pvalue
+    assert levene(NORMAL, SKEWED) != stats.levene(NORMAL, SKEWED, center="mean").pvalue
+
+
+def test_normal_differences_take_the_paired_t_test():
+    got = compare_paired(5 * NORMAL + 1, 4 * NORMAL)
+    wanted = stats.ttest_rel(5 * NORMAL + 1, 4 * NORMAL)
+    assert (got.test, got.n, got.df) == ("paired t", 10, 9)
+    assert got.p == pytest.approx(wanted.pvalue)
+    low, high = wanted.confidence_interval(0.95)
+    assert (got.mean, got.low, got.high) == pytest.approx((1.0, low, high))
+
+
+def test_differences_that_are_not_normal_take_wilcoxons_test():
+    got = compare_paired(NORMAL + SKEWED + 1, NORMAL)
+    assert (got.test, got.df) == ("Wilcoxon", None)
+    assert got.p == pytest.approx(stats.wilcoxon(SKEWED + 1).pvalue)
+
+
+def test_equal_runs_are_no_difference():
+    assert compare_paired(NORMAL, NORMAL).p == 1.0
+    with pytest.raises(InputError, match="at least 3 pairs"):
+        compare_paired([1, 2], [1, 2])
 
 
 def test_two_runs_are_too_few():

@@ -1,8 +1,10 @@
 """Table 3 from made records: which p-values stand in it, and which way a difference points."""
 
+import numpy as np
 import pytest
+from scipy import stats
 
-from polyad.experiments.paper_tables import significance_table
+from polyad.experiments.comparisons import significance_table
 from polyad.experiments.results import Results
 from polyad.experiments.statistics import compare, holm
 
@@ -29,12 +31,29 @@ def test_every_p_value_of_table_three_is_corrected_by_holm_over_all_its_rows(tab
     raw = [compare(ACCURACIES[m], ACCURACIES["cnn"]).p for m in ("rank-1", "rank-2", "rank-3")]
     corrected = holm(raw)
     assert corrected[0] > 1.5 * raw[0]  # else the correction could not be told from none
-    assert [row[3] for row in table[:3]] == [f"{p:.3g}" for p in corrected]
-    assert [row[1].split(",")[0] for row in table[:3]] == [f"{p:.3g}" for p in raw]
+    assert [row[3].split(",")[0] for row in table[:3]] == [f"{p:.3g}" for p in corrected]
+    assert [row[1] for row in table[:3]] == [f"{p:.3g}" for p in raw]
+
+
+def test_pairs_are_runs_of_one_seed_and_corrected_in_the_same_way(table):
+    raw = [
+        stats.ttest_rel(ACCURACIES[m], ACCURACIES["cnn"]).pvalue
+        for m in ("rank-1", "rank-2", "rank-3")
+    ]
+    assert [row[7].split(",")[0].split(" ")[0] for row in table[:3]] == [
+        f"{p:.3g}" for p in holm(raw)
+    ]
+    assert table[0][7].endswith("(paired t, n = 5, df = 4)")
+    mean = np.mean(np.subtract(ACCURACIES["rank-1"], ACCURACIES["cnn"]))
+    assert table[0][6].startswith(f"+{mean:.2f} [")
 
 
 def test_table_three_names_the_better_model_only_where_the_difference_is_significant(table):
-    assert [row[1].partition(", ")[2] for row in table[:3]] == ["Rank-R better", "", "CNN better"]
+    assert [row[3].partition(", ")[2] for row in table[:3]] == ["Rank-R better", "", "CNN better"]
+
+
+def test_table_three_has_sample_sizes_and_degrees_of_freedom(table):
+    assert table[0][5].endswith("n = 5 and 5, df = 8")
 
 
 def test_the_effect_is_positive_where_the_rank_r_network_is_better(table):
@@ -50,5 +69,5 @@ def test_table_three_compares_after_the_50th_epoch_and_after_the_last(record_of)
     rows = significance_table(Results(runs), TINY, "none", 100, [5]).texts()
     early, late = (row for row in rows if row[0].startswith("Rank-1"))
     assert early[0].endswith("50 epochs")
-    assert early[1].endswith("Rank-R better")
+    assert early[3].endswith("Rank-R better")
     assert late[1] == "1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +11,11 @@ import typer
 from typer.core import TyperCommand
 
 from polyad.cli.options import AsJson, Cluster, Force
+from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
-from polyad.terminal import say
+from polyad.terminal import put, say
+
+NOTHING_RUN = 3  # exit code: the scenes asked for are not on this machine
 
 
 def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
@@ -47,7 +51,8 @@ class Lists(TyperCommand):
 def reproduce(
     scene: Annotated[list[str] | None, typer.Option(help="One or more scenes.")] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="One or more of rank-1 to rank-5, cnn, dense, svm-...")
+        list[str] | None,
+        typer.Option(help="One or more of rank-1 to rank-5, cnn, cnn-tuned, dense, svm-..."),
     ] = None,
     samples_per_class: Annotated[
         list[int] | None, typer.Option(help="Training pixels of each class; one or more numbers.")
@@ -58,11 +63,30 @@ def reproduce(
     protocol: Annotated[
         list[str] | None, typer.Option(help="One or more of random, other-fields, blocks.")
     ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Raster of a published split: classes of training pixels.")
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Raster of the same split: classes of test pixels.")
+    ] = None,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Run files of the right shape whose sums are not known."),
+    ] = False,
     runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
-    epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 500,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each run: 500, with --against 50.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
     cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-paper"),
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="The authors' Rank_R_FNN.py on your disk: RUN IT beside ours, same start, same "
+            "batches, and compare weights, accuracy and seconds."
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
@@ -72,21 +96,76 @@ def reproduce(
     """Run the paper's experiments again: records, tables, figures, report."""
     if not force:
         check_kind(out / "report.html", "report")
+    if (train is None) != (test is None):
+        raise InputError("--train and --test are the two halves of one split; give both")
     from polyad import experiments
 
+    if against is not None:
+        _against(against, scene, model, samples_per_class, epochs, out, as_json)
+        return
     names = ("scenes", "models", "samples_per_class", "noises", "protocols")
     asked = zip(names, (scene, model, samples_per_class, noise, protocol), strict=True)
     given: dict[str, Any] = {name: values for name, values in asked if values}
-    given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
-    if cluster is None:
-        done = experiments.reproduce(**given, jobs=jobs)
-    else:
-        from polyad.distributed import reproduce_on
+    given |= {
+        "runs": runs,
+        "epochs": epochs or 500,
+        "out": out,
+        "quick": quick,
+        "progress": not as_json,
+    }
+    given |= {"accept": accept}
+    if train is not None and test is not None:
+        given |= {"rasters": (train, test)}
+    try:
+        if cluster is None:
+            done = experiments.reproduce(**given, jobs=jobs)
+        else:
+            from polyad.distributed import reproduce_on
 
-        done = reproduce_on(cluster, **given)
+            done = reproduce_on(cluster, **given)
+    except experiments.NothingToRun as error:
+        if as_json:
+            say({"runs_done": 0, "missing": error.missing}, True, "")
+        for why in error.missing.values():
+            put(f"polyad: {why}", sys.stderr)
+        put("polyad: nothing was run, and nothing written", sys.stderr)
+        raise typer.Exit(NOTHING_RUN) from None
     lost = "".join(f"\nmissing scene: {why}" for why in done.missing.values())
     say(
         done.to_dict(),
         as_json,
         f"{done.runs_done} runs done, {done.runs_there} in the report{lost}\nreport: {done.report}",
     )
+
+
+def _against(
+    script: Path,
+    scenes: Sequence[str] | None,
+    models: Sequence[str] | None,
+    samples: Sequence[int] | None,
+    epochs: int | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run the published script beside ours, and write what came out."""
+    from polyad.experiments.against import compare_with, summary
+
+    one = {"scenes": scenes, "samples-per-class": samples}
+    for name, values in one.items():
+        if values is not None and len(values) > 1:
+            raise InputError(f"--against wants one of --{name}, got {len(values)}")
+    given: dict[str, Any] = {"models": models} if models else {}
+    given |= {"scene": scenes[0]} if scenes else {}
+    given |= {"samples_per_class": samples[0]} if samples else {}
+    given |= {"epochs": epochs} if epochs else {}
+    turns, page = compare_with(script, out, **given)
+    rows = summary(turns)
+    lines = [
+        f"{row['model']}, {row['precision']}, {row['epochs']} epochs: weights differ by "
+        f"{row['first_difference']:.1e} after the first and {row['last_difference']:.1e} after the "
+        f"last; {row['our_ms']:.1f} ms and {row['their_ms']:.0f} ms per epoch, "
+        f"{row['times']:.1f} times"
+        for row in rows
+    ]
+    result = {"page": str(page), "rows": rows}
+    say(result, as_json, "\n".join([*lines, f"page: {page}"]))

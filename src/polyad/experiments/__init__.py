@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.experiments.reproduction import Reproduction, reproduce
+    from polyad.experiments.reproduction import NothingToRun, Reproduction, reproduce
     from polyad.experiments.settings import RunSettings
 
-__all__ = ["Reproduction", "RunSettings", "reproduce"]
+__all__ = ["NothingToRun", "Reproduction", "RunSettings", "reproduce"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        reproduction="Reproduction reproduce",
+        reproduction="NothingToRun Reproduction reproduce",
         settings="RunSettings",
     )

@@ -12,20 +12,24 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from polyad.experiments import paper
+from polyad.experiments.comparisons import REFERENCES, significance_table
+from polyad.experiments.data_table import data_table
 from polyad.experiments.figures import paper_figures
+from polyad.experiments.figures_maps import map_figures
 from polyad.experiments.findings import Finding, findings
 from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper import PAPER_MODELS
+from polyad.experiments.paper_names import scene_title
 from polyad.experiments.paper_tables import (
     MISSING,
     accuracy_table,
+    fixed_table,
     parameter_table,
     protocol_table,
-    scene_title,
     score_table,
-    significance_table,
     time_table,
 )
+from polyad.experiments.records import MapStore
 from polyad.experiments.results import Results
 from polyad.experiments.settings import CURRENT_NAMES, NOISES, PAPER_PROTOCOL
 from polyad.experiments.tables import Table
@@ -75,6 +79,8 @@ def make_document(
     noises: Sequence[str],
     runs: int,
     notes: str | None = None,
+    present: Sequence[str] = (),
+    maps: MapStore | None = None,
 ) -> Document:
     """Build tables, figures and findings from results.
 
@@ -89,8 +95,13 @@ def make_document(
         What was asked for.
     notes : str, optional
         Name of a page written by hand.
+    present : sequence of str
+        Scenes whose files are on this machine: they are shown, and their sums told.
+    maps : MapStore, optional
+        Class maps, which are held against the ground truth of ``present`` scenes.
     """
     tables = [coverage_table(results, scenes, samples, noises, runs, missing)]
+    tables.append(data_table(results, scenes, present))
     for noise in noises:
         for n in samples:
             number = 1 if noise == "none" else 4
@@ -110,21 +121,28 @@ def make_document(
     done = [scene for scene in results.scenes() if scene in scenes]
     for scene in done:
         last = max(r.settings.epochs for r in results.all() if r.settings.scene == scene)
-        tables.append(significance_table(results, scene, "none", last, samples))
         tables += [
-            significance_table(results, scene, noise, last, samples)
-            for noise in noises
-            if noise != "none" and results.runs(scene, "cnn", samples[0], noise)
+            significance_table(results, scene, noise, last, samples, against)
+            for noise in NOISES
+            for against in REFERENCES
+            if (noise, against) == ("none", "cnn")
+            or (noise in noises and any(results.runs(scene, against, n, noise) for n in samples))
         ]
         tables.append(score_table(results, scene, runs))
         if (side_by_side := protocol_table(results, scene, runs)) is not None:
             tables.append(side_by_side)
+        if (given := fixed_table(results, scene, runs)) is not None:
+            tables.append(given)
         tables.append(time_table(results, scene))
+    there = [scene for scene in scenes if scene in present]
+    figures = paper_figures(results, done, samples)
+    drawn = {} if maps is None else map_figures(results, there, maps, samples[0])
+    first = {name: drawn.pop(name) for name in ("figure-1",) if name in drawn}
     return Document(
         tuple(_how(results)),
         {scene: findings(results, scene) for scene in done},
         tables,
-        paper_figures(results, done, samples),
+        first | figures | drawn,
         missing,
         done,
         results.hours(),
@@ -144,7 +162,7 @@ def coverage_table(
     rows: list[tuple[str, ...]] = []
     columns = [(noise, n) for noise in noises for n in samples]
     for scene in scenes:
-        if scene in missing:
+        if scene in missing and scene not in results.scenes():
             rows.append((scene_title(scene), *[MISSING] * len(columns)))
             continue
         for model in MODELS:
@@ -177,8 +195,9 @@ def _how(results: Results) -> list[str]:
     border = "; pixels whose patch leaves the scene are dropped" * (drawn[0].border == "drop")
     return [
         f"Protocol of the paper: patches of {windows} pixels; {counts} random pixels of each class "
-        "train (half of a class that has no more), all others test; every model of one seed sees "
-        f"the same pixels{border}. One epoch of a Rank-R network is one sweep over all modes and "
+        "train (half of a class that has no more, as the paper's text has it; its published code "
+        "takes 80 %), all others test; every model of one seed sees the same pixels"
+        f"{border}. One epoch of a Rank-R network is one sweep over all modes and "
         "the output layer. Accuracies are those after the last epoch, never the best epoch's. "
         "Standard deviations are over runs, with n - 1.",
         "Settings of the models, as the records have them:",

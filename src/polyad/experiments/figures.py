@@ -10,22 +10,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from polyad.atomic import replacing
 from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
-from polyad.experiments.paper_tables import scene_title
+from polyad.experiments.paper_names import scene_title
 from polyad.experiments.results import Results
 from polyad.experiments.settings import NOISES
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-_INK, _SOFT = "#333333", "#8a8a8a"
+INK, SOFT = "#333333", "#8a8a8a"
+CNNS = ("cnn", "cnn-tuned")
 
 
-Panel = tuple[str, Sequence[str], int, str]  # scene, models, samples per class, noise
+class Panel(NamedTuple):
+    """One curve plot: what is drawn in it."""
+
+    scene: str
+    models: Sequence[str]
+    samples: int
+    noise: str
 
 
 class Style(NamedTuple):
@@ -42,109 +52,213 @@ STYLES: dict[str, Style] = {
     "rank-4": Style("#CCBB44", (6, 1.5, 1.5, 1.5)),
     "rank-5": Style("#AA3377", (3, 1)),
     "cnn": Style("#222222", (8, 2, 2, 2)),
+    "cnn-tuned": Style("#888888", (4, 1.5)),
     "dense": Style("#66CCEE", (4, 2)),
 }
 
 
-def curves_figure(results: Results, panels: Sequence[Panel], columns: int) -> Figure | None:
-    """Draw accuracy against epochs, one panel for each (scene, models, samples, noise).
+def curves_figure(results: Results, grid: Sequence[Sequence[Panel]]) -> Figure | None:
+    """Draw accuracy against epochs, one panel in each place of the grid.
 
-    The paper's means after 50 and 500 epochs are crosses of the same color. Panels without a
-    single run are left out; None if none is left.
+    All panels share their axes. The paper's means after 50 and 500 epochs are crosses of the same
+    color, with its standard deviation as a bar. Places without a single run stay empty, rows and
+    columns without any are left out; None if none is left.
     """
-    filled = [p for p in panels if any(results.curve(p[0], m, p[2], p[3]) for m in p[1])]
+    filled = [[panel if _has_runs(results, panel) else None for panel in row] for row in grid]
+    filled = [row for row in filled if any(row)]
     if not filled:
         return None
-    across = min(columns, len(filled))
-    down = -(-len(filled) // across)
-    figure = Figure(figsize=(5.6 * across + 0.4, 3.7 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, (scene, models, samples, noise) in zip(grid, filled, strict=False):
-        for model in models:
-            _draw(axes, results, scene, model, samples, noise)
-        title = f"{scene_title(scene)}, {samples} samples per class, {NOISES[noise]}"
-        axes.set_title(title, fontsize=10, color=_INK, loc="left")
-        axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=_INK)
-        axes.set_ylabel("overall accuracy on test pixels (%)", fontsize=9, color=_INK)
-        axes.set_xscale("log")
-        last = max(line.get_xdata()[-1] for line in axes.get_lines())
-        ticks = [tick for tick in _TICKS if tick <= last]
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
-        axes.set_xlim(1, max(last, 2))
-        axes.tick_params(labelsize=8.5, colors=_INK)
-        axes.grid(color="#e6e6e6", linewidth=0.7)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(_SOFT)
-        axes.legend(fontsize=8, frameon=False, loc="lower right", handlelength=3.2)
-    for axes in grid[len(filled) :]:
-        axes.set_visible(False)
+    kept = [k for k in range(len(filled[0])) if any(row[k] for row in filled)]
+    down, across = len(filled), len(kept)
+    width = max(7.4, 4.6 * across + 1.2)
+    figure = Figure(figsize=(width, 3.2 * down + 0.9), layout="constrained")
+    places = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+    for row, line in enumerate(filled):
+        for column, k in enumerate(kept):
+            axes, panel = places[row][column], line[k]
+            if panel is None:
+                axes.set_axis_off()
+                continue
+            _draw_panel(axes, results, panel)
+            if row == down - 1 or filled[row + 1][k] is None:
+                axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=INK)
+                axes.tick_params(labelbottom=True)
+            if column == 0 or line[kept[column - 1]] is None:
+                axes.set_ylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
+                axes.tick_params(labelleft=True)
+    low, high = places[0][0].get_ylim()
+    places[0][0].set_ylim(max(low, 0), min(high, 100))
+    handles = _handles(results, [p for line in filled for p in line if p])
+    _legend(figure, handles)
     return figure
 
 
-def _draw(axes: Axes, results: Results, scene: str, model: str, samples: int, noise: str) -> None:
-    curve = results.curve(scene, model, samples, noise)
-    if curve is None:
-        return
-    style = STYLES[model]
-    low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
-    axes.fill_between(curve.epochs, low, high, color=style.color, alpha=0.15, linewidth=0)
-    label = f"{MODELS[model].title} ({curve.runs} run{'s' if curve.runs > 1 else ''})"
-    (line,) = axes.plot(curve.epochs, curve.mean, color=style.color, linewidth=1.6, label=label)
-    if style.dashes:
-        line.set_dashes(style.dashes)
+def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    columns = int(figure.get_figwidth() // 3.4)  # inches: the longest label
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=8.5,
+        frameon=False,
+        handlelength=3,
+    )
+
+
+def epochs_figure(results: Results, scenes: Sequence[str], samples: int) -> Figure | None:
+    """Draw Rank-1 under both readings of the paper's "epochs"; None without runs."""
+    model = RANKS[0]
+    inner = int(MODELS[model].settings["inner_steps"])
+    curves = {scene: results.curve(scene, model, samples) for scene in scenes}
+    there = {scene: curve for scene, curve in curves.items() if curve is not None}
+    if not there:
+        return None
+    width = max(7.4, 4.6 * len(there) + 1.2)
+    figure = Figure(figsize=(width, 4.1), layout="constrained")
+    places = figure.subplots(1, len(there), squeeze=False, sharex=True, sharey=True)[0]
+    readings = ((1, "epochs are sweeps", ()), (inner, f"epochs are steps, {inner} a sweep", (4, 2)))
+    color = STYLES[model].color
+    for axes, (scene, curve) in zip(places, there.items(), strict=True):
+        for steps, _, dashes in readings:
+            shown = steps * curve.epochs <= curve.epochs[-1]
+            mean, spread = curve.mean[shown], curve.deviation[shown]
+            x = steps * curve.epochs[shown]
+            axes.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+            (line,) = axes.plot(x, mean, color=color, linewidth=1.6)
+            line.set_dashes(dashes or (None, None))
+        _paper_crosses(axes, Panel(scene, (model,), samples, "none"), model, curve.epochs[-1])
+        _frame(axes, f"{scene_title(scene)}, {MODELS[model].title}, {samples} per class, no noise",
+               curve.epochs[-1])  # fmt: skip
+        axes.set_xlabel("the paper's epoch (logarithmic)", fontsize=9, color=INK)
+    places[0].set_ylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
+    lines: list[Artist] = []
+    for _, label, dashes in readings:
+        line = Line2D([], [], color=color, linewidth=1.6, label=label)
+        line.set_dashes(dashes or (None, None))
+        lines.append(line)
+    _legend(
+        figure, [*lines, _area(), *_cross([Panel(s, (model,), samples, "none") for s in there])]
+    )
+    return figure
+
+
+def _has_runs(results: Results, panel: Panel) -> bool:
+    cells = (results.curve(panel.scene, m, panel.samples, panel.noise) for m in panel.models)
+    return any(curve is not None for curve in cells)
+
+
+def _draw_panel(axes: Axes, results: Results, panel: Panel) -> None:
+    last, runs = 2.0, set()
+    for place, model in enumerate(panel.models):
+        curve = results.curve(panel.scene, model, panel.samples, panel.noise)
+        if curve is None:
+            continue
+        style = STYLES[model]
+        low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
+        axes.fill_between(curve.epochs, low, high, color=style.color, alpha=0.15, linewidth=0)
+        (line,) = axes.plot(curve.epochs, curve.mean, color=style.color, linewidth=1.6)
+        if style.dashes:
+            line.set_dashes(style.dashes)
+        last = max(last, curve.epochs[-1])
+        runs.add(curve.runs)
+        aside = 1 + 0.05 * (place - (len(panel.models) - 1) / 2)  # crosses beside each other
+        _paper_crosses(axes, panel, model, curve.epochs[-1], aside)
+    counts = "-".join(map(str, sorted({min(runs), max(runs)})))
+    title = f"{scene_title(panel.scene)}, {panel.samples} per class, {NOISES[panel.noise]}"
+    _frame(axes, f"{title}, {counts} runs", last)
+
+
+def _paper_crosses(axes: Axes, panel: Panel, model: str, last: float, aside: float = 1.0) -> None:
     for epoch in paper.EPOCHS:
-        theirs = paper.reported(scene, model, samples, noise, epoch)
-        if theirs is not None and epoch <= curve.epochs[-1]:
-            axes.plot(epoch, theirs.mean, "x", color=style.color, markersize=6, clip_on=False)
+        theirs = paper.reported(panel.scene, model, panel.samples, panel.noise, epoch)
+        if theirs is not None and epoch <= last:
+            axes.errorbar(
+                epoch * aside, theirs.mean, theirs.deviation, fmt="x", color=STYLES[model].color,
+                markersize=5.5, elinewidth=0.9, capsize=2,
+            )  # fmt: skip
+
+
+def _frame(axes: Axes, title: str, last: float) -> None:
+    axes.set_title(title, fontsize=9.5, color=INK, loc="left")
+    axes.set_xscale("log")
+    ticks = [tick for tick in _TICKS if tick <= last]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(1, last * 1.25)
+    axes.tick_params(labelsize=8.5, colors=INK)
+    axes.grid(color="#e6e6e6", linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(SOFT)
+
+
+def _handles(results: Results, panels: Sequence[Panel]) -> list[Artist]:
+    """Return what the legend explains: each line once, the area, and the paper's crosses."""
+    shown = [m for p in panels for m in p.models if results.curve(p.scene, m, p.samples, p.noise)]
+    lines: list[Artist] = []
+    for model in sorted(set(shown), key=list(MODELS).index):
+        color, dashes = STYLES[model]
+        line = Line2D([], [], color=color, linewidth=1.6, label=MODELS[model].title)
+        if dashes:
+            line.set_dashes(dashes)
+        lines.append(line)
+    return [*lines, _area(), *_cross(panels)]
+
+
+def _area() -> Artist:
+    return Patch(color=SOFT, alpha=0.3, label="mean ± one standard deviation over runs")
+
+
+def _cross(panels: Sequence[Panel]) -> list[Artist]:
+    """Return the legend's cross, if a panel has one."""
+    asked = ((p.scene, m, p.samples, p.noise) for p in panels for m in p.models)
+    if not any(paper.reported(*cell, epoch) for cell in asked for epoch in paper.EPOCHS):
+        return []
+    cross = Line2D([], [], color=SOFT, marker="x", linestyle="none")
+    cross.set_label("the paper's mean ± its standard deviation")
+    return [cross]
 
 
 def paper_figures(
     results: Results, scenes: Sequence[str], samples: Sequence[int] = paper.SAMPLES
 ) -> dict[str, tuple[str, Figure]]:
-    """Return the paper's figures that there are runs for: file name -> (title, figure)."""
+    """Return the paper's figures that there are runs for: file name -> (title, figure).
+
+    Scenes are columns; noises and samples per class are rows.
+    """
     first = samples[0]
-    crosses = "Crosses: the paper's means."
     level = f"{100 * results.noise_level():.0f} % noise"
-    plans: dict[str, tuple[str, list[Panel]]] = {
+    noises = ("pixel", "band-offset")
+    legend = "Areas: one standard deviation. Crosses and bars: the paper's means and deviations."
+
+    def row(models: Sequence[str] | None, n: int, noise: str) -> list[Panel]:
+        return [
+            Panel(scene, models or (paper.rank_beside_cnn(scene, noise), *CNNS), n, noise)
+            for scene in scenes
+        ]
+
+    plans = {
         "figure-2": (
-            f"Figure 2: Rank-R networks, no noise. {crosses}",
-            [(scene, RANKS, first, "none") for scene in scenes],
+            f"Figure 2: Rank-R networks, no noise. {legend}",
+            [row(RANKS, first, "none")],
         ),
         "figure-3": (
-            f"Figure 3: Rank-R network and CNN, no noise. {crosses}",
-            [
-                (scene, (paper.rank_beside_cnn(scene, "none"), "cnn"), n, "none")
-                for n in samples
-                for scene in scenes
-            ],
+            f"Figure 3: Rank-R network and CNNs, no noise. {legend}",
+            [row(None, n, "none") for n in samples],
         ),
         "figure-4": (
             f"Figure 4: Rank-R networks with {level}: white noise per pixel (the paper's text) "
-            f"and band offset (its code). {crosses}",
-            [
-                (scene, RANKS, first, noise)
-                for scene in scenes
-                for noise in ("pixel", "band-offset")
-            ],
+            f"and band offset (its code). {legend}",
+            [row(RANKS, first, noise) for noise in noises],
         ),
         "figure-5": (
-            f"Figure 5: Rank-R network and CNN with {level}. {crosses}",
-            [
-                (scene, (paper.rank_beside_cnn(scene, noise), "cnn"), n, noise)
-                for noise in ("pixel", "band-offset")
-                for n in samples
-                for scene in scenes
-            ],
+            f"Figure 5: Rank-R network and CNNs with {level}. {legend}",
+            [row(None, n, noise) for noise in noises for n in samples],
         ),
     }
-    drawn = {}
-    for name, (title, panels) in plans.items():
-        columns = 2 if name != "figure-2" else 3
-        figure = curves_figure(results, panels, columns)
-        if figure is not None:
-            drawn[name] = (title, figure)
-    return drawn
+    drawn = {name: (title, curves_figure(results, grid)) for name, (title, grid) in plans.items()}
+    readings = 'What "500 epochs" may mean: Rank-1, epochs read as sweeps and as steps'
+    drawn["epochs"] = (f"{readings}. {legend}", epochs_figure(results, scenes, first))
+    return {name: (title, figure) for name, (title, figure) in drawn.items() if figure is not None}
 
 
 def write_figures(figures: dict[str, tuple[str, Figure]], folder: str | os.PathLike[str]) -> None:

@@ -12,18 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyad.experiments import paper
+from polyad.experiments.comparisons import REFERENCES
+from polyad.experiments.findings_cnn import (
+    FEWEST,
+    best_rank,
+    deviations,
+    epochs_meant,
+    significance,
+)
 from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.paper_tables import FAR, FURTHER
 from polyad.experiments.records import Record
 from polyad.experiments.results import Results, Summary, hours_of
 from polyad.experiments.settings import NOISES
-from polyad.experiments.statistics import LEVEL
 from polyad.experiments.tables import signed
 
-FEWEST = 3  # runs: of fewer nothing is said
 NEAR = 1.0  # points: a curve has converged when it stays this near to its end
 EARLY = paper.RANK_R_CONVERGES
+TUNED = REFERENCES[1]
 FIRST, LAST = paper.SAMPLES[0], paper.EPOCHS[-1]  # samples per class and epochs of the main result
 
 
@@ -40,7 +47,10 @@ def findings(results: Results, scene: str) -> list[Finding]:
     possible = [
         _reproduction(results, scene),
         _convergence(results, scene),
-        _significance(results, scene),
+        _finding("Rank-R against CNN", significance(results, scene)),
+        _finding("Spread over runs", deviations(results, scene)),
+        _finding("The best R", best_rank(results, scene)),
+        _finding('What "500 epochs" may mean', epochs_meant(results, scene)),
         _band_offset(results, scene),
         _pixel_noise(results, scene),
         _overlap(results, scene),
@@ -50,6 +60,10 @@ def findings(results: Results, scene: str) -> list[Finding]:
         _time(results, scene),
     ]
     return [finding for finding in possible if finding is not None]
+
+
+def _finding(title: str, text: tuple[str, ...]) -> Finding | None:
+    return Finding(title, text) if text else None
 
 
 def _reproduction(results: Results, scene: str) -> Finding | None:
@@ -80,7 +94,7 @@ def _reproduction(results: Results, scene: str) -> Finding | None:
         text.append("Further away: " + "; ".join(outside) + ".")
     text += [
         line
-        for model in ("rank-1", "cnn")
+        for model in ("rank-1", *REFERENCES)
         if (line := _against_paper(results, scene, model)) is not None
     ]
     return Finding("What reproduces", tuple(text))
@@ -89,7 +103,8 @@ def _reproduction(results: Results, scene: str) -> Finding | None:
 def _against_paper(results: Results, scene: str, model: str) -> str | None:
     """Return the main result of a model beside the paper's two: without and with its noise."""
     ours = Summary.of(results.accuracies(scene, model, FIRST, "none", LAST))
-    plain, noisy = (paper.reported(scene, model, FIRST, n, LAST) for n in ("none", "band-offset"))
+    theirs = "cnn" if model in REFERENCES else model
+    plain, noisy = (paper.reported(scene, theirs, FIRST, n, LAST) for n in ("none", "band-offset"))
     if ours is None or plain is None or noisy is None:
         return None
     return (
@@ -103,7 +118,7 @@ def _against_paper(results: Results, scene: str, model: str) -> str | None:
 def _convergence(results: Results, scene: str) -> Finding | None:
     lines = []
     for n in results.samples(scene):
-        for model in PAPER_MODELS:
+        for model in (*PAPER_MODELS, TUNED):
             curve = results.curve(scene, model, n)
             if curve is None or curve.epochs[-1] < paper.CNN_CONVERGES or curve.runs < FEWEST:
                 continue
@@ -126,43 +141,6 @@ def _convergence(results: Results, scene: str) -> Finding | None:
             *lines,
         ),
     )
-
-
-def _significance(results: Results, scene: str) -> Finding | None:
-    lines = []
-    for n in results.samples(scene):
-        for epoch in paper.EPOCHS:
-            better: list[str] = []
-            worse: list[str] = []
-            same: list[str] = []
-            agree = total = 0
-            for model in RANKS:
-                comparison = results.compare(scene, model, "cnn", n, "none", epoch)
-                theirs = paper.reported_p(scene, model, n, epoch)
-                if comparison is None:
-                    continue
-                side = better if comparison.effect.value > 0 else worse
-                rank = model.removeprefix("rank-")
-                (side if comparison.significant else same).append(rank)
-                if theirs is not None:
-                    total += 1
-                    agree += comparison.significant == (theirs < LEVEL)
-            if total:
-                outcomes = [
-                    f"{words} for R = {', '.join(ranks)}"
-                    for words, ranks in (
-                        ("Rank-R significantly better", better),
-                        ("CNN significantly better", worse),
-                        ("no significant difference", same),
-                    )
-                    if ranks
-                ]
-                lines.append(
-                    f"- {n} per class, {epoch} epochs: {'; '.join(outcomes)}. On whether there is "
-                    f"a difference at {100 * LEVEL:.0f} %, {agree} of {total} agree with the "
-                    "paper's Table 3."
-                )
-    return Finding("Rank-R against CNN", tuple(lines)) if lines else None
 
 
 def _paired(
@@ -319,7 +297,7 @@ def _best_epoch(results: Results, scene: str) -> Finding | None:
     lines = []
     for n in results.samples(scene):
         accuracies = []
-        for model in PAPER_MODELS:
+        for model in (*PAPER_MODELS, TUNED):
             best = results.best(scene, model, n)
             if len(best) >= FEWEST:
                 last = float(np.mean(results.accuracies(scene, model, n)))

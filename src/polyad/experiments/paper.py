@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from polyad.experiments.identity import base_name
+
 SCENES = ("indian-pines", "botswana", "pavia-university")  # the columns, in the paper's order
 EPOCHS = (50, 500)
 SAMPLES = (10, 50)
 RUNS = 10
 # Epochs to converge, as its text has it: at most, of a Rank-R network; at least, of the CNN
 RANK_R_CONVERGES, CNN_CONVERGES = 20, 200
+# How much smaller the deviations of Rank-R networks are said to be: times without noise, % with it
+DEVIATION_RATIO, DEVIATION_CUT = 3.8, 20
+# How many times the parameters of Rank-1 the CNN is said to have, and of which scene
+PARAMETER_RATIOS = {"indian-pines": 41, "pavia-university": 48, "botswana": 57}
 # The rank that stands beside the CNN in Figures 3 (no noise) and 5 (noise), scenes as in `SCENES`
 FIGURE_3 = ("rank-1", "rank-1", "rank-4")
 FIGURE_5 = ("rank-2", "rank-1", "rank-2")
@@ -112,7 +118,7 @@ def reported(
     >>> reported("indian-pines", "rank-1", 50, "none", 500) is None
     True
     """
-    table = _TABLE_1 if noise == "none" else _TABLE_4
+    table, scene = _TABLE_1 if noise == "none" else _TABLE_4, base_name(scene)
     if (
         samples_per_class != SAMPLES[0]
         or epochs not in table
@@ -132,7 +138,21 @@ def rank_beside_cnn(scene: str, noise: str) -> str:
     'rank-4'
     """
     ranks = FIGURE_3 if noise == "none" else FIGURE_5
-    return dict(zip(SCENES, ranks, strict=True)).get(scene, ranks[0])
+    return dict(zip(SCENES, ranks, strict=True)).get(base_name(scene), ranks[0])
+
+
+def best_ranks(scene: str) -> tuple[str, str] | None:
+    """Return the R that the paper finds best without and with noise, or None.
+
+    Examples
+    --------
+    >>> best_ranks("pavia-university")
+    ('4', '2')
+    """
+    if base_name(scene) not in SCENES:
+        return None
+    plain, noisy = (rank_beside_cnn(scene, noise) for noise in ("none", "pixel"))
+    return plain.removeprefix("rank-"), noisy.removeprefix("rank-")
 
 
 def reported_parameters(scene: str, model: str) -> int | None:
@@ -143,6 +163,7 @@ def reported_parameters(scene: str, model: str) -> int | None:
     >>> reported_parameters("indian-pines", "cnn")
     700
     """
+    scene = base_name(scene)
     if scene not in SCENES or model not in PAPER_MODELS:
         return None
     return _TABLE_2[PAPER_MODELS.index(model)][SCENES.index(scene)]
@@ -156,6 +177,7 @@ def reported_p(scene: str, model: str, samples_per_class: int, epochs: int) -> f
     >>> reported_p("botswana", "rank-1", 50, 500)
     0.001
     """
+    scene = base_name(scene)
     known = scene in SCENES and model in _P_ROWS and samples_per_class in SAMPLES
     if not known or epochs not in _TABLE_3:
         return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polyad.experiments import paper
+from polyad.experiments.identity import base_name
 from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper import PAPER_MODELS
+from polyad.experiments.paper_names import scene_title
 from polyad.experiments.results import Results, Summary
-from polyad.experiments.settings import NOISES, PAPER_PROTOCOL, RUN_PROTOCOLS
-from polyad.experiments.statistics import Comparison, holm
-from polyad.experiments.tables import Cell, Table, signed
+from polyad.experiments.settings import AS_GIVEN, NOISES, PAPER_PROTOCOL, RUN_PROTOCOLS
+from polyad.experiments.tables import Cell, Table
 from polyad.scene.files.known import KNOWN_SCENES
 from polyad.scene.learn.protocols import Blocks
 
@@ -19,11 +20,6 @@ FURTHER = tuple(model for model in MODELS if model not in PAPER_MODELS)  # not i
 FAR = {name: name.replace("-", " ") for name in RUN_PROTOCOLS if name != PAPER_PROTOCOL}
 MISSING = "missing scene"
 SHAPES = {name: (row.shape[2], len(row.class_names)) for name, row in KNOWN_SCENES.items()}
-
-
-def scene_title(name: str) -> str:
-    """Return a scene's name for a heading; a stand-in keeps the name that says so."""
-    return KNOWN_SCENES[name].title if name in KNOWN_SCENES else name
 
 
 def accuracy_table(
@@ -73,10 +69,10 @@ def parameter_table(scenes: Sequence[str], results: Results) -> Table:
     for model in PAPER_MODELS:
         texts = []
         for scene in scenes:
-            if scene not in SHAPES:
+            if base_name(scene) not in SHAPES:
                 texts.append("")
                 continue
-            count = expected_parameters(model, *SHAPES[scene])
+            count = expected_parameters(model, *SHAPES[base_name(scene)])
             printed = paper.reported_parameters(scene, model)
             counted = {r.parameters for n in (10, 50) for r in results.runs(scene, model, n)}
             suffix = "" if printed is None else f" (paper ~{printed}K)"
@@ -87,8 +83,27 @@ def parameter_table(scenes: Sequence[str], results: Results) -> Table:
     note = "Without biases for the Rank-R networks and with them for the CNN, as the paper counts."
     if rounded_up := _rounded_up(scenes):
         note += f" The paper rounds up {'; '.join(rounded_up)}."
+    note += _parameter_ratios()
     columns = ("", *map(scene_title, scenes))
     return Table("table-2", "Table 2: trainable parameters", columns, tuple(rows), note)
+
+
+def _parameter_ratios() -> str:
+    """Say how many times the parameters of Rank-1 the CNN has, and what the paper says of it."""
+    exact, printed = {}, {}
+    for scene in paper.SCENES:
+        cnn, rank = (expected_parameters(model, *SHAPES[scene]) for model in ("cnn", "rank-1"))
+        exact[scene] = cnn / rank
+        theirs = [paper.reported_parameters(scene, model) or 0 for model in ("cnn", "rank-1")]
+        printed[scene] = theirs[0] / theirs[1]
+    said = paper.PARAMETER_RATIOS
+    swapped = [s for s in said if round(printed[s]) != said[s]]
+    text = " CNN / Rank-1: " + ", ".join(f"{exact[s]:.1f} ({scene_title(s)})" for s in exact)
+    text += ". The paper says " + ", ".join(f"{n} ({scene_title(s)})" for s, n in said.items())
+    text += ", which are the ratios of its rounded counts"
+    if sorted(round(printed[s]) for s in swapped) == sorted(said[s] for s in swapped) != []:
+        text += f", those of {' and '.join(map(scene_title, swapped))} swapped"
+    return text + "."
 
 
 def _rounded_up(scenes: Sequence[str]) -> list[str]:
@@ -97,9 +112,9 @@ def _rounded_up(scenes: Sequence[str]) -> list[str]:
     for scene in scenes:
         for model in RANKS:
             printed = paper.reported_parameters(scene, model)
-            if printed is None or scene not in SHAPES:
+            if printed is None:
                 continue
-            count = expected_parameters(model, *SHAPES[scene])
+            count = expected_parameters(model, *SHAPES[base_name(scene)])
             if round(count / 1000) < printed:
                 where = f"{MODELS[model].title}, {scene_title(scene)}"
                 cells.append(f"{count:,} to {printed}K ({where})")
@@ -120,50 +135,6 @@ def expected_parameters(model: str, bands: int, classes: int, window: int = 5) -
         return first + second + (300 * left + 1) * 75 + 76 * classes
     rank = int(MODELS[model].settings["rank"])
     return rank * 75 * (2 * window + bands) + 75 * classes
-
-
-def significance_table(
-    results: Results, scene: str, noise: str, last: int, samples: Sequence[int] = paper.SAMPLES
-) -> Table:
-    """Return Table 3 of one scene: each Rank-R network against the CNN, with the path taken."""
-    comparisons: list[tuple[str, int, int, Comparison]] = []
-    gaps: list[tuple[str | Cell, ...]] = []
-    for epoch in sorted({min(50, last), last}):
-        for n in samples:
-            for model in RANKS:
-                comparison = results.compare(scene, model, "cnn", n, noise, epoch)
-                if comparison is None:
-                    label = f"{MODELS[model].title}, {n} per class, {epoch} epochs"
-                    gaps.append(
-                        (label, "not run", _theirs(scene, model, n, noise, epoch), *[""] * 3)
-                    )
-                else:
-                    comparisons.append((model, n, epoch, comparison))
-    corrected = holm([comparison.p for *_, comparison in comparisons])
-    rows: list[tuple[str | Cell, ...]] = []
-    for (model, n, epoch, comparison), p_holm in zip(comparisons, corrected, strict=True):
-        effect = comparison.effect
-        better = "Rank-R" if effect.value > 0 else "CNN"
-        rows.append(
-            (
-                f"{MODELS[model].title}, {n} per class, {epoch} epochs",
-                f"{comparison.p:.3g}{f', {better} better' if comparison.significant else ''}",
-                _theirs(scene, model, n, noise, epoch),
-                f"{p_holm:.3g}",
-                f"{effect.name} {signed(effect.value, 2)} "
-                f"[{signed(effect.low, 2)}, {signed(effect.high, 2)}]",
-                "; ".join(comparison.path),
-            )
-        )
-    title = f"Table 3: Rank-R against CNN, {scene_title(scene)}, {NOISES[noise]}"
-    note = (
-        "Path as in the paper: Shapiro-Wilk on both; if normal, Levene, then Student or Welch; "
-        "else Mann-Whitney. Holm's correction over all rows of this table. The effect is positive "
-        "where the Rank-R network is better, with its 95 % interval."
-    )
-    columns = ("null hypothesis: same as CNN", "p", "p in the paper", "p by Holm", "effect", "path")
-    suffix = "" if noise == "none" else f"-{noise}"
-    return Table(f"table-3-{scene}{suffix}", title, columns, (*rows, *gaps), note)
 
 
 def score_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table:
@@ -229,6 +200,45 @@ def protocol_table(results: Results, scene: str, runs: int = paper.RUNS) -> Tabl
     return Table(f"protocols-{scene}", title, columns, tuple(rows), note)
 
 
+def fixed_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table | None:
+    """Return the scores on splits that others made; None if there was none."""
+    rows: list[tuple[str | Cell, ...]] = []
+    given = {
+        r.settings.protocol
+        for r in results.all()
+        if r.settings.scene == scene and r.settings.samples_per_class == AS_GIVEN
+    }
+    for protocol in sorted(given):
+        for noise, words in NOISES.items():
+            for model in MODELS:
+                records = results.runs(scene, model, AS_GIVEN, noise, protocol)
+                if not records:
+                    continue
+                values = {
+                    name: results.scores(scene, model, AS_GIVEN, noise, name, protocol)
+                    for name in ("oa", "aa", "kappa", "oa_no_overlap")
+                }
+                counts = f"{records[0].n_train:,} and {records[0].n_test:,}"
+                digits = {"kappa": 3}
+                cells = [
+                    Cell(Summary.of(v), wanted=runs, digits=digits.get(name, 2))
+                    for name, v in values.items()
+                ]
+                rows.append((f"{MODELS[model].title}, {protocol}, {words}", counts, *cells))
+    if not rows:
+        return None
+    note = (
+        "After the last epoch, on the training and test pixels of the rasters given by --train and "
+        "--test; the digits of a split's name are the sum of both. Runs differ in their starts "
+        "alone, and their deviation says nothing of other splits. No overlap: test pixels whose "
+        "window shares no pixel with a training window."
+    )
+    heads = ("overall accuracy", "average accuracy", "kappa", "no overlap")
+    columns = ("", "training and test pixels", *heads)
+    title = f"Splits made by others, {scene_title(scene)}"
+    return Table(f"fixed-{scene}", title, columns, tuple(rows), note)
+
+
 def time_table(results: Results, scene: str) -> Table:
     """Return how long a run of each model took."""
     rows: list[tuple[str | Cell, ...]] = []
@@ -252,11 +262,6 @@ def time_table(results: Results, scene: str) -> Table:
     columns = ("", "runs", "seconds to fit", "ms per epoch", "seconds to evaluate")
     note = "Mean of the runs, one thread each, on a machine that did other work beside it."
     return Table(f"times-{scene}", f"Time, {scene_title(scene)}", columns, tuple(rows), note)
-
-
-def _theirs(scene: str, model: str, samples: int, noise: str, epoch: int) -> str:
-    p = paper.reported_p(scene, model, samples, epoch) if noise == "none" else None
-    return "" if p is None else f"{p:.3f}"
 
 
 def _last_epoch(results: Results, scenes: Sequence[str], samples: int, noise: str) -> int:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from polyad import durable
 from polyad.atomic import replacing
 from polyad.errors import PolyadWarning
+from polyad.experiments.identity import Identity
 from polyad.experiments.settings import RunSettings
 
 PER = 10_000  # accuracies of a curve are stored as integers: 6512 is 65.12 %
@@ -55,6 +56,8 @@ class Record:
     versions : dict
     stored : dict
         The settings, the model's own among them, as they were hashed.
+    data : Identity or None
+        What the data were; records before that was noted have none.
     """
 
     settings: RunSettings
@@ -69,6 +72,7 @@ class Record:
     seconds: dict[str, float]
     versions: dict[str, str]
     stored: dict[str, Any]
+    data: Identity | None = None
 
     @property
     def final(self) -> dict[str, float | None]:
@@ -96,7 +100,7 @@ class Record:
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without its end."""
-        row = {
+        row: dict[str, Any] = {
             "key": self.key,
             "settings": self.stored,
             "epochs": self.epochs,
@@ -109,6 +113,8 @@ class Record:
             "seconds": self.seconds,
             "versions": self.versions,
         }
+        if self.data is not None:
+            row["data"] = self.data.to_stored()
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -133,6 +139,7 @@ class Record:
             seconds=row["seconds"],
             versions=row["versions"],
             stored=row["settings"],
+            data=Identity.from_stored(row["data"]) if "data" in row else None,
         )
 
 

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from polyad.atomic import replacing
 from polyad.experiments.document import TITLE, Document
+from polyad.experiments.identity import base_name
 from polyad.experiments.models import MODELS
-from polyad.experiments.paper_tables import scene_title
+from polyad.experiments.paper_names import scene_title
 from polyad.experiments.records import MapStore
 from polyad.experiments.results import Results
 from polyad.experiments.scenes import load_scene
@@ -43,7 +44,11 @@ def render_report(document: Document, results: Results, maps: MapStore, command:
         "deviations.",
         document=document,
         figures=[_figure(title, figure) for title, figure in document.figures.values()],
-        galleries={scene: _gallery(scene, results, maps) for scene in document.scenes},
+        galleries={
+            scene: _gallery(scene, results, maps)
+            for scene in document.scenes
+            if base_name(scene) not in document.missing
+        },
         record={"command": command},
         scene_title=scene_title,
         blocks=_blocks,
@@ -105,13 +110,15 @@ def render_page(document: Document, command: str) -> str:
         f"took {document.hours:.1f} hours by the clock, one thread each, beside other work.",
         "",
     ]
-    if document.missing:
-        names = ", ".join(scene_title(scene) for scene in document.missing)
-        fetch = " and ".join(f"`polyad fetch {scene}`" for scene in document.missing)
+    waiting = [scene for scene in document.missing if scene not in document.scenes]
+    if waiting:
+        there = " and ".join(map(scene_title, document.scenes)) or "nothing"
+        names = " and ".join(map(scene_title, waiting))
+        fetch = " and ".join(f"`polyad fetch {scene}`" for scene in waiting)
         lines += [
-            f"**Missing scenes:** {names}. Their files are not on the machine, and their cells "
-            f"stay empty. After {fetch} (or with files fetched by hand) the same command fills "
-            "them.",
+            f"**Measured: {there}. Waiting for their files: {names}.** The cells of the latter "
+            f"stay empty. After {fetch} (or with files fetched by hand) the same command, "
+            f"`{command}`, fills them.",
             "",
         ]
     if document.notes is not None:
@@ -120,8 +127,9 @@ def render_page(document: Document, command: str) -> str:
             f"there is to say is written by hand in [{document.notes}]({document.notes}).",
             "",
         ]
-    first, *others = document.tables
-    lines += [f"## {first.title}", "", first.note, "", first.markdown(), ""]
+    first, others = document.tables[:2], document.tables[2:]
+    for table in first:
+        lines += [f"## {table.title}", "", table.note, "", table.markdown(), ""]
     for scene, findings in document.findings.items():
         lines += [f"## Findings, {scene_title(scene)}", ""]
         for finding in findings:

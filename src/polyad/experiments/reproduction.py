@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from polyad.errors import SceneError
 from polyad.experiments import paper
 from polyad.experiments.document import NOTES, make_document, wanted_runs
 from polyad.experiments.figures import write_figures
+from polyad.experiments.identity import base_name
 from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.report import write_page, write_report
@@ -21,7 +23,23 @@ from polyad.experiments.scenes import present_scenes
 from polyad.experiments.settings import NOISES, PAPER_PROTOCOL, plan_runs
 from polyad.experiments.tables import write_tables
 
+# The paper's rows, and its CNN with settings that suit it: without, the comparison is not fair
+DEFAULT_MODELS = (*PAPER_MODELS, "cnn-tuned")
 QUICK_MODELS = ("rank-1", "rank-2", "cnn")
+
+
+class NothingToRun(SceneError):
+    """None of the scenes asked for can be run.
+
+    Attributes
+    ----------
+    missing : dict of str to str
+        Scenes, and why each cannot be run: which files to fetch.
+    """
+
+    def __init__(self, missing: dict[str, str]) -> None:
+        super().__init__("nothing was run: " + "; ".join(missing.values()))
+        self.missing = missing
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,7 @@ class Reproduction:
 
 def reproduce(
     scenes: Sequence[str] = paper.SCENES,
-    models: Sequence[str] = PAPER_MODELS,
+    models: Sequence[str] = DEFAULT_MODELS,
     samples_per_class: Sequence[int] = paper.SAMPLES,
     noises: Sequence[str] = tuple(NOISES),
     runs: int = paper.RUNS,
@@ -71,6 +89,8 @@ def reproduce(
     progress: bool = True,
     spread: Spread | None = None,
     protocols: Sequence[str] = (PAPER_PROTOCOL,),
+    accept: bool = False,
+    rasters: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
 ) -> Reproduction:
     """Run the paper's experiments and write the report; killed, it resumes where it stopped.
 
@@ -101,10 +121,21 @@ def reproduce(
     protocols : sequence of str
         Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
         `polyad.scene.learn.protocols`.
+    accept : bool
+        Run a known scene also if its files have the right shape but not the sums that are known:
+        saved again, say. The report then calls it an unverified copy.
+    rasters : (path-like, path-like), optional
+        Training and test pixels of a published split, which is then the only protocol; see
+        `polyad.scene.FixedSplit`.
 
     Returns
     -------
     Reproduction
+
+    Raises
+    ------
+    NothingToRun
+        No scene is on this machine; nothing is written then.
 
     Examples
     --------
@@ -117,24 +148,32 @@ def reproduce(
     if quick:
         scenes, models, samples_per_class = paper.SCENES[:1], QUICK_MODELS, paper.SAMPLES[:1]
         noises, runs, epochs, protocols = ("none",), 3, paper.EPOCHS[0], (PAPER_PROTOCOL,)
-    present, missing = present_scenes(scenes)
-    plan = plan_runs(present, models, samples_per_class, noises, runs, epochs, protocols)
+    given = None if rasters is None else (os.fspath(rasters[0]), os.fspath(rasters[1]))
+    present, missing = present_scenes(scenes, accept)
+    plan = plan_runs(present, models, samples_per_class, noises, runs, epochs, protocols, given)
+    if runs and not present:
+        raise NothingToRun(missing)
     home = Path(out)
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
     done = run_all(plan, records, maps, jobs=jobs, progress=progress, spread=spread)
     results = Results(records.load())
     document = make_document(
         results,
-        scenes,
+        shown_scenes(scenes, present, results),
         missing,
         samples=samples_per_class,
         noises=noises,
         runs=wanted_runs(runs),
         notes=NOTES if (home / NOTES).is_file() else None,
+        present=present,
+        maps=maps,
     )
     command = command_line(
         scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, protocols
     )
+    command += " --accept" if accept else ""
+    if given is not None:
+        command += f" --train {shlex.quote(given[0])} --test {shlex.quote(given[1])}"
     if quick:
         command = "polyad reproduce --quick"
     shown = home.name if home.is_absolute() else str(home)
@@ -144,6 +183,19 @@ def reproduce(
     write_page(document, command, home / "paper.md")
     write_report(document, results, maps, command, home / "report.html")
     return Reproduction(home, done, len(results.all()), missing, document.hours)
+
+
+def shown_scenes(asked: Sequence[str], present: Sequence[str], results: Results) -> list[str]:
+    """Return the columns of the tables: each scene asked for, and every copy of it that was run.
+
+    A scene that is there only as an unverified copy has no column of its own.
+    """
+    shown: list[str] = []
+    for scene in asked:
+        copies = [s for s in (*present, *results.scenes()) if base_name(s) == scene != s]
+        own = scene in present or scene in results.scenes() or not copies
+        shown += [scene] * own + list(dict.fromkeys(copies))
+    return shown
 
 
 def command_line(
@@ -158,7 +210,7 @@ def command_line(
     """Return the command that asks for the same; what is as by default is left out."""
     asked = (
         ("scene", scenes, paper.SCENES),
-        ("model", models, PAPER_MODELS),
+        ("model", models, DEFAULT_MODELS),
         ("samples-per-class", samples_per_class, paper.SAMPLES),
         ("noise", noises, tuple(NOISES)),
         ("protocol", protocols, (PAPER_PROTOCOL,)),

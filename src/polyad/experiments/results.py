@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.experiments.records import Record
-from polyad.experiments.settings import PAPER_PROTOCOL, RunSettings, cell_name
-from polyad.experiments.statistics import Comparison, compare
+from polyad.experiments.settings import AS_GIVEN, PAPER_PROTOCOL, RunSettings, cell_name
+from polyad.experiments.statistics import Comparison, Paired, compare, compare_paired
 
 Floats = NDArray[np.float64]
 
@@ -96,11 +96,7 @@ class Results:
         self, scene: str, model: str, samples: int, noise: str = "none", epoch: int | None = None
     ) -> list[float]:
         """Return the overall accuracy (%) of each run after ``epoch``, by default the last."""
-        accuracies = [
-            100 * float(r.final["oa"] or 0) if epoch is None else r.accuracy_at(epoch)
-            for r in self.runs(scene, model, samples, noise)
-        ]
-        return [value for value in accuracies if value is not None]
+        return list(self.by_seed(scene, model, samples, noise, epoch).values())
 
     def scores(
         self,
@@ -150,11 +146,38 @@ class Results:
         b = self.accuracies(scene, second, samples, noise, epoch)
         return compare(a, b) if min(len(a), len(b)) >= 3 else None
 
+    def compare_paired(
+        self,
+        scene: str,
+        first: str,
+        second: str,
+        samples: int,
+        noise: str = "none",
+        epoch: int | None = None,
+    ) -> Paired | None:
+        """Compare two models on the seeds that both have; None below three of them."""
+        a, b = (self.by_seed(scene, m, samples, noise, epoch) for m in (first, second))
+        seeds = sorted(a.keys() & b.keys())
+        if len(seeds) < 3:
+            return None
+        return compare_paired([a[s] for s in seeds], [b[s] for s in seeds])
+
+    def by_seed(
+        self, scene: str, model: str, samples: int, noise: str = "none", epoch: int | None = None
+    ) -> dict[int, float]:
+        """Return the overall accuracy (%) of each seed after ``epoch``, by default the last."""
+        values = {
+            r.settings.seed: 100 * float(r.final["oa"] or 0)
+            if epoch is None
+            else r.accuracy_at(epoch)
+            for r in self.runs(scene, model, samples, noise)
+        }
+        return {seed: value for seed, value in values.items() if value is not None}
+
     def samples(self, scene: str) -> list[int]:
-        """Return the samples per class that there are runs for."""
-        return sorted(
-            {r.settings.samples_per_class for r in self.all() if r.settings.scene == scene}
-        )
+        """Return the samples per class that there are runs for; not those of a given split."""
+        counts = {r.settings.samples_per_class for r in self.all() if r.settings.scene == scene}
+        return sorted(counts - {AS_GIVEN})
 
     def scenes(self) -> list[str]:
         """Return the scenes that there are runs of, by name."""

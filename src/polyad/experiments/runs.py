@@ -126,17 +126,17 @@ def run_one(
     """
     data = load_scene(settings.scene) if data is None else data
     model = known("model", settings.model, MODELS)
-    split = settings.split(data.labels)
+    split, labels = settings.split(data.labels), settings.labels(data.labels)
     trial = _Trial(
         settings,
         model,
         noisy(data.cube, settings),
-        data.labels[tuple(split.test.T)],
+        labels[tuple(split.test.T)],
         split,
-        no_overlap(split, data.labels.shape, settings.window),
+        no_overlap(split, labels.shape, settings.window),
         model.estimator(settings.epochs, settings.seed),
     )
-    patches, classes = trial._patches(split.train), data.labels[tuple(split.train.T)]
+    patches, classes = trial._patches(split.train), labels[tuple(split.train.T)]
     started = time.perf_counter()
     if model.iterative:
         trial.estimator.fit(patches, classes, on_epoch=trial.on_epoch)
@@ -158,6 +158,7 @@ def run_one(
         seconds={"fit": round(fitting, 2), "evaluate": round(trial.seconds, 2)},
         versions={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
         stored=settings.to_stored(),
+        data=data.identity,
     )
     return record, trial.class_map() if settings.seed == 0 else None
 
@@ -237,7 +238,7 @@ def run_in_one_thread(settings: RunSettings) -> Outcome:
 def cost(run: RunSettings) -> float:
     """Return about how long a run takes, in any unit: only shares of it are used."""
     model = MODELS[run.model]
-    return model.cost * (run.epochs if model.iterative else 100) * run.samples_per_class
+    return model.cost * (run.epochs if model.iterative else 100) * (run.samples_per_class or 50)
 
 
 class Progress:

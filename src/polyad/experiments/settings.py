@@ -6,14 +6,16 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyad.errors import InputError
 from polyad.experiments.models import MODELS, known
+from polyad.scene.learn.fixed import FixedSplit
 from polyad.scene.learn.protocols import Blocks, OtherFields, RandomPerClass
 from polyad.scene.learn.sampling import Labels, Split
 from polyad.scene.raster.patches import Border
@@ -21,6 +23,7 @@ from polyad.scene.raster.patches import Border
 # Every noise, and how a heading puts it
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
 PAPER_PROTOCOL = "random"
+AS_GIVEN = 0  # samples per class of a split that somebody else made
 # What may be asked of a run. Accuracy without overlap is a score of every run, no protocol.
 RUN_PROTOCOLS = {p.protocol: p for p in (RandomPerClass, OtherFields, Blocks)}
 # Our name of a setting -> its name in the records, which are hashed and older than ours
@@ -52,7 +55,11 @@ class RunSettings:
     border : {"drop", "reflect"}
         The published code drops pixels whose window leaves the scene.
     protocol : {"random", "other-fields", "blocks"}
-        Which pixels train and which test; the paper draws at random.
+        Which pixels train and which test; the paper draws at random. A published split is called
+        ``fixed-`` and its sum; its samples per class are 0.
+    rasters : (str, str) or None
+        Files of the training and the test pixels of a published split. Where they lie does not
+        decide the outcome, so that it is neither hashed nor stored.
 
     Examples
     --------
@@ -73,10 +80,12 @@ class RunSettings:
     window: int = 5
     border: Border = "drop"
     protocol: str = PAPER_PROTOCOL
+    rasters: tuple[str, str] | None = field(default=None, compare=False)
 
     def to_stored(self) -> dict[str, Any]:
         """Return everything that decides the outcome, by the names that the records have for it."""
         asked = asdict(self)
+        del asked["rasters"]
         if self.protocol == PAPER_PROTOCOL:  # the first records are older than the choice
             del asked["protocol"]
         own = _renamed(known("model", self.model, MODELS).settings, STORED_NAMES)
@@ -93,12 +102,30 @@ class RunSettings:
 
         Pixels of a class without training pixels are not tested.
         """
-        protocol = RUN_PROTOCOLS[self.protocol](self.samples_per_class, self.window, self.border)
+        if self.rasters is not None:
+            return self._given().split(labels, self.seed)
+        protocol = known("protocol", self.protocol, RUN_PROTOCOLS)
+        draw = protocol(self.samples_per_class, self.window, self.border)
         with warnings.catch_warnings():  # of classes too small for blocks: the table says so once
             warnings.simplefilter("ignore", UserWarning)
-            drawn = protocol.split(labels, self.seed)
+            drawn = draw.split(labels, self.seed)
         trained, tested = drawn.classes_of(labels)
         return Split(drawn.train, drawn.test[np.isin(tested, trained)])
+
+    def labels(self, labels: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Return the classes that train and test: the scene's own, or those of a given split."""
+        return labels if self.rasters is None else self._given().labels
+
+    def _given(self) -> FixedSplit:
+        if self.rasters is None:
+            raise InputError(f"{self.protocol} wants its two rasters; give --train and --test")
+        given = FixedSplit.open(*self.rasters)
+        if given.name != self.protocol:
+            raise InputError(
+                f"{' and '.join(self.rasters)} changed since the runs were planned: {given.name} "
+                f"is not {self.protocol}; run the command again"
+            )
+        return given
 
     @property
     def key(self) -> str:
@@ -138,8 +165,12 @@ def plan_runs(
     runs: int,
     epochs: int,
     protocols: Sequence[str] = (PAPER_PROTOCOL,),
+    rasters: tuple[str, str] | None = None,
 ) -> list[RunSettings]:
     """Return the runs of a table, cell by cell, the seeds of a cell together.
+
+    With ``rasters``, the files of a published split, that split is the only protocol, and the
+    samples per class are those it has. No pixel is dropped at the border then.
 
     Parameters
     ----------
@@ -164,9 +195,13 @@ def plan_runs(
             raise InputError(f"{what} must be at least 1, got {value}")
     if runs < 0:
         raise InputError(f"runs must not be negative, got {runs}; 0 writes the report alone")
+    more: dict[str, Any] = {}
+    if rasters is not None:
+        protocols, samples_per_class = (FixedSplit.open(*rasters).name,), (AS_GIVEN,)
+        more = {"rasters": rasters, "border": "reflect"}
     cells = product(scenes, protocols, noises, samples_per_class, models)
     return [
-        RunSettings(scene, model, n, noise, epochs, seed, protocol=protocol)
+        RunSettings(scene, model, n, noise, epochs, seed, protocol=protocol, **more)
         for scene, protocol, noise, n, model in cells
         for seed in range(runs)
     ]

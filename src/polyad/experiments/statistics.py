@@ -51,6 +51,8 @@ class Comparison:
     effect : Effect
     n : (int, int)
         Sizes of the samples.
+    df : float or None
+        Degrees of freedom; None of the Mann-Whitney test, which has none.
     """
 
     p: float
@@ -58,6 +60,7 @@ class Comparison:
     test: str
     effect: Effect
     n: tuple[int, int]
+    df: float | None = None
 
     @property
     def significant(self) -> bool:
@@ -99,12 +102,77 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
         p = float(stats.mannwhitneyu(a, b, alternative="two-sided").pvalue)
         path.append(f"Mann-Whitney p={p:.3g}")
         return Comparison(p, tuple(path), "Mann-Whitney", cliffs_delta(a, b), (len(a), len(b)))
-    spread = float(stats.levene(a, b).pvalue)
+    spread = levene(a, b)
     path.append(f"Levene p={spread:.3f}")
     test = "Student" if spread >= LEVEL else "Welch"
-    p = float(stats.ttest_ind(a, b, equal_var=test == "Student").pvalue)
+    outcome = stats.ttest_ind(a, b, equal_var=test == "Student")
+    p = float(outcome.pvalue)
     path.append(f"{test} p={p:.3g}")
-    return Comparison(p, tuple(path), test, hedges_g(a, b), (len(a), len(b)))
+    sizes = len(a), len(b)
+    return Comparison(p, tuple(path), test, hedges_g(a, b), sizes, float(outcome.df))
+
+
+def levene(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the p-value of Levene's test, deviations taken from the median (Brown-Forsythe).
+
+    The paper does not name its center; the median is the robust choice.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return float(stats.levene(a, b, center="median").pvalue)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Outcome of `compare_paired`.
+
+    Attributes
+    ----------
+    p : float
+    test : {"paired t", "Wilcoxon"}
+    mean, low, high : float
+        Mean difference, first minus second, and its 95 % interval by Student's t.
+    n : int
+        Pairs.
+    df : int or None
+        Degrees of freedom; None of Wilcoxon's test, which has none.
+    """
+
+    p: float
+    test: str
+    mean: float
+    low: float
+    high: float
+    n: int
+    df: int | None
+
+
+def compare_paired(first: ArrayLike, second: ArrayLike) -> Paired:
+    """Compare two models on the same seeds by their differences, pair by pair.
+
+    Parameters
+    ----------
+    first, second : array_like, shape (n,)
+        At least three pairs.
+
+    Examples
+    --------
+    >>> got = compare_paired([61.0, 63.5, 66.1, 64.2], [60.0, 62.4, 65.2, 63.0])
+    >>> got.test, got.df, round(got.mean, 2)
+    ('paired t', 3, 1.05)
+    """
+    gaps = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    gaps = gaps.round(9)  # equal but for rounding is equal
+    n = len(gaps)
+    if n < 3:
+        raise InputError(f"the paired test wants at least 3 pairs, got {n}; ask for more runs")
+    mean = float(gaps.mean())
+    half = float(stats.t.ppf(0.975, n - 1)) * float(gaps.std(ddof=1)) / math.sqrt(n)
+    interval = mean - half, mean + half
+    if np.ptp(gaps) > 0 and float(stats.shapiro(gaps).pvalue) >= LEVEL:
+        p = float(stats.ttest_1samp(gaps, 0.0).pvalue)
+        return Paired(p, "paired t", mean, *interval, n, n - 1)
+    p = float(stats.wilcoxon(gaps).pvalue) if np.any(gaps) else 1.0
+    return Paired(p, "Wilcoxon", mean, *interval, n, None)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
