@@ -234,9 +234,8 @@ def _child(script: Path, folder: str) -> Iterator[subprocess.Popen[str]]:
 
 def _one_epoch(child: subprocess.Popen[str], script: Path) -> float:
     """Let the script do its next epoch; return its processor seconds."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stderr is not None
+    if child.stdin is None or child.stdout is None or child.stderr is None:
+        raise ValueError("the child was started without its pipes")
     try:
         child.stdin.write("\n")
         child.stdin.flush()
