@@ -99,8 +99,7 @@ def main() -> None:
         modes = [names[f"net_mode_{k}"].W.detach().numpy() for k in range(3)]
         last = names["net_hidden"].fc1
         weights = [*modes, last.weight.detach().numpy(), last.bias.detach().numpy()]
-        with (folder / "weights.npz").open("wb") as stream:
-            np.savez(stream, *weights)
+        np.savez(folder / "weights.npz", *weights)  # a private folder, which is removed
         print(f"{seconds:.6f}", file=out, flush=True)
         if not sys.stdin.readline():
             sys.exit("nobody listens")
