@@ -148,6 +148,22 @@ def test_a_wrong_shape_is_refused_while_tracing():
         export(layer_of((5, 6), 2), (samples(3, (6, 5)),), strict=False)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
+def test_onnx_by_torch_takes_any_batch():
+    pytest.importorskip("onnxscript", reason="needs onnxscript")
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+    net = RankRNet((5, 5, 8), 10, 3, 2, generator=seeded()).eval()
+    x = torch.randn(3, 5, 5, 8, generator=seeded())
+    shapes = ({0: Dim.DYNAMIC},)
+    made = torch.onnx.export(net, (x,), dynamo=True, dynamic_shapes=shapes, verbose=False)
+    session = runtime.InferenceSession(made.model_proto.SerializeToString())
+    name = session.get_inputs()[0].name
+    for n in BATCHES:
+        x = torch.randn(n, 5, 5, 8, generator=seeded(n))
+        (found,) = session.run(None, {name: x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), net(x).detach(), rtol=1e-4, atol=1e-5)
+
+
 # FX
 
 
