@@ -9,7 +9,7 @@ network. Then Rank-R networks with as many units are fitted to 2,000 samples of 
 growing (Corollary 1: a target outside of rank R is approached as R grows; with a fixed R more units
 do the same). Last, rank 2 is fitted to more and more noisy samples (Corollary 2: the class is
 learnable, so that the gap between training and test error closes). Errors are root mean squares
-over the target's deviation, on 5,000 further samples for the test; mean and deviation of five
+over the target's deviation, on 5,000 further samples for the test; mean and deviation of three
 seeds. Writes one JSON line per fit to docs/results/approximation.jsonl.
 """
 
@@ -29,7 +29,7 @@ from polyad.threads import limit_threads
 RECORDS = Path(__file__).parent.parent / "docs/results/approximation.jsonl"
 SHAPE, UNITS, TEST, NOISE = (3, 4, 5), 4, 5000, 0.3
 RANKS, MORE_UNITS, SAMPLES = (1, 2, 3, 4, 6, 12), (4, 16, 64), (50, 100, 200, 400, 800, 1600)
-SEEDS = 5
+SEEDS = 3
 Array = np.ndarray[Any, Any]
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import cnn_tuning, findings_page
 from polyad.experiments import paper, reproduce
+from polyad.experiments.against import load_turns, render_against
 from polyad.experiments.document import NOTES, make_document
+from polyad.experiments.models import MODELS
 from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.report import render_page
-from polyad.experiments.results import Results, Summary
+from polyad.experiments.results import Results
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 PINES = "indian-pines"
@@ -25,59 +28,36 @@ def results():
     return Results(RecordStore(RESULTS / "records").load())
 
 
-@pytest.fixture(scope="module")
-def page():
-    return " ".join((RESULTS / NOTES).read_text().split())
+def test_every_number_of_the_remarks_is_computed_from_the_records():
+    assert (RESULTS / NOTES).read_text() == findings_page.page()
 
 
-def rounding():
-    rows = map(json.loads, (RESULTS / "rounding.jsonl").read_text().splitlines())
-    return {(r["seed"], r["change"], r["precision"]): 100 * r["oa"] for r in rows}
+def test_the_settings_of_the_tuned_cnn_are_those_that_the_folds_chose():
+    rows = cnn_tuning.load()
+    assert min(row["seed"] for row in rows) >= 100  # development seeds
+    assert (RESULTS / "cnn-tuning.md").read_text() == cnn_tuning.page(rows)
+    taken = cnn_tuning.chosen(rows)
+    assert {k: MODELS["cnn-tuned"].settings[k] for k in taken._fields} == taken._asdict()
 
 
-def quotes(results):
-    """Return every sentence with numbers, its numbers computed again."""
-    cnn = {
-        epoch: "{:.0f} and {:.0f} %".format(*results.accuracies(PINES, "cnn", 10, epoch=epoch)[:2])
-        for epoch in (50, 200, 500)
-    }
-    plain, noisy = (
-        {epoch: paper.reported(PINES, "cnn", 10, noise, epoch) for epoch in (50, 500)}
-        for noise in ("none", "band-offset")
+def test_theorem_1_and_its_corollaries_hold_in_the_records():
+    rows = list(map(json.loads, (RESULTS / "approximation.jsonl").read_text().splitlines()))
+    assert max(row["error"] for row in rows if row["what"] == "theorem 1") < 1e-12
+    for what, size in (("rank", "rank"), ("samples", "samples")):
+        errors = {}
+        for row in rows:
+            if row["what"] == what:
+                errors.setdefault(row[size], []).append(row["error"])
+        means = [np.mean(errors[k]) for k in sorted(errors)]
+        assert means == sorted(means, reverse=True), what
+
+
+def test_the_published_script_and_ours_came_to_the_same_weights():
+    turns = load_turns(RESULTS / "against.jsonl")
+    assert max(t.difference for t in turns if (t.precision, t.epoch) == ("float64", 1)) < 1e-11
+    assert (RESULTS / "against.md").read_text() == render_against(
+        turns, re.search("Made by `(.+?)`", (RESULTS / "against.md").read_text())[1]
     )
-    ours = Summary.of(results.accuracies(PINES, "cnn", 10))
-    yield f"{cnn[50]} after 50 epochs (paper: {plain[50].mean:.1f} without noise, "
-    yield f"{noisy[50].mean:.1f} with its noise)"
-    yield cnn[200].replace(" %", " % and still rising after 200")
-    yield f"{cnn[500]} after 500 (paper: {plain[500].mean:.1f} ± {plain[500].deviation:.1f} and "
-    yield f"{noisy[500].mean:.1f} ± {noisy[500].deviation:.1f})"
-    yield f"({ours.mean:.1f} ± {ours.deviation:.1f} over {ours.runs} runs)"
-    yield f"A deviation of {plain[500].deviation:.1f} we did not see"
-    oa = rounding()
-    columns = [(change, f"float{bits}") for bits, changes in (
-        (32, ("as it is", "band offset", "last bits")), (64, ("as it is", "band offset"))
-    ) for change in changes]  # fmt: skip
-    seeds = sorted({seed for seed, _, _ in oa})
-    for seed in seeds:
-        yield " | ".join([f"| {seed}", *(f"{oa[seed, *column]:.2f}" for column in columns)]) + " |"
-    moved = {
-        column: [abs(oa[seed, *column] - oa[seed, "as it is", column[1]]) for seed in seeds]
-        for column in columns
-    }
-    yield f"by {max(moved['band offset', 'float64']):.1f} points at most"
-    for change in ("band offset", "last bits"):
-        low, high = (f(moved[change, "float32"]) for f in (min, max))
-        yield f"by {low:.1f} to {high:.1f}"
-
-
-def test_every_number_of_the_remarks_is_that_of_the_records(page, results):
-    sentences = list(quotes(results))
-    assert [s for s in sentences if " ".join(s.split()) not in page] == []
-
-
-def test_the_remarks_have_no_number_that_no_record_has(page, results):
-    quoted = set(re.findall(r"\d+\.\d+", " ".join(quotes(results))))
-    assert set(re.findall(r"\d+\.\d+", page)) == quoted
 
 
 def test_a_deviation_such_as_the_papers_was_not_seen(results):
