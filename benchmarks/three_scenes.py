@@ -4,8 +4,8 @@
 
 On made-up scenes of the shapes of Pavia University and Botswana, each model is fitted for some
 epochs with 10 and 50 samples per class and classifies the test pixels a few times. From the
-processor time of an epoch and of a classification follows that of a run, and, for three noises and ten seeds of
-each cell, that of the whole command. Writes one JSON line per cell to
+processor time of an epoch and of a classification follows that of a run, and, for three noises and
+ten seeds of each cell, that of the whole command. Writes one JSON line per cell to
 docs/results/three-scenes.jsonl and prints the hours.
 """
 
