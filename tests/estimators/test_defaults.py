@@ -47,6 +47,18 @@ def test_short_fits_begin_with_a_higher_rate():
     assert learning_rate_for(10) > learning_rate_for(100) > learning_rate_for(1000)
 
 
+def test_many_samples_take_a_longer_and_slower_schedule():
+    assert epochs_for(20_000, 256, 200) == epochs_for(5_000, 256, 200) == 30
+    assert learning_rate_for(30 * 79) < learning_rate_for(600) / 3
+    assert learning_rate_for(10**6) == learning_rate_for(10**5) > 0
+    assert class_pull(20_000, 10.0) == 4 * class_pull(5_000, 10.0)
+
+
+def test_up_to_a_few_thousand_samples_the_rules_are_the_same():
+    assert [class_pull(n, 1000.0) for n in (600, 3_000)] == [4.0, 20.0]
+    assert epochs_for(1_024, None, 200) == 200
+
+
 def test_pull_grows_with_the_ridge_and_is_never_below_one_for_classes():
     assert ridge_pull(2.0, 0.5, 2) == 2 * ridge_pull(1.0, 0.5, 2)
     assert class_pull(10, 0.0) == class_pull(100, 50.0) == 1.0

