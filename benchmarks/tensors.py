@@ -89,7 +89,7 @@ def tile_splits(tile: Array, seed: int, folds: int = 7) -> Iterator[Split]:
 
 
 def outcome(name: str, model: Model, X: Array, y: Array, cuts: list[Split], seed: int) -> Any:
-    """Return the predictions of a model for all that was held out, with processor seconds per fit."""
+    """Return the predictions for all that was held out, with processor seconds per fit."""
     X = X if name in OURS else X.reshape(len(X), -1)
     predicted, seconds = [], 0.0
     settings: list[Any] = []
