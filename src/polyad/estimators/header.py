@@ -35,8 +35,9 @@ from polyad.estimators.schema import (
 )
 from polyad.fitting.epochs import History
 
-# 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene, 4 no superpixels
-FORMAT = 5
+# 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene, 4 no superpixels,
+# 5 no values, accuracy, labels held out, pipelines or several labels for a sample
+FORMAT = 6
 MOST = 2**31 - 1
 UNITS = 2**20  # hidden units, or terms of one
 OUTPUTS = 2**16
