@@ -14,10 +14,12 @@ from matplotlib.figure import Figure
 import polyad.app
 import polyad.distributed
 import polyad.scene
+from polyad.app.check_launch import prepare_check
 from polyad.app.launch import prepare
 from polyad.app.workspace import Workspace
 from polyad.distributed import map_files, map_lazy
 from polyad.distributed.plans import plan_scene
+from polyad.scene.assess.cross_validation import cross_validate
 from polyad.scene.assess.evaluation import (
     evaluate,
     examine,
@@ -27,9 +29,12 @@ from polyad.scene.assess.evaluation import (
 from polyad.scene.assess.provenance import RunRecord
 from polyad.scene.assess.report import report_document, write_report
 from polyad.scene.assess.sample import draw_sample
+from polyad.scene.assess.value_evaluation import examine_values
 from polyad.scene.draw.color import color_bands, false_color
 from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
+from polyad.scene.draw.values import value_figure
 from polyad.scene.learn.adaptation import adapt_model, find_adaptation
+from polyad.scene.learn.fixed import FixedSplit
 from polyad.scene.learn.model import SceneModel, fingerprint, trained_model
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.presets import train_best, train_fast
@@ -48,6 +53,7 @@ from polyad.scene.learn.scene_statistics import graph_statistics, scene_statisti
 from polyad.scene.learn.steps.experts import Expert
 from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import train, train_on
+from polyad.scene.learn.values import train_values
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import (
     blank_map,
@@ -64,11 +70,14 @@ from polyad.scene.map.refining import (
     refiner,
     warn_of_other_scene,
 )
+from polyad.scene.map.sets import prediction_sets
 from polyad.scene.map.share_cache import scene_digest
+from polyad.scene.map.values import map_values
 from polyad.scene.raster.band_choice import select_bands, usable_bands
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.groups import with_groups
 from polyad.scene.raster.inside import (
     bbox_mask,
     mask_scene,
@@ -86,6 +95,7 @@ from polyad.scene.raster.tiles import Tile, read_block, read_window
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.read.masks import open_mask, restrict_scene
 from polyad.scene.read.scenes import open_scene, scene_from_array
+from polyad.scene.read.values import open_values
 from polyad.scene.write.writers import write_map
 
 N = 18  # rows, columns and bands alike: no axis can be told from another by its length
@@ -211,6 +221,30 @@ def labeling(make):
     return made
 
 
+def checking(g):
+    """Return what the page tells of a sample: its points, and the spectrum of a pixel."""
+    draw_sample(g.class_map, 6).save(g.path("sample.csv"))
+    opened = prepare_check(g.scene, g.path("sample.csv"), g.class_map, journal=g.path("c.jsonl"))
+    try:
+        return opened.workspace.state()["points"], opened.workspace.spectrum(2, 7)
+    finally:
+        opened.workspace.close()
+        opened._socket.close()
+
+
+def measured(g):
+    """Return numbers at the labeled pixels, columns first where the labels have them first."""
+    labels = as_labels(g.labels)
+    values = xr.where(labels > 0, labels.astype(float), np.nan)
+    return values if g.labels.dims == labels.dims else values.transpose("x", "y")
+
+
+def value_model():
+    scene, labels = cubic_scene(), cubic_labels()
+    values = xr.where(labels > 0, labels.astype(float), np.nan)
+    return train_values(scene, values, window=1, epochs=2)
+
+
 def as_dask(scene):
     return scene.chunk({d: 9 for d in ("y", "x", "latitude", "longitude") if d in scene.dims})
 
@@ -250,6 +284,7 @@ CALLS = {
     "app.launch.prepare": labeling(
         lambda g: prepare(g.scene, g.labels, g.labels, journal=g.path("b.jsonl"))
     ),
+    "app.check_launch.prepare_check": checking,
     "distributed.blocks.map_lazy": lambda g: map_lazy(
         g.model, as_dask(g.scene), probabilities=True
     ).compute(),
@@ -261,6 +296,30 @@ CALLS = {
     )[1].tiles,
     "draw.color.color_bands": lambda g: color_bands(g.scene),
     "draw.color.false_color": lambda g: false_color(g.scene),
+    "assess.cross_validation.cross_validate": lambda g: cross_validate(
+        g.scene, g.labels, window=1, epochs=2, pixelwise=False
+    ).to_dict(),
+    "assess.value_evaluation.examine_values": lambda g: examine_values(
+        value_model(), g.scene, -measured(g)
+    ).to_dict()["targets"],
+    "draw.values.value_figure": lambda g: value_figure(
+        map_values(value_model(), g.scene), value_model().value_fit.targets
+    ),
+    "learn.fixed.FixedSplit.__init__": lambda g: FixedSplit(
+        every_other_row(g.labels, 0), every_other_row(g.labels, 1)
+    ).labels,
+    "learn.fixed.FixedSplit.split": lambda g: FixedSplit(
+        every_other_row(cubic_labels(), 0), every_other_row(cubic_labels(), 1)
+    ).split(g.labels, 0),
+    "learn.values.train_values": lambda g: train_values(
+        g.scene, measured(g), window=1, epochs=2
+    ).value_fit,
+    "map.sets.prediction_sets": lambda g: prediction_sets(
+        g.model, map_scene(g.model, g.scene, probabilities=True)[1], 0.8
+    ),
+    "map.values.map_values": lambda g: map_values(value_model(), g.scene),
+    "raster.groups.with_groups": lambda g: with_groups(g.labels, cubic_labels().values)["group"],
+    "read.values.open_values": lambda g: open_values(points(g), g.scene, field="class"),
     "assess.evaluation.evaluate": lambda g: evaluate(g.model, g.scene, g.labels),
     "assess.evaluation.examine": lambda g: examine(g.model, g.scene, g.labels).confidence,
     "assess.evaluation.held_out": lambda g: held_out(g.model, g.scene, g.labels),
@@ -386,10 +445,16 @@ INNER = {
     "app.learning", "assess.area_estimates", "assess.designs", "assess.regions",
     "raster.counting", "read.sample_points", "assess.area_report", "assess.mapped_area",
     "assess.model_facts", "assess.report.scene_size", "assess.report.thinned",
-    "assess.training_report",
+    "assess.training_report", "app.check_workspace", "app.workspace.describe_scene",
+    "app.workspace.name_of", "app.workspace.pixel_spectrum",
+    "assess.cross_validation.map_labels", "assess.value_evaluation.predict_pixels",
+    "learn.held_out", "learn.model.scene_facts", "learn.steps.experts", "learn.training.learnable",
+    "learn.training.without_data", "learn.values.check_values", "map.outputs",
+    "map.sets.LabelDistance", "map.sets.set_rule", "raster.groups.groups_of", "raster.targets",
+    "read.label_groups",
 }  # fmt: skip
 # They serve until they are stopped, and hand their scene to `prepare` before.
-SERVERS = {"app.launch.serve", "app.launch.show"}
+SERVERS = {"app.launch.serve", "app.launch.show", "app.check_launch.check"}
 
 
 def takers():

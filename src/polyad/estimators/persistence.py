@@ -23,6 +23,7 @@ import sklearn
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -50,9 +51,7 @@ PathLike = str | os.PathLike[str]
 Kind = TypeVar("Kind")
 
 
-def save(
-    model: RankREstimator | Pipeline, path: PathLike, about: Mapping[str, Any] | None = None
-) -> None:
+def save(model: BaseEstimator, path: PathLike, about: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     Parameters
