@@ -46,6 +46,7 @@ def test_paper_rank1_reports_its_runs(tmp_path):
 
 def test_no_example_is_forgotten():
     tested = {"indian_pines", "serology", "order4", "paper_rank1"}
+    tested |= {"fluorescence", "heads", "time_series"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
