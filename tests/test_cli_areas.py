@@ -368,6 +368,7 @@ def test_a_sample_that_nobody_has_checked_gives_no_areas(land, capsys):
 
 # -- what is refused, with nothing written ---------------------------------------------------------
 
+DEVIATIONS = ("--deviation=Corn=1e308", "--deviation=Oats=1", "--deviation=Water=1")
 SAMPLES = [
     (("--size", 5), "5 points are too few for 3 strata of at least 2 each"),
     (("--size", 6000, "--allocation", "equal"), "pixels, and 2,000 points would be drawn from it"),
@@ -377,6 +378,14 @@ SAMPLES = [
     (("--size", 60, "--strata", "none.tif"), "none.tif: no such file"),
     (("--size", 60, "--accuracy", "Maize=0.9"), "no stratum is called 'Maize'"),
     (("--size", 60, "--deviation", "Corn=0.3"), "a standard deviation above 0 for each stratum"),
+    (
+        ("--size", 60, "--allocation", "optimal", *DEVIATIONS),
+        "standard deviations must be from 1e-30 to 1e+30, got 1e+308",
+    ),
+    (("--size", 60, "--deviation", "inf"), "must be from 1e-30 to 1e+30, got inf"),
+    (("--size", 60, "--minimum", 10**20), "minimum must be at most 7,975"),
+    (("--margin", 0.05, "--minimum", 10**20), "minimum must be at most 7,975"),
+    (("--size", 10**23), "wanted at most 7,975 points, as many as the map has pixels"),
     (("--size", 60, "--out", "points.shp"), "wanted a name ending in .gpkg, .geojson, .csv"),
     (("--size", 60, "--out", "map.tif"), "wanted a name ending in"),
 ]
@@ -470,6 +479,8 @@ def test_a_field_that_a_layer_does_not_have_is_named_with_those_it_has(land, cap
     [
         (("--design", "systematic"), "unknown design 'systematic'; wanted one of stratified"),
         (("--out", "t.xlsx"), "wanted a name ending in .csv, .json"),
+        (("--report", "a.pdf"), "wanted a name ending in .html, .htm, .json, got '.pdf'"),
+        (("--report", "a"), "wanted a name ending in .html, .htm, .json, got 'no ending'"),
         (("--out", "checked.csv"), "it is the input checked.csv, which would be lost"),
         (("--strata", "small.tif"), "labels must cover the scene's 80 rows and 100 columns"),
     ],
@@ -477,7 +488,9 @@ def test_a_field_that_a_layer_does_not_have_is_named_with_those_it_has(land, cap
 def test_options_that_cannot_be_are_refused(land, capsys, options, words):
     write_map(land / "small.tif", mapped()[:40])
     checked(land)
+    before = sorted(p.name for p in land.iterdir())
     assert words in refused(capsys, "area", "map.tif", "checked.csv", *options)
+    assert sorted(p.name for p in land.iterdir()) == before
 
 
 def test_a_raster_is_no_sample(land, capsys):

@@ -118,6 +118,11 @@ def test_a_class_of_one_polygon_is_named_as_not_tested(place, tmp_path, capsys):
     [
         (("--groups", "day"), "there is no column 'day' with values"),
         (("--folds-by", "luck"), "labels are held out by blocks or clusters, got 'luck'"),
+        (("--folds-by", "clusters"), "--folds-by clusters is for --cross-validate; add that"),
+        (
+            ("--folds-by", "clusters", "--groups", "class", "--cross-validate"),
+            "by --groups class or by --folds-by clusters, wanted one of the two, got both",
+        ),
     ],
 )
 def test_groups_that_are_none_are_refused_and_nothing_is_written(

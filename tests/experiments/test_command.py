@@ -44,12 +44,17 @@ def test_a_value_that_belongs_to_no_option_is_refused(tmp_path, capsys):
         (["--noise", "loud"], "known are none, pixel, band-offset"),
         (["--protocol", "luck"], "known are random, other-fields, blocks"),
         (["--scene", "mars"], "known are indian-pines"),
+        (["--jobs", "0"], "jobs must be at least 1, got 0"),
+        (["--jobs", "-3"], "jobs must be at least 1, got -3"),
+        (["--epochs", "0"], "epochs must be at least 1, got 0"),
+        (["--epochs", "0", "--against", "Rank_R_FNN.py"], "epochs must be at least 1, got 0"),
     ],
 )
-def test_an_unknown_name_ends_with_one_sentence_that_lists_the_known_ones(
+def test_what_cannot_be_run_ends_with_one_sentence_and_nothing_written(
     option, words, tmp_path, capsys
 ):
-    assert call(["reproduce", *option, "--out", str(tmp_path)]) == 2
+    assert call(["reproduce", *option, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert words in said
     assert "Traceback" not in said
+    assert not list(tmp_path.iterdir())

@@ -91,6 +91,8 @@ def test_a_saved_model_is_the_same_again(model, tmp_path):
         ({"noise": [-1, 0]}, "scene.values.noise"),
         ({"targets": [["a", "", 1, 0], ["b", "", None, None]]}, "scene.values.targets"),
         ({"targets": [["a", "", None, None]] * 2}, "different names"),
+        ({"noise": [1e300, 0]}, "scene.values.noise"),
+        ({"targets": [["a", "", 1e300, None], ["b", "", None, None]]}, "scene.values.targets"),
         ({"spare": 1}, "scene.values"),
     ],
 )
@@ -101,6 +103,45 @@ def test_a_model_file_that_lies_of_its_targets_is_refused(model, tmp_path, chang
     save(estimator, tmp_path / "lie.polyad", json.loads(json.dumps(about)))
     with pytest.raises(ModelFileError, match=said):
         SceneModel.load(tmp_path / "lie.polyad")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rmse": -5}, {"mae": -1}, {"r2": 1.5}, {"r2_ci95": [1, -1]}, {"rmse_ci95": [-1, 1]},
+     {"bias_ci95": [0.5]}],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_scores_that_cannot_be_are_refused(model, tmp_path, change):
+    model.save(tmp_path / "m.polyad")
+    estimator, about = load_with_about(tmp_path / "m.polyad")
+    about["scene"]["values"]["scores"][0] |= change
+    save(estimator, tmp_path / "lie.polyad", json.loads(json.dumps(about)))
+    with pytest.raises(ModelFileError, match=rf"scores.*\.{next(iter(change))} must be"):
+        SceneModel.load(tmp_path / "lie.polyad")
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e22])
+def test_deviations_of_very_large_and_small_values_are_as_those_of_others(scale):
+    plots = measured()
+    small = train_values(scene(), plots, window=1, **QUICK)
+    large = train_values(scene(), plots.copy(data=plots.values * scale), window=1, **QUICK)
+    (_, wanted), (_, found) = (
+        polyad.scene.map_values(m, scene(), uncertainty=True) for m in (small, large)
+    )
+    np.testing.assert_allclose(found.values / scale, wanted.values, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        (1e300, "'cover' cannot be learned in single precision: wanted numbers from -1e"),
+        (1e-310, "'cover' cannot be learned in single precision: wanted numbers of which some"),
+    ],
+)
+def test_values_that_single_precision_cannot_hold_are_refused(scale, said):
+    plots = measured()
+    with pytest.raises(SceneError, match=said):
+        train_values(scene(), plots.copy(data=plots.values.astype(float) * scale), **QUICK)
 
 
 def test_a_model_of_values_beside_classes_is_refused(model, tmp_path):
@@ -164,6 +205,7 @@ def test_values_of_another_grid_are_refused():
         ({"preset": "paper"}, "presets fast and best, got 'paper', which is a model of classes"),
         ({"preset": "good"}, "preset must be one of"),
         ({"bounds": (1, 0)}, "bounds must be two finite numbers, the smaller first"),
+        ({"bounds": (0, 1e300)}, "bounds must be from -3.4e[+]38 to 3.4e[+]38.*got 0 and 1e[+]300"),
         ({"window": 4}, "window must be an odd"),
         ({"max_bytes": 1000}, "budget"),
     ],

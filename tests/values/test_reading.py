@@ -109,7 +109,20 @@ def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
         (["1,2,"], "row,col,cover", "cover", "no feature has a number in cover"),
         (["1,2,3"], "row,col,mass", "cover", "'cover' in place of class"),
         (["1,2,3"], "row,col,cover", None, "wanted the field that holds the values, as in --field"),
-        (["1,2,3"], "row,col,cover", ["cover", "Cover"], "different fields"),
+        (["1,2,3"], "row,col,cover", ["cover", "Cover"], "got 'Cover' more than once"),
+        (["1,2,3"], "row,col,cover", "cover,cover", "got 'cover' more than once; name it once"),
+        (
+            ["1,2,1e308", "1,2,1e308"],
+            "row,col,cover",
+            "cover",
+            "'cover' cannot be kept in single precision: wanted numbers from -1e+30 to 1e+30",
+        ),
+        (
+            ["1,2,0", "1,3,-5e-311"],
+            "row,col,cover",
+            "cover",
+            "wanted numbers of which some reach 1e-30, got none beyond -5e-311; give them in other",
+        ),
     ],
 )
 def test_what_is_no_number_is_refused_in_one_sentence(tmp_path, lines, head, field, said):

@@ -38,12 +38,9 @@ from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import (
-    preset_parameters,
-    train_best,
-    train_fast,
-)
+from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.renaming import renamed
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import WINDOW, train
@@ -497,4 +494,4 @@ def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | 
     if model is None:
         return None
     known = {c.value: c for c in snapshot.classes}
-    return replace(model, classes=tuple(known.get(c.value, c) for c in model.classes))
+    return renamed(model, [known.get(c.value, c) for c in model.classes])

@@ -98,6 +98,9 @@ def reproduce(
         check_kind(out / "report.html", "report")
     if (train is None) != (test is None):
         raise InputError("--train and --test are the two halves of one split; give both")
+    for what, number in (("epochs", epochs), ("jobs", jobs)):
+        if number is not None and number < 1:
+            raise InputError(f"{what} must be at least 1, got {number}; leave --{what} out")
     from polyad import experiments
 
     if against is not None:
@@ -108,7 +111,7 @@ def reproduce(
     given: dict[str, Any] = {name: values for name, values in asked if values}
     given |= {
         "runs": runs,
-        "epochs": epochs or 500,
+        "epochs": 500 if epochs is None else epochs,
         "out": out,
         "quick": quick,
         "progress": not as_json,
@@ -157,7 +160,7 @@ def _against(
     given: dict[str, Any] = {"models": models} if models else {}
     given |= {"scene": scenes[0]} if scenes else {}
     given |= {"samples_per_class": samples[0]} if samples else {}
-    given |= {"epochs": epochs} if epochs else {}
+    given |= {} if epochs is None else {"epochs": epochs}
     turns, page = compare_with(script, out, **given)
     rows = summary(turns)
     lines = [

@@ -39,7 +39,8 @@ from polyad.cli.options import (
 )
 from polyad.cli.values import asks_for_values, one_field, train_values
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import brief, on_terminal, replaced_line, say, steps
+from polyad.scene.files.option_values import check_folds_by
+from polyad.terminal import brief, fail, on_terminal, replaced_line, say, steps
 
 
 def train(
@@ -88,8 +89,11 @@ def train(
         ),
     ] = False,
     folds_by: Annotated[
-        str, typer.Option(help="What --cross-validate holds out together: blocks or clusters.")
-    ] = "blocks",
+        str | None,
+        typer.Option(
+            help="What --cross-validate holds out together: blocks, as when not given, or clusters."
+        ),
+    ] = None,
     mask: Mask = None,
     bbox: BBox = None,
     bands: Bands = None,
@@ -107,13 +111,14 @@ def train(
     """Fit a model on the labeled pixels of a scene."""
     of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
     of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
-    of_classes |= {"groups": groups, "cross_validate": cross_validate}
+    of_classes |= {"groups": groups, "cross_validate": cross_validate, "folds_by": folds_by}
     of_classes["report"] = report  # of values: that of `polyad evaluate`
     values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
     files["reports"] = report
     files["folds_by"] = folds_by
+    _check_folds(folds_by, cross_validate, groups)
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
@@ -145,7 +150,9 @@ def train(
     model = polyad.train(cube, marks, verbose=int(seen), **drawing, **options)
     if cross_validate:
         known = {"pixels": model.training["pixels"], "statistics": model.statistics}
-        found = polyad.cross_validate(cube, marks, by=folds_by, progress=seen, **known, **options)
+        found = polyad.cross_validate(
+            cube, marks, by=folds_by or "blocks", progress=seen, **known, **options
+        )
         model = model.with_accuracy(found)
     model.save(out)
     polyad.scene.keep_shares(model, cube, out, progress=seen)
@@ -189,6 +196,20 @@ def train(
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
         f"model: {out}" + "".join(f"\nreport: {path}" for path in report or ()),
     )
+
+
+def _check_folds(folds_by: str | None, cross_validate: bool, groups: str | None) -> None:
+    """End with a sentence if nothing would be held out by blocks or clusters."""
+    if folds_by is None:
+        return
+    check_folds_by(folds_by)
+    if not cross_validate:
+        fail(f"--folds-by {folds_by} is for --cross-validate; add that, or leave it out")
+    if groups is not None:
+        fail(
+            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, wanted one of "
+            "the two, got both; leave one out"
+        )
 
 
 def _class_lines(accuracy: Any) -> str:

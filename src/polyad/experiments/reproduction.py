@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from polyad.errors import SceneError
+from polyad.errors import InputError, SceneError
 from polyad.experiments import paper
 from polyad.experiments.document import NOTES, make_document, wanted_runs
 from polyad.experiments.figures import write_figures
@@ -148,6 +148,8 @@ def reproduce(
     if quick:
         scenes, models, samples_per_class = paper.SCENES[:1], QUICK_MODELS, paper.SAMPLES[:1]
         noises, runs, epochs, protocols = ("none",), 3, paper.EPOCHS[0], (PAPER_PROTOCOL,)
+    if jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}; 1 runs one after the other")
     given = None if rasters is None else (os.fspath(rasters[0]), os.fspath(rasters[1]))
     present, missing = present_scenes(scenes, accept)
     plan = plan_runs(present, models, samples_per_class, noises, runs, epochs, protocols, given)

@@ -41,6 +41,14 @@ def fields():
     return with_classes(raster(np.random.default_rng(5).permutation(ids).reshape(50, 100)), table)
 
 
+@pytest.mark.parametrize("rest", [1e-30, 1e-6, 1.0])
+def test_deviations_far_apart_still_give_as_many_points_as_asked_for(rest):
+    drawn = draw_sample(
+        fields(), 60, allocation="optimal", deviations={"Corn": 1e30, "Oats": rest, "Rye": rest}
+    )
+    assert len(drawn) == 60
+
+
 # -- how many --------------------------------------------------------------------------------------
 
 

@@ -57,7 +57,8 @@ def model() -> SceneModel:
 @pytest.mark.parametrize(
     ("name", "what"),
     [*((f"x{ending}", "map") for ending in ENDINGS), ("x.tif", "file of probabilities"),
-     ("x.json", "file of scores"), ("x.csv", "file of scores"), ("x", "model"), ("x", "report")],
+     ("x.json", "file of scores"), ("x.csv", "file of scores"), ("x", "model"),
+     ("x.html", "report")],
 )  # fmt: skip
 def test_file_of_another_kind_is_replaced_with_force_only(
     tmp_path: Path, name: str, what: str, kind: str
@@ -172,7 +173,7 @@ def test_every_command_asks_before_it_works(
     np.save("s.npy", np.random.default_rng(0).normal(size=(5, 5, 4)).astype("f4"))
     np.save("l.npy", small_map().values)
     model().save("m.polyad")
-    for name in ("t.txt", "t.tif", "t.csv", "d/s.tif", "d/model.polyad", "q.qml"):
+    for name in ("t.txt", "t.html", "t.tif", "t.csv", "d/s.tif", "d/model.polyad", "q.qml"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("mine")
     for name in ("d/report.html",):
@@ -191,7 +192,7 @@ def test_every_command_asks_before_it_works(
         "map m.polyad s.npy --out-dir d",
         "map m.polyad s.npy --cluster local:1 --out t.tif",
         "map m.polyad s.npy --cluster local:1 --out t.zarr",
-        "evaluate m.polyad s.npy l.npy --report t.txt",
+        "evaluate m.polyad s.npy l.npy --report t.html",
         "evaluate m.polyad s.npy l.npy --out t.csv",
         "demo --out d",
         "reproduce --quick --out d",

@@ -119,7 +119,7 @@ def test_both_figures_and_the_reason_are_in_the_table():
 def test_a_file_gives_back_what_it_was_given(places):
     found = cross_validation(some(places=places), NAMES, some(places=90, by="pixels"))
     stored = json.loads(json.dumps(found.to_dict()))
-    check_accuracy(stored, 3, "accuracy")
+    check_accuracy(stored, NAMES, "accuracy")
     assert CrossValidation.from_dict(stored) == found
 
 
@@ -131,6 +131,7 @@ def test_a_file_gives_back_what_it_was_given(places):
         ({"kappa_ci95": [0.5]}, "accuracy.spatial.kappa_ci95 must be null or two numbers"),
         ({"confusion_matrix": [[1, 2]]}, "accuracy.spatial.confusion_matrix must be null or"),
         ({"classes": []}, "accuracy.spatial.classes must be a list of 1"),
+        ({"folds": 0}, "accuracy.spatial.folds must be a whole number from 1"),
         ({"more": 1}, "accuracy.spatial has a key 'more'"),
     ],
 )
@@ -138,9 +139,18 @@ def test_a_file_that_lies_is_refused(change, wanted):
     stored = cross_validation(some(), NAMES).to_dict()
     stored["spatial"] |= change
     with pytest.raises(Fault, match=wanted.replace("[", r"\[")):
-        check_accuracy(stored, 3, "accuracy")
+        check_accuracy(stored, NAMES, "accuracy")
 
 
 def test_a_file_with_other_classes_is_refused():
     with pytest.raises(Fault, match="classes must have 4 entries, got 3"):
-        check_accuracy(cross_validation(some(), NAMES).to_dict(), 4, "accuracy")
+        check_accuracy(cross_validation(some(), NAMES).to_dict(), [*NAMES, "rye"], "accuracy")
+
+
+def test_an_accuracy_of_classes_that_the_model_lacks_is_refused():
+    stored = cross_validation(some(places=4), NAMES).to_dict()
+    others = ["?", *NAMES[1:]]
+    with pytest.raises(Fault, match=r"spatial\.classes must be named as in the model, got"):
+        check_accuracy(stored, others, "accuracy")
+    with pytest.raises(Fault, match=r"needed must name classes of the model, got"):
+        check_accuracy(stored | {"spatial": None}, others, "accuracy")

@@ -22,6 +22,7 @@ from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.renaming import renamed
 from polyad.scene.learn.steps import propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import piece_side
@@ -89,6 +90,7 @@ def put(tree, keys, value):
 
 SCENE = ("about", "scene")
 STEP = (*SCENE, "recipe", "steps", 0)
+ACCURACY = (*SCENE, "training", "accuracy")
 FORGED = {
     "a propagation for years": ("this-scene", (*STEP, "settings", "walk"), 10**9),
     "all pixels neighbours": ("this-scene", (*STEP, "settings", "neighbours"), 10**6),
@@ -118,6 +120,13 @@ FORGED = {
     "seconds of NaN": ("plain", (*SCENE, "training", "seconds"), float("nan")),
     "a view of the future": ("plain", (*SCENE, "training", "choice", "experts", 0, 0), "x-ray"),
     "an accuracy beyond all": ("plain", (*SCENE, "training", "choice", "overall"), 1.5),
+    "an accuracy of no folds": ("plain", (*ACCURACY, "spatial", "folds"), 0),
+    "an accuracy of another class": ("plain", (*ACCURACY, "spatial", "classes", 0, "name"), "?"),
+    "a class that needs labels and is none": (
+        "plain",
+        (*ACCURACY, "needed"),
+        [{"name": "?", "places": 5}],
+    ),
     "half an interval": ("plain", (*SCENE, "training", "choice", "interval"), [0.5]),
     "more weights than experts": ("plain", (*SCENE, "training", "choice", "weights"), [0.5] * 9),
     "a light of other bands": ("plain", (*SCENE, "radiometry", "scene", 0), [0.0]),
@@ -151,6 +160,15 @@ def test_a_forged_header_is_refused_by_its_key(what, files, tmp_path):
     message = str(refused.value)
     assert len(message) < 600 + len(str(path))
     assert message.isprintable()
+
+
+def test_a_model_whose_classes_were_renamed_is_kept_with_its_accuracy(files, tmp_path):
+    model = SceneModel.load(files["plain"])
+    other = renamed(model, [c._replace(name=f"new {c.name}") for c in model.classes])
+    other.save(tmp_path / "m.polyad")
+    again = SceneModel.load(tmp_path / "m.polyad")
+    assert [c.name for c in again.classes] == ["new class 1", "new class 2"]
+    assert [c.name for c in again.accuracy.spatial.classes] == ["new class 1", "new class 2"]
 
 
 def test_old_files_with_lists_of_pixels_are_read(files, tmp_path):

@@ -30,6 +30,7 @@ from polyad.scene.read.sample_points import REFERENCE, STRATUM, look_up
 from polyad.scene.write.points import centers, write_points
 
 EXPECTED = 0.8  # user's accuracy of a class of which nothing is known
+DEVIATIONS = (1e-30, 1e30)  # their squares, times pixels, neither vanish nor overflow
 FEW = 25  # points of a stratum, below which intervals are rough; see docs/results/areas.md
 
 
@@ -217,6 +218,7 @@ def draw_sample(
     pixels, known = region.pixels, region.strata
     if (size is None) == (margin is None):
         raise InputError("wanted a size or a margin of error, one of the two; give --size N")
+    _check_asked(size, minimum, int(pixels.sum()))
     users, spread = _expected(accuracy, deviations, known)
     shares = allocation_shares(allocation, pixels, spread)
     if size is None:
@@ -320,6 +322,13 @@ def _expected(
         raise InputError(
             f"wanted a standard deviation above 0 for each stratum; {known_classes(strata)}"
         )
+    low, high = DEVIATIONS
+    odd = spread[(spread < low) | (spread > high)]
+    if len(odd):
+        raise InputError(
+            f"standard deviations must be from {low:g} to {high:g}, got {odd[0]:g}; give them in "
+            "other units, only how they relate to each other counts for an allocation"
+        )
     return np.full(len(strata), np.nan), spread
 
 
@@ -339,6 +348,20 @@ def _by_stratum(
             )
         values[[info in found for info in strata]] = value
     return values
+
+
+def _check_asked(size: int | None, minimum: int, pixels: int) -> None:
+    """Raise `InputError` for numbers of points that no sample of the map has."""
+    if size is not None and size > pixels:
+        raise InputError(
+            f"wanted at most {pixels:,} points, as many as the map has pixels with a class and a "
+            f"stratum, got {size:,}; lower --size"
+        )
+    if minimum > pixels:
+        raise InputError(
+            f"minimum must be at most {pixels:,}, as many as the map has pixels with a class and a "
+            f"stratum, got {minimum:,}; lower --minimum"
+        )
 
 
 def _check_room(counts: NDArray[np.int64], region: Region) -> None:

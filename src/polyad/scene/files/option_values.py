@@ -10,6 +10,7 @@ from polyad.text import clean_name
 
 CLASSES, REGRESSION = TASKS = ("classes", "regression")
 FOLDS_BY = ("blocks", "clusters")
+SINGLE = (2 - 2**-23) * 2.0**127  # the largest number in single precision
 MAX_WINDOW = 127  # its halo is read with every tile
 
 
@@ -101,6 +102,11 @@ def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
         raise InputError(
             f"bounds must be two finite numbers, the smaller first, got {low:g} and {high:g}; "
             "for a fraction write --bounds 0 1"
+        )
+    if max(-low, high) > SINGLE:
+        raise InputError(
+            f"bounds must be from {-SINGLE:.2g} to {SINGLE:.2g}, what single precision holds, got "
+            f"{low:g} and {high:g}; for a fraction write --bounds 0 1"
         )
     return low, high
 

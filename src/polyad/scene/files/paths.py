@@ -27,6 +27,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
     "sample": (".gpkg", ".geojson", ".csv"),
     "table of areas": (".csv", ".json"),
+    "report": (".html", ".htm", ".json"),
 }
 
 ENVI_DATA = (  # beside a header
@@ -127,8 +128,8 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
         The file to be written later.
     what : str
         "map", "file of probabilities", "file of uncertainty", "file of set sizes", "file of sets",
-        "file of scores", "sample", "table of areas", "model", "ONNX file" or "report". Decides
-        which endings are known; the last three may have any.
+        "file of scores", "sample", "table of areas", "report", "model" or "ONNX file". Decides
+        which endings are known; the last two may have any.
     """
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)

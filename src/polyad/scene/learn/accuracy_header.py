@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from polyad.estimators.header import MOST, OUTPUTS
@@ -16,6 +17,7 @@ from polyad.estimators.schema import (
     number,
     numbers,
     one_of,
+    shown,
     text,
     whole,
     whole_numbers,
@@ -57,7 +59,7 @@ _HELD_OUT = Record(
     {
         "by": one_of(*FOLDS_BY),
         "side": _count,
-        "folds": _count,
+        "folds": whole(1, MOST),
         "groups": _count,
         "labels": _count,
         "overall_accuracy": number(0, 1),
@@ -81,8 +83,8 @@ _ACCURACY = Record(
 )
 
 
-def check_accuracy(stored: Any, classes: int, key: str) -> None:
-    """Raise `Fault` unless ``stored`` is an accuracy of a model of so many classes."""
+def check_accuracy(stored: Any, names: Sequence[str], key: str) -> None:
+    """Raise `Fault` unless ``stored`` is an accuracy of a model of classes of these names."""
     check(_ACCURACY, stored, key)
     for way in ("spatial", "pixelwise"):
         if stored[way] is None:
@@ -90,5 +92,11 @@ def check_accuracy(stored: Any, classes: int, key: str) -> None:
         check(_HELD_OUT, stored[way], f"{key}.{way}")
         for name in ("classes", "confusion_matrix"):
             rows = stored[way][name]
-            if rows is not None and len(rows) != classes:
-                raise Fault(f"{key}.{way}.{name} must have {classes} entries, got {len(rows)}")
+            if rows is not None and len(rows) != len(names):
+                raise Fault(f"{key}.{way}.{name} must have {len(names)} entries, got {len(rows)}")
+        found = [row["name"] for row in stored[way]["classes"]]
+        if found != list(names):
+            raise Fault(f"{key}.{way}.classes must be named as in the model, got {shown(found)}")
+    odd = [row["name"] for row in stored["needed"] if row["name"] not in names]
+    if odd:
+        raise Fault(f"{key}.needed must name classes of the model, got {shown(odd[0])}")

@@ -34,7 +34,7 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
-from polyad.scene.files.option_values import MAX_WINDOW
+from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.accuracy_header import NAME, check_accuracy
 from polyad.scene.learn.radiometry import KEPT, SHARES
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
@@ -45,7 +45,6 @@ Array = npt.NDArray[Any]
 PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
 WINDOWS = 2**26  # numbers that one pixel's window is projected to
 FILTER_BYTES = 2**28  # that a guided filter may take round one pixel
-SINGLE = float(np.finfo(np.float32).max)
 
 _spectrum = numbers(-SINGLE, SINGLE, SPECTRUM)
 _setting = number(1e-3, 1e6)
@@ -217,7 +216,8 @@ def check_scene_header(scene: Any) -> None:
         _check_length(choice["weights"], len(choice["experts"]), f"{key}.weights")
         _check_length(choice["interval"], 2, f"{key}.interval")
     if "accuracy" in training:
-        check_accuracy(training["accuracy"], len(classes), "scene.training.accuracy")
+        names = [row[1] for row in classes]
+        check_accuracy(training["accuracy"], names, "scene.training.accuracy")
     _check_light(scene, bands)
     if scene.get("held_out") is not None:
         _check_held_out(scene["held_out"], len(classes))

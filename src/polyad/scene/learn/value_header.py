@@ -20,14 +20,14 @@ from polyad.estimators.schema import (
     text,
     whole,
 )
-from polyad.scene.files.option_values import MAX_WINDOW
+from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.steps.experts import VIEWS
-from polyad.scene.learn.steps.value_scores import MEASURES
 from polyad.scene.raster.targets import MOST_TARGETS
 
 MOST_FOLDS = 32
 NAME = 256  # characters
 LARGE = 1e300
+NOISE = 1e76  # its root is a number in single precision, also beside the spread of folds
 
 EXPERT = Plain(
     "[view, window, strength]",
@@ -39,26 +39,38 @@ EXPERT = Plain(
         and number(0, 1e9).holds(v[2])
     ),
 )
-_bound = either(NOTHING, number(-LARGE, LARGE))
+_bound = either(NOTHING, number(-SINGLE, SINGLE))
 _TARGET = Plain(
     f"[name of at most {NAME} characters, units, lower bound or null, upper bound or null]",
     lambda v: isinstance(v, list) and len(v) == 4 and _is_target(*v),
 )
+_RANGES = {"r2": (-LARGE, 1), "rmse": (0, LARGE), "mae": (0, LARGE), "bias": (-LARGE, LARGE)}
+
+
+def _interval(least: float, most: float) -> Plain:
+    """Want nothing, or two numbers of a range that ascend."""
+    ends = numbers(least, most, 2)
+    return Plain(
+        f"null or two numbers from {least:g} to {most:g}, which ascend",
+        lambda v: v is None or (ends.holds(v) and len(v) == 2 and v[0] <= v[1]),
+    )
+
+
 _SCORE = Record(
     {
         "target": text(NAME),
         "units": Plain("a text", lambda v: v == "" or text(NAME).holds(v)),
         "n": whole(0, MOST),
         "groups": whole(0, MOST),
-        **dict.fromkeys(MEASURES, _bound),
-        **{f"{m}_ci95": either(NOTHING, numbers(-LARGE, LARGE, 2)) for m in MEASURES},
+        **{m: either(NOTHING, number(*ends)) for m, ends in _RANGES.items()},
+        **{f"{m}_ci95": _interval(*ends) for m, ends in _RANGES.items()},
     }
 )
 _VALUES = Record(
     {
         "targets": ListOf(_TARGET, MOST_TARGETS, 1),
         "folds": whole(0, MOST_FOLDS),
-        "noise": numbers(0, LARGE, MOST_TARGETS),
+        "noise": numbers(0, NOISE, MOST_TARGETS),
         "experts": ListOf(EXPERT, 64, 1),
         "weights": numbers(0, 1, 64),
         "scores": ListOf(_SCORE, MOST_TARGETS),
@@ -78,11 +90,6 @@ def check_values_header(scene: Mapping[str, Any]) -> None:
     for key, count in wanted.items():
         if len(values[key]) != count:
             raise Fault(f"scene.values.{key} must have {count} entries, got {len(values[key])}")
-    for score in values["scores"]:
-        for measure in MEASURES:
-            found = score[f"{measure}_ci95"]
-            if found is not None and len(found) != 2:
-                raise Fault(f"scene.values.scores.{measure}_ci95 must have 2 entries")
     names = [row[0] for row in values["targets"]]
     if len(set(names)) < len(names):
         raise Fault("scene.values.targets must have different names")

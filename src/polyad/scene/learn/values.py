@@ -39,7 +39,7 @@ from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import check_same_place
 from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.patches import check_window, check_window_fits
-from polyad.scene.raster.targets import Target, as_values, clipped, target_table
+from polyad.scene.raster.targets import Target, as_values, clipped, size_fault, target_table
 from polyad.scene.read.labels import drop_nodata
 
 Array = npt.NDArray[Any]
@@ -190,6 +190,11 @@ def _too_few(n: int, incomplete: int = 0, lost: int = 0) -> str:
 
 
 def _check_target(numbers: Array, target: Target) -> None:
+    fault = size_fault(numbers)
+    if fault is not None:
+        raise SceneError(
+            f"values of {target.name!r} cannot be learned in single precision: {fault}"
+        )
     low, high = float(numbers.min()), float(numbers.max())
     if high - low <= 1e-7 * max(abs(low), abs(high)):
         raise SceneError(

@@ -17,6 +17,7 @@ from polyad.errors import InputError
 from polyad.scene.files.option_values import check_bounds
 from polyad.text import clean_name
 
+LARGEST, SMALLEST = 1e30, 1e-30  # values that single precision leaves room to compute with
 VALUE_DIMS = ("y", "x", "target")
 MOST_TARGETS = 64
 
@@ -88,6 +89,30 @@ def target_table(values: xr.DataArray, bounds: Sequence[float] | None = None) ->
         Target(n, clean_name(str(u)) if u else "", low, high)
         for n, u in zip(names, units, strict=True)
     )
+
+
+def size_fault(numbers: NDArray[Any]) -> str | None:
+    """Return what is wrong with the size of a target's numbers, ``(n,)``, in words, or None.
+
+    Examples
+    --------
+    >>> size_fault(np.array([0.5, 1e300]))
+    'wanted numbers from -1e+30 to 1e+30, got 1e+300; give them in other units'
+    >>> size_fault(np.array([0.0, np.nan, 7.0]))
+    """
+    known = numbers[np.isfinite(numbers)].astype(np.float64)
+    farthest = float(known[np.abs(known).argmax()]) if len(known) else 0.0
+    if abs(farthest) > LARGEST:
+        return (
+            f"wanted numbers from {-LARGEST:g} to {LARGEST:g}, got {farthest:g}; give them in "
+            "other units"
+        )
+    if 0 < abs(farthest) < SMALLEST:
+        return (
+            f"wanted numbers of which some reach {SMALLEST:g}, got none beyond {farthest:g}; give "
+            "them in other units"
+        )
+    return None
 
 
 def clipped(values: NDArray[Any], targets: Sequence[Target]) -> NDArray[Any]:

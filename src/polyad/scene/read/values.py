@@ -27,7 +27,7 @@ from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS
+from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.read.formats.ogr import read_layer, vector_kind
 from polyad.scene.read.label_fields import Column, numbers_of
 from polyad.scene.read.label_layers import CORNER_BYTES, layer_marks
@@ -155,9 +155,16 @@ def _open(
             f"{path}: wanted the field that holds the values, as in --field biomass (in Python, "
             "field); polyad does not guess it"
         )
-    if len(fields) > MOST_TARGETS or len(set(map(str.casefold, fields))) < len(fields):
+    names = [name.casefold() for name in fields]
+    twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
+    if twice is not None:
         raise SceneError(
-            f"{path}: wanted at most {MOST_TARGETS} different fields, got {', '.join(fields)[:200]}"
+            f"{path}: wanted different fields, got {twice[:80]!r} more than once; name it once "
+            "(upper and lower case are the same)"
+        )
+    if len(fields) > MOST_TARGETS:
+        raise SceneError(
+            f"{path}: wanted at most {MOST_TARGETS} fields, got {len(fields)}; train several models"
         )
     if is_text and layer is not None:
         raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
@@ -237,6 +244,7 @@ def _drawn(
             f"{path}, {_where(measured.marks, row)}: wanted a finite number for "
             f"{fields[column][:80]!r}, got {table[row, column]}; correct it, or leave it empty"
         )
+    _check_sizes(path, table, fields)
     if not known.any():
         raise SceneError(f"{path}: no feature has a number in {', '.join(fields)[:200]}")
     if not known.all():
@@ -328,7 +336,17 @@ def _read_raster(
         )
     stored = read_pixels(raster, slice(None), slice(None))
     known = valid_pixels(stored[..., None], raster.rio.nodata)
-    return _frame(np.where(known, stored, np.nan).astype(np.float32), grid, names)
+    values = np.where(known, stored, np.nan)
+    _check_sizes(path, values.reshape(-1, count), names)
+    return _frame(values.astype(np.float32), grid, names)
+
+
+def _check_sizes(path: Path, table: NDArray[Any], names: Sequence[str]) -> None:
+    """Raise `SceneError` if numbers ``(n, targets)`` would be lost in single precision."""
+    for column, name in zip(table.T, names, strict=True):
+        fault = size_fault(column)
+        if fault is not None:
+            raise SceneError(f"{path}: {name[:80]!r} cannot be kept in single precision: {fault}")
 
 
 def _joined(rasters: Sequence[xr.DataArray], sources: Sequence[Any]) -> xr.DataArray:

@@ -70,14 +70,17 @@ class ValueFit:
         values = clipped(outputs[..., :count], self.targets)
         if not uncertainty:
             return values
-        deviation = np.sqrt(np.asarray(self.noise, outputs.dtype) + self.spread(outputs))
-        return np.concatenate([values, deviation], axis=-1)
+        deviation = np.sqrt(np.asarray(self.noise) + self.spread(outputs))
+        return np.concatenate([values, deviation.astype(outputs.dtype)], axis=-1)
 
     def spread(self, outputs: Array) -> Array:
-        """Return the jackknife's variance of predictions, ``(..., targets)``."""
+        """Return the jackknife's variance of predictions, ``(..., targets)``, in double precision.
+
+        Squares leave the range of single precision where the numbers themselves do not.
+        """
         count = len(self.targets)
         folds = outputs[..., count:].reshape(*outputs.shape[:-1], self.folds, count)
-        return np.asarray((self.folds - 1) * folds.var(axis=-2))
+        return np.asarray((self.folds - 1) * folds.var(axis=-2, dtype=np.float64))
 
     @property
     def score_lines(self) -> list[str]:
