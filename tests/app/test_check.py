@@ -121,6 +121,7 @@ def test_a_file_older_than_the_journal_does_not_take_answers_back(land, tmp_path
     second = opened(land, sample)
     second.checklist.do({"point": 0, "class": 2})
     second.checklist.journal.close()  # as a kill leaves it: in the journal, not yet in the file
+    second._lock.close()
     (tmp_path / "s-checked.csv").write_bytes(old)
     os.utime(tmp_path / "s-checked.csv", (1, 1))
     third = opened(land, sample)

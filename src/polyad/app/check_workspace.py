@@ -12,19 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.app.checklist import Checklist
+from polyad.app.checklist import NOTE, Checklist
 from polyad.app.events import EventBus
 from polyad.app.label_state import MAX_CLASSES
 from polyad.app.tile_images import SceneTiles
 from polyad.app.workspace import RasterSource, describe_scene, name_of, pixel_spectrum
-from polyad.errors import InputError, SceneError
-from polyad.scene.files.paths import check_apart, check_output
+from polyad.durable import InUse, LockFile, why
+from polyad.errors import InputError, OutputError, SceneError
+from polyad.scene.files.paths import check_apart, check_names_differ, check_output
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import ClassInfo, class_color, class_table
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.legend import find_classes
+from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.sample_files import SampleFile, open_sample
 from polyad.scene.read.sample_points import REFERENCE
@@ -74,11 +76,14 @@ class CheckWorkspace:
         self.name = name_of(self.scene, source)
         self.blind = blind
         grid, name = grid_of(self.scene), field or REFERENCE
+        _check_field(name)
         points = open_sample(sample, grid, field=name, layer=layer)
         path = _output(points.path, out)
         check_output(path, "sample")
         files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
         check_apart(path, files, "sample")
+        if journal is not None:
+            check_names_differ([("sample", path), ("journal", journal)])
         if layer is not None and path.resolve() == points.path.resolve():
             raise InputError(
                 f"{path} has several layers, and the others would be lost; name another file with "
@@ -86,22 +91,26 @@ class CheckWorkspace:
             )
         raster = None if class_map is None else _as_map(class_map, self.scene)
         self.classes = _classes(points, raster, classes)
-        earlier = _earlier(points, path, grid, name)
         # Of a blind check, nothing that tells the map's class is kept at all
         self.map_ids = None if raster is None or blind else _positions(raster, self.classes)
         self.mapped = None if blind else _mapped(points, raster, self.classes)
-        self.checklist = Checklist(
-            points,
-            self.classes,
-            grid,
-            fingerprint(self.scene),
-            path,
-            name,
-            earlier=earlier,
-            journal=None if journal is None else Path(journal),
-        )
         self.scene_tiles = SceneTiles(self.scene)
         self.events = EventBus()
+        self._lock = _hold(path)
+        try:
+            self.checklist = Checklist(
+                points,
+                self.classes,
+                grid,
+                fingerprint(self.scene),
+                path,
+                name,
+                earlier=_earlier(points, path, grid, name),
+                journal=None if journal is None else Path(journal),
+            )
+        except BaseException:
+            self._lock.remove()
+            raise
         self.checklist.listen(lambda about: self.events.publish("answer", about))
 
     def start(self) -> None:
@@ -111,7 +120,10 @@ class CheckWorkspace:
     def close(self) -> None:
         """End the event streams, write the file a last time, release the journal."""
         self.events.close()
-        self.checklist.close()
+        try:
+            self.checklist.close()
+        finally:
+            self._lock.remove()
 
     def state(self) -> dict[str, Any]:
         """Return everything that the page needs to start."""
@@ -143,6 +155,31 @@ def _output(sample: Path, out: str | PathLike[str] | None) -> Path:
         return Path(out)
     ending = sample.suffix.lower()
     return sample.with_name(f"{sample.stem}-checked{ending if ending in _WRITTEN else '.gpkg'}")
+
+
+def _check_field(name: str) -> None:
+    if name.strip().casefold() in {*PLACE_NAMES, NOTE}:
+        raise InputError(
+            f"the field {name[:80]!r} says where a point is, or holds its note; name another with "
+            f"--field, such as {REFERENCE!r}, for the class that is there"
+        )
+
+
+def _hold(out: Path) -> LockFile:
+    """Keep others from the file of the checked points, by whatever name they know it."""
+    real = out.resolve()
+    try:
+        return LockFile(real.with_name(f".{real.name}.lock"), wait=False)
+    except InUse as error:
+        raise OutputError(
+            f"cannot write {out}: it is in use, another polyad checks points into it; open its "
+            "page in a second tab, stop it, or name another file with --out"
+        ) from error
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {out}: its lock {error.filename or real} cannot be made ({why(error)}); "
+            "name a file in another folder with --out"
+        ) from error
 
 
 def _earlier(points: SampleFile, path: Path, grid: Any, field: str) -> SampleFile | None:
@@ -179,12 +216,7 @@ def _classes(
             for k, name in enumerate(dict.fromkeys(cleaned), start=1)
         )
     else:
-        pairs = {
-            (int(value), name or f"class {value}")
-            for value, name in zip(points.texts("map_class"), points.texts("map_name"), strict=True)
-            if value.isdecimal() and 0 < int(value) < 2**16
-        }
-        classes = tuple(ClassInfo(k, name, class_color(k)) for k, name in sorted(pairs))
+        classes = _mapped_classes(points)
     if not classes:
         raise InputError(
             f"{points.path} does not say which classes there are; name the map with --map, or the "
@@ -193,6 +225,33 @@ def _classes(
     if len(classes) > MAX_CLASSES:
         raise InputError(f"wanted at most {MAX_CLASSES} classes to choose from, got {len(classes)}")
     return classes
+
+
+def _mapped_classes(points: SampleFile) -> tuple[ClassInfo, ...]:
+    """Return the classes that the fields ``map_class`` and ``map_name`` of a sample tell of."""
+    remedy = "correct it, or name the classes with --map or --classes"
+    names: dict[int, str] = {}
+    told = zip(points.where, points.texts("map_class"), points.texts("map_name"), strict=True)
+    for place, value, name in told:
+        if not value.isdecimal():
+            continue
+        # A table can hold thousands of digits
+        number = int(value[-5:]) if len(value.lstrip("0")) <= 5 else 2**16
+        if number >= 2**16:
+            raise SceneError(
+                f"{points.path}, {place}: wanted a map_class up to 65535, got {value[:40]}; "
+                f"{remedy}"
+            )
+        before = names.get(number, "")
+        if name and before and name != before:
+            raise SceneError(
+                f"{points.path}, {place}: map_class {number} is called {name[:80]!r} here and "
+                f"{before[:80]!r} before, wanted one name; {remedy}"
+            )
+        names[number] = before or name
+    return tuple(
+        ClassInfo(k, name or f"class {k}", class_color(k)) for k, name in sorted(names.items()) if k
+    )
 
 
 def _positions(raster: xr.DataArray, classes: Sequence[ClassInfo]) -> npt.NDArray[np.uint8]:

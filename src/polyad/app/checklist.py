@@ -18,7 +18,7 @@ from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
 from polyad.scene.read.sample_files import SampleFile
-from polyad.scene.write.points import write_points
+from polyad.scene.write.points import points_content, write_points
 
 NOTE = "note"
 CANNOT_TELL = "cannot tell"  # how the note of such a point begins
@@ -86,8 +86,13 @@ class Checklist:
         self.field = sample.named(field)
         self._by_id = {info.value: info for info in self.classes}
         self._texts = {info.value: written(info, self.classes) for info in self.classes}
-        self.answers = answers_of(sample, field, self.classes)
+        found = answers_of(sample, field, self.classes)
+        self.answers = [answer for answer, _ in found]
         taken = None if earlier is None else _matched(earlier, sample, field, self.classes)
+        self._open_notes = {k: note for k, (answer, note) in enumerate(found) if not answer.given}
+        # By point and by what the page shows of it: the whole note, which may be longer
+        both = [*enumerate(found), *enumerate(taken or [])]
+        self._notes = {(k, answer.note): note for k, (answer, note) in both}
         self.revision = 0
         self._lock = threading.RLock()
         self._file_lock = threading.Lock()
@@ -95,17 +100,20 @@ class Checklist:
         self._changed, self._closing = threading.Event(), threading.Event()
         self._writer: threading.Thread | None = None
         path = journal or out.with_name(out.name + ".checks.jsonl")
-        newer = taken is not None and _is_newer(out, path)
+        newer, made = taken is not None and _is_newer(out, path), not path.exists()
+        points_content(out, grid, sample.pixels, self.fields())  # refused before anything is made
         digest = hashlib.sha256(sample.pixels.astype("<i8").tobytes()).hexdigest()[:32]
         self.journal = Journal(path, {"shape": list(grid.shape), "scene": mark, "sample": digest})
         try:
             begun = bool(self.journal.commands)
             self._replay()
             if taken is not None and (newer or not begun):
-                self._take(taken)
+                self._take([answer for answer, _ in taken])
             self.write()  # what cannot be written is told before anybody has looked
         except BaseException:
             self.journal.close()
+            if made:
+                path.unlink(missing_ok=True)
             raise
         self.resumed = self.done
 
@@ -159,11 +167,12 @@ class Checklist:
 
     def _checked(self, command: dict[str, Any]) -> tuple[int, Answer]:
         point, value = command.get("point"), command.get("class", 0)
-        unsure, note = command.get("unsure", False), command.get("note", "")
+        unsure = command.get("unsure", False)
         if type(point) is not int or not 0 <= point < len(self.answers):
             raise InputError(
                 f"there is no point {repr(point)[:40]}; wanted 0 to {len(self.answers) - 1}"
             )
+        note = command.get("note", self.answers[point].note)
         if type(value) is not int or (value != 0 and value not in self._by_id):
             raise InputError(f"there is no class {repr(value)[:40]}; {known_classes(self.classes)}")
         if type(unsure) is not bool or not isinstance(note, str):
@@ -207,7 +216,11 @@ class Checklist:
 
     def _take(self, answers: Sequence[Answer]) -> None:
         """Take over answers that somebody wrote into the file; what it leaves open stays."""
-        fresh = [(k, new) for k, new in enumerate(answers) if new.given and new != self.answers[k]]
+        fresh = [
+            (k, new)
+            for k, (new, old) in enumerate(zip(answers, self.answers, strict=True))
+            if new != old and (new.given or (new.note and not old.given))
+        ]
         if fresh:
             entries = [self._entry(k, answer) for k, answer in fresh]
             self.journal.append({"do": "answer", "answers": entries})
@@ -219,13 +232,18 @@ class Checklist:
         """Return the fields of the sample with the answers filled in."""
         with self._lock:
             answers = list(self.answers)
-        before = dict(zip(range(len(answers)), self.sample.texts(NOTE), strict=True))
-        notes = [
-            _told(answer) if answer.given or answer.note else before[k] or None
-            for k, answer in enumerate(answers)
-        ]
+        notes = [self._note(k, answer) or None for k, answer in enumerate(answers)]
         seen = [self._texts[a.value] if a.value else None for a in answers]
         return {**self.sample.fields, self.field: seen, self.sample.named(NOTE): notes}
+
+    def _note(self, k: int, answer: Answer) -> str:
+        """Return what the file says beside the class of a point."""
+        if not answer.given and not answer.note:
+            return self._open_notes.get(k, "")
+        note = self._notes.get((k, answer.note), answer.note)
+        if answer.unsure:
+            return f"{CANNOT_TELL}: {note}" if note else CANNOT_TELL
+        return note
 
     def write(self) -> None:
         """Write the file of the checked points, whole."""
@@ -270,8 +288,10 @@ class Checklist:
             self.journal.close()
 
 
-def answers_of(sample: SampleFile, field: str, classes: Sequence[ClassInfo]) -> list[Answer]:
-    """Return the answers that a file holds already.
+def answers_of(
+    sample: SampleFile, field: str, classes: Sequence[ClassInfo]
+) -> list[tuple[Answer, str]]:
+    """Return the answers that a file holds already, each with the whole note of the point.
 
     Raises
     ------
@@ -291,8 +311,7 @@ def answers_of(sample: SampleFile, field: str, classes: Sequence[ClassInfo]) -> 
         unsure = not text and note.startswith(CANNOT_TELL)
         if unsure:
             note = note.removeprefix(CANNOT_TELL).removeprefix(":").strip()
-        said = note if text or unsure else ""
-        answers.append(Answer(found[0].value if found else 0, unsure, said[:MAX_NOTE]))
+        answers.append((Answer(found[0].value if found else 0, unsure, _shown(note)), note))
     return answers
 
 
@@ -309,7 +328,7 @@ def written(info: ClassInfo, classes: Sequence[ClassInfo]) -> str:
 
 def _matched(
     earlier: SampleFile, sample: SampleFile, field: str, classes: Sequence[ClassInfo]
-) -> list[Answer]:
+) -> list[tuple[Answer, str]]:
     """Return the answers of an earlier output in the order of the sample."""
     order = {pixel: k for k, pixel in enumerate(map(tuple, earlier.pixels.tolist()))}
     ours = list(map(tuple, sample.pixels.tolist()))
@@ -330,10 +349,10 @@ def _is_newer(out: Path, journal: Path) -> bool:
         return False
 
 
-def _told(answer: Answer) -> str | None:
-    if answer.unsure:
-        return f"{CANNOT_TELL}: {answer.note}" if answer.note else CANNOT_TELL
-    return answer.note or None
+def _shown(note: str) -> str:
+    """Return as much of a file's note as `_clean` takes."""
+    visible = "".join(c if c.isprintable() else " " for c in note)
+    return " ".join(visible.split())[:MAX_NOTE].strip()
 
 
 def _clean(note: str) -> str:

@@ -24,7 +24,7 @@ from polyad.app.fits import Settings
 from polyad.app.redirect import redirect_file
 from polyad.app.server import make_app
 from polyad.app.workspace import RasterSource, Workspace
-from polyad.errors import OutputError
+from polyad.errors import InputError, OutputError
 from polyad.scene.learn.model import SceneModel
 from polyad.terminal import put
 from polyad.threads import usable_cores
@@ -263,6 +263,8 @@ def show(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 2**16:
+        raise InputError(f"wanted a --port from 1 to 65535, or 0 to take a free one, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small answers at once only if the socket names TCP
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -111,8 +111,22 @@ def read_csv_fields(path: Path, budget: int) -> dict[str, list[str]]:
     except csv.Error as error:
         raise SceneError(f"{path}, line {rows.line_num}: not a CSV ({reason(error)})") from error
     guards.check_count(path, len(names) * len(lines), _MOST_VALUES, "values of fields")
+    _check_columns_differ(path, names)
     kept = {name: k for k, name in enumerate(names) if name}
     return {name: [row[k] if k < len(row) else "" for row in lines] for name, k in kept.items()}
+
+
+def _check_columns_differ(path: Path, names: Sequence[str]) -> None:
+    """Refuse two columns of one name; those that place a point are read whatever their case."""
+    seen: set[str] = set()
+    for name in names:
+        key = name.lower() if name.lower() in PLACE_NAMES else name
+        if key and key in seen:
+            raise SceneError(
+                f"{path}: wanted columns of different names, got two called {name[:80]!r}; rename "
+                "one of them or take it out"
+            )
+        seen.add(key)
 
 
 def _csv_rows(path: Path, budget: int) -> tuple[str, Any]:

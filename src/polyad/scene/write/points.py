@@ -6,11 +6,12 @@ import csv
 import importlib.util
 import io
 import json
+import math
 import os
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
 from polyad.atomic import replacing
-from polyad.errors import OutputError
+from polyad.errors import OutputError, told_as
 from polyad.scene.files.paths import check_ending
 from polyad.scene.raster.grid import Grid, move
 
 Fields = Mapping[str, Sequence[Any]]
 _WGS84 = CRS.from_epsg(4326)
+_OWN = {".csv": ("x", "y", "row", "col"), ".geojson": ("row", "col"), ".gpkg": ("row", "col")}
 
 
 def write_points(
@@ -49,10 +51,67 @@ def write_points(
         Rows and columns.
     fields : mapping of str to sequence
         Whole numbers, texts, or None for what is to be filled in.
+
+    Raises
+    ------
+    OutputError
+        The format cannot hold a field or a value, or the file cannot be written.
     """
-    content = _FORMATS[check_ending(path, "sample")](Path(path), grid, pixels, fields)
+    content = points_content(path, grid, pixels, fields)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def points_content(
+    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
+) -> bytes:
+    """Return what `write_points` writes, or raise its error without writing anything."""
+    ending, path = check_ending(path, "sample"), Path(path)
+    _check_names(path, ending, list(fields))
+    for name, values in fields.items():
+        _check_values(path, ending, name, values)
+    remedy = "rename or take out the fields of the sample that are unlike the others"
+    with told_as(OutputError, f"cannot write {path}: its fields are refused", remedy):
+        return _FORMATS[ending](path, grid, pixels, fields)
+
+
+def _check_names(path: Path, ending: str, names: Sequence[str]) -> None:
+    taken = dict.fromkeys(_OWN[ending], "")
+    for name in names:
+        if not _is_text(name, ending):
+            raise OutputError(
+                f"cannot write {path}: wanted names of fields in Unicode, got {ascii(name)[:80]}; "
+                "rename the field"
+            )
+        key = name.lower() if ending == ".gpkg" or name.lower() in _OWN[ending] else name
+        if key in taken:
+            other = f"the field {taken[key][:80]!r}" if taken[key] else "what places a point"
+            raise OutputError(
+                f"cannot write {path}: the field {name[:80]!r} has the name of {other}; rename it, "
+                "or choose a name with another ending"
+            )
+        taken[key] = name
+
+
+def _check_values(path: Path, ending: str, name: str, values: Sequence[Any]) -> None:
+    for k, value in enumerate(values, start=1):
+        if isinstance(value, str) and not _is_text(value, ending):
+            wanted = "text in Unicode"
+        elif ending == ".geojson" and isinstance(value, float) and not math.isfinite(value):
+            wanted = "finite numbers, the only ones that JSON has"
+        else:
+            continue
+        raise OutputError(
+            f"cannot write {path}: wanted {wanted}, got {ascii(value)[:80]} in the field "
+            f"{name[:80]!r} of point {k}; correct the sample"
+        )
+
+
+def _is_text(text: str, ending: str) -> bool:
+    """Whether a file can hold a text: no half of a character, nor an end within a GeoPackage."""
+    if ending == ".gpkg" and "\0" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -120,16 +179,27 @@ def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields
             crs=None if grid.crs is None else grid.crs.to_wkt(),
             driver="GPKG",
             layer="sample",
+            layer_options={"FID": _free("fid", named), "GEOMETRY_NAME": _free("geom", named)},
         )
         return temporary.read_bytes()
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """Return a name for a column of the format's own that no field has."""
+    lower = {field.lower() for field in taken}
+    while name in lower:
+        name += "_"
+    return name
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
     """Return a field as an array of whole numbers, of numbers, or of texts and None."""
     filled = [v for v in values if v is not None]
-    if filled and all(isinstance(v, int) for v in values):
+    whole = [v for v in filled if isinstance(v, int)]
+    long = any(not -(2**63) <= v < 2**63 for v in whole)  # such a number is kept as text
+    if filled and len(whole) == len(values) and not long:
         return np.array(values, np.int64)
-    if filled and all(isinstance(v, int | float) for v in filled):
+    if filled and all(isinstance(v, int | float) for v in filled) and not long:
         return np.array([np.nan if v is None else v for v in values], np.float64)
     return np.array([v if v is None else str(v) for v in values], object)
 
