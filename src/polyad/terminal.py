@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, TextIO
 
 from polyad.errors import PolyadWarning
@@ -96,6 +96,18 @@ def replaced_line(count: int) -> str:
         "1 pixel looked corrupt and was" if one else f"{count:,} pixels looked corrupt and were"
     )
     return f"{pixels} replaced by {'its' if one else 'their'} neighbors\n"
+
+
+def report_lines(reports: Iterable[object] | None) -> str:
+    r"""Return the lines that name reports, apart from what stands above; nothing without any.
+
+    Examples
+    --------
+    >>> report_lines(["page.html", "page.json"])
+    '\n\nreport: page.html\nreport: page.json'
+    """
+    lines = [f"report: {path}" for path in reports or ()]
+    return "\n\n" + "\n".join(lines) if lines else ""
 
 
 def on_terminal() -> bool:

@@ -233,3 +233,28 @@ def test_the_model_and_its_report_need_a_name_each(place, tmp_path, capsys):
     same = ("--out", tmp_path / "m.polyad", "--report", tmp_path / "m.polyad")
     assert "cannot write model and report to" in refused(capsys, *words, *same)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cross_validated_training_shows_both_figures_on_its_page(place, tmp_path, capsys):
+    words = ("train", place / "bil.hdr", place / "labels.csv", *QUICK, "--cross-validate")
+    page, told = tmp_path / "page.html", tmp_path / "page.json"
+    out = ("--out", tmp_path / "m.polyad", "--report", page, "--report", told)
+    assert run(*words, *out) == 0
+    folds = json.loads(told.read_text())["accuracy"]["folds"]
+    cells = Page(page.read_text()).cells
+    for kind in ("spatial", "pixelwise"):
+        held = folds[kind]
+        assert f"{held['kappa']:.3f}" in cells
+        for name in ("overall_accuracy", "average_accuracy"):
+            assert f"{100 * held[name]:.1f}\N{NO-BREAK SPACE}%" in cells
+    text = html.unescape(" ".join(page.read_text().split()))
+    assert folds["why"] in text
+    assert "Wanted for" not in text
+    check_page(page.read_text(), json.loads(told.read_text()))
+
+
+def test_reports_are_named_on_lines_that_follow_each_other(place, tmp_path, capsys):
+    words = ("evaluate", place / "m.polyad", place / "bil.hdr", place / "truth.tif", "--no-hash")
+    page, told = tmp_path / "page.html", tmp_path / "page.json"
+    assert run(*words, "--report", page, "--report", told) == 0
+    assert capsys.readouterr().out.endswith(f"\n\nreport: {page}\nreport: {told}\n")

@@ -80,7 +80,11 @@ def test_the_report_tells_it_too(place, tmp_path):
     page = tmp_path / "page.html"
     given = (place / "m.polyad", place / "scene.tif", place / "truth.tif", "--coverage", 0.9)
     assert run("evaluate", *given, "--report", page) == 0
-    assert "hold the true class, 90 % promised" in page.read_text()
+    text = " ".join(page.read_text().split())
+    assert "% of the sets of test pixels hold the true class, 90 % promised" in text
+    table = text.partition("<h2>Prediction sets</h2>")[2].partition("</table>")[0]
+    assert "mean set size" in table
+    assert all(name in table for name in ("Corn", "Soil", "Water"))
 
 
 @pytest.mark.parametrize(

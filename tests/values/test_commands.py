@@ -49,12 +49,17 @@ def test_map_writes_values_and_their_deviation(trained, place):
     out, unsure = place / "cover.tif", place / "cover-sd.tif"
     said = run("map", path, place / "scene.tif", "--out", out, "--uncertainty", unsure)
     assert f"{HEIGHT * WIDTH:,} pixels mapped" in said.out
+    assert said.out.rstrip().endswith(f"map: {out}; uncertainty: {unsure}")
     with rasterio.open(out) as file:
         values = file.read(1)
         assert file.tags(1)["valid_max"] == "1"
     assert 0 <= values.min() < values.max() <= 1
     with rasterio.open(unsure) as file:
         assert (file.read(1) > 0).all()
+    told = json.loads(run("info", out, "--json").out)
+    assert told["kind"] == "map of values"
+    assert told["targets"] == [f"cover: {values.min():.7g} to {values.max():.7g}"]
+    assert json.loads(run("info", unsure, "--json").out)["kind"].startswith("standard deviations")
 
 
 def test_a_mask_is_not_mapped(trained, place):
@@ -78,7 +83,10 @@ def test_evaluate_compares_with_other_plots_and_draws_them(trained, place):
     assert set(row) >= {"rmse", "rmse_ci95", "mae", "mae_ci95", "bias", "bias_ci95"}
     assert "R2 0." in run("evaluate", *given).out  # and replaces its own outputs
     assert "rmse_ci95_low,cover," in scores.read_text()
-    assert "Predicted against measured cover" in page.read_text()
+    text = page.read_text()
+    assert "Predicted against measured cover" in text
+    assert all(name in text for name in ("What was done", "<dt>Preset</dt>", "<dt>Steps</dt>"))
+    assert "<dt>cover by its own values</dt>" in text
 
 
 def test_info_tells_targets_and_scores(trained):
@@ -110,6 +118,7 @@ def test_several_targets_are_several_bands(place):
         (("--field", "cover,cover"), "got 'cover' more than once"),
         (("--field", "cover", "--folds-by", "blocks"), "--folds-by is for classes; leave it out"),
         (("--field", "cover", "--merge", "a+b=c"), "--merge is for classes; leave it out"),
+        (("--field", "cover", "--report", "page.html"), "polyad evaluate MODEL SCENE"),
         (("--field", "cover", "--preset", "paper"), "presets fast and best, got 'paper'"),
         (("--field", "mass", "--bounds", "0", "1"), "lie outside the bounds 0 to 1"),
         ((), "wanted the field that holds the values"),

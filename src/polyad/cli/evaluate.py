@@ -30,7 +30,7 @@ from polyad.cli.options import (
 )
 from polyad.cli.values import evaluate_values, one_field
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, say
+from polyad.terminal import on_terminal, report_lines, say
 
 
 def evaluate(
@@ -95,7 +95,7 @@ def evaluate(
     result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
-    written = "".join(f"\n\nreport: {path}" for path in report or ())
+    written = report_lines(report)
     adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
     sets = "" if examination.sets is None else f"\n\n{examination.sets}"
     say(result, as_json, adapted + str(examination.scores) + sets + written)

@@ -140,6 +140,8 @@ def map_command(
     )
     seconds = time.perf_counter() - started
     sets = [] if coverage is None else [str(path) for path in set_paths(out).values()]
+    also = {"probabilities": probabilities, "uncertainty": uncertainty}
+    beside = {name: path for name, path in also.items() if path is not None}
     pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
     say(
         {
@@ -150,11 +152,13 @@ def map_command(
             "adapted": fitted.adapted,
             "pixels_replaced": replaced,
         }
-        | ({"sets": sets} if sets else {}),
+        | ({"sets": sets} if sets else {})
+        | {name: str(path) for name, path in beside.items()},
         as_json,
         ("" if fitted.adapted is None else f"{fitted.adapted}\n")
         + replaced_line(replaced)
         + ("" if mapped == pixels else f"{mapped:,} of ")
         + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}"
-        + (f"; sets: {', '.join(sets)}" if sets else ""),
+        + (f"; sets: {', '.join(sets)}" if sets else "")
+        + "".join(f"; {name}: {path}" for name, path in beside.items()),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import polyad.scene
 from polyad.scene.files.option_values import CLASSES, check_bounds, check_task
-from polyad.terminal import fail, on_terminal, replaced_line, say, steps
+from polyad.terminal import fail, on_terminal, replaced_line, report_lines, say, steps
 
 
 def one_field(field: Sequence[str] | None) -> str | None:
@@ -32,6 +32,11 @@ def asks_for_values(
     if bounds is not None:
         check_bounds(bounds)
     odd = [f"--{name.replace('_', '-')}" for name, value in of_classes.items() if value]
+    if of_classes.get("report"):
+        fail(
+            "a training of values has no --report; leave it out, and then write one with polyad "
+            "evaluate MODEL SCENE OTHER_PLOTS --report page.html"
+        )
     if odd:
         fail(f"{odd[0]} is for classes; leave it out, or train with --task classes")
     return True
@@ -105,7 +110,8 @@ def evaluate_values(
         polyad.scene.write_scores(out, result)
     if reports:
         record = polyad.scene.record_run(told["command"], files, hashes=hashes, progress=bar)
-        polyad.scene.write_value_report(reports, found, title=told["title"], record=record)
-    written = "".join(f"\n\nreport: {path}" for path in reports or ())
+        title = told["title"]
+        polyad.scene.write_value_report(reports, found, title=title, record=record, model=model)
+    written = report_lines(reports)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
     say(result, as_json, adapted + str(found) + written)

@@ -9,8 +9,10 @@ from typing import Any
 
 from polyad.errors import PolyadError, SceneError, told_as
 from polyad.estimators.model_file import check_model_file
+from polyad.scene.files.own_outputs import DEVIATION, VALUES
 from polyad.scene.files.paths import check_scene, locate
 
+VALUE_MAPS = {VALUES: "map of values", DEVIATION: "standard deviations of a map of values"}
 UNNAMED = 256  # classes without names at most, in a raster without bands
 FEW = 64  # and in a raster of one band: a gray picture has more values
 
@@ -60,6 +62,10 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         found = _describe_class_map(source, max_bytes, unnamed=FEW)
         if found is not None:
             return found
+    if scene.dtype.kind == "f":
+        mapped = _describe_value_map(source)
+        if mapped is not None:
+            return mapped
     crs, transform = georeference(scene)
     facts: dict[str, Any] = {
         "kind": "scene",
@@ -127,6 +133,37 @@ def _describe_class_map(
             "pixel_size": None if raster.transform is None else _pixel_size(raster.transform),
         }
     return None
+
+
+def _describe_value_map(source: str) -> dict[str, Any] | None:
+    """Describe a GeoTIFF of predicted values or their deviations, None where the file is none."""
+    path, _ = locate(source)
+    if path.suffix.lower() not in (".tif", ".tiff") or not path.is_file():
+        return None
+    import rasterio
+
+    with suppress(rasterio.errors.RasterioError), rasterio.open(path) as file:
+        quantity = file.tags().get("quantity")
+        if quantity not in VALUE_MAPS:
+            return None
+        return {
+            "kind": VALUE_MAPS[quantity],
+            "rows": file.height,
+            "columns": file.width,
+            "targets": [_target_line(file, k) for k in file.indexes],
+            "values": file.dtypes[0],
+            "crs": None if file.crs is None else file.crs.to_string(),
+            "pixel_size": _pixel_size(file.transform),
+        }
+    return None
+
+
+def _target_line(file: Any, band: int) -> str:
+    """Return name, units and range of one band in words."""
+    units, tags = file.units[band - 1], file.tags(band)
+    line = (file.descriptions[band - 1] or f"band {band}") + (f" ({units})" if units else "")
+    ends = [tags.get(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
+    return line if None in ends else f"{line}: {ends[0]} to {ends[1]}"
 
 
 def _pixel_size(transform: Any) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
-from polyad.scene.assess.area_report import area_page, write_area_report
+from polyad.scene.assess.area_report import _uneven, area_page, write_area_report
 from polyad.scene.draw.figures import DARK, to_png
 from polyad.scene.draw.intervals import area_figure
 from polyad.scene.files.own_outputs import is_ours
@@ -116,3 +117,18 @@ def test_bars_end_at_the_areas_and_whiskers_at_the_intervals():
 def test_a_picture_of_other_lengths_is_refused():
     with pytest.raises(InputError, match="2 names want 2 areas"):
         area_figure(["a", "b"], [5.0], [[4.0, 6.0]], [4.5])
+
+
+def test_uneven_points_are_said_to_be_no_shares_of_the_area():
+    page = area_page(estimates(), title="map", command="")
+    assert "shares of points are not shares" not in page  # no picture, no legend
+    even, uneven = ((SimpleNamespace(strata=[("", 60, 6), ("", 40, n)])) for n in (4, 6))
+    assert not _uneven(even)
+    assert _uneven(uneven)
+
+
+def test_an_interval_that_is_cut_off_at_nothing_says_so():
+    rare = estimates((1, 1, 1, 1, 2, 2, 2, 1))
+    assert not any("cut off" in note for note in rare.notes())
+    rare = estimates((1, 1, 1, 1, 1, 1, 1, 2))
+    assert any("Oats is cut off at 0" in note for note in rare.notes())

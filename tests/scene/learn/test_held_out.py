@@ -1,13 +1,21 @@
 """Accuracy of labels that were held out: figures, intervals, what is missing, words, file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from polyad.estimators.schema import Fault
 from polyad.scene.assess.scores import score
-from polyad.scene.learn.accuracy import LEAST_GROUPS, CrossValidation, HeldOutLabels
+from polyad.scene.learn.accuracy import (
+    ALIKE,
+    LEAST_GROUPS,
+    LOWER,
+    WHY,
+    CrossValidation,
+    HeldOutLabels,
+)
 from polyad.scene.learn.accuracy_header import check_accuracy
 from polyad.scene.learn.held_out import cross_validation, held_out_accuracy
 
@@ -111,8 +119,30 @@ def test_both_figures_and_the_reason_are_in_the_table():
     text = str(found)
     assert f"{100 * found.spatial.overall:.1f}" in text
     assert f"{100 * found.pixelwise.overall:.1f}" in text
-    assert "neighbors of the same object" in text
+    assert found.why in " ".join(text.split())
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("spatial", "bounds", "pixelwise", "said"),
+    [
+        (0.6, (0.5, 0.7), 0.9, WHY),
+        (0.6, (0.5, 0.7), 0.65, ALIKE),
+        (0.6, (0.5, 0.7), 0.55, ALIKE),
+        (0.6, (0.5, 0.7), 0.4, LOWER),
+        (0.6, None, 0.9, WHY),
+        (0.6, None, 0.6, LOWER),
+    ],
+)
+def test_the_reason_given_fits_the_figures(spatial, bounds, pixelwise, said):
+    made = cross_validation(some(), NAMES, some(places=90, by="pixels"))
+    found = replace(
+        made,
+        spatial=replace(made.spatial, overall=spatial, overall_interval=bounds),
+        pixelwise=replace(made.pixelwise, overall=pixelwise),
+    )
+    assert found.why == said
+    assert replace(found, pixelwise=None).why == ""
 
 
 @pytest.mark.parametrize("places", [30, 4])

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene.assess.areas import Shares, estimate_shares, interval
+from polyad.scene.assess.areas import Z95, Shares, estimate_shares, interval
 from polyad.scene.assess.regions import Region, region_of
 from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
 from polyad.scene.raster.legend import find_classes
@@ -212,6 +212,13 @@ class AreaEstimates:
                 f"All points agree on {', '.join(certain)}, so these intervals have no width; that "
                 f"is no certainty: {least} points without an error leave room for errors of up to "
                 f"{min(3 / least, 1):.0%}."
+            )
+        low = self.shares.area - Z95 * self.shares.area_se
+        cut = [class_key(c) for c, end in zip(self.classes, low, strict=True) if end < 0]
+        if cut:
+            notes.append(
+                f"The area interval of {', '.join(cut)} is cut off at 0, since no area is less: "
+                "the sample says little of so rare a class, which needs more points."
             )
         unseen = [
             class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n

@@ -116,6 +116,7 @@ def _page(content: dict[str, Any], estimates: AreaEstimates, picture: PageImage 
         point_colors=(RIGHT, WRONG),
         right=int(np.trace(estimates.counts)),
         points=estimates.points,
+        uneven=_uneven(estimates),
         classes=estimates.classes,
         matrix=shares.matrix.tolist(),
         counts=estimates.counts.tolist(),
@@ -124,6 +125,12 @@ def _page(content: dict[str, Any], estimates: AreaEstimates, picture: PageImage 
         strata=estimates.strata,
         record=content["record"],
     )
+
+
+def _uneven(estimates: AreaEstimates) -> bool:
+    """Whether one stratum has clearly more points for its pixels than another."""
+    density = [points / pixels for _, pixels, points in estimates.strata if pixels]
+    return bool(density) and max(density) > 1.1 * min(density)
 
 
 def _bars(estimates: AreaEstimates, rows: list[list[str]]) -> list[dict[str, Any]]:

@@ -232,7 +232,7 @@ def _sets(result: Mapping[str, Any]) -> dict[str, str]:
     if "measured_coverage" not in result:
         return {}
     held, promised = (100 * result[f"{key}_coverage"] for key in ("measured", "promised"))
-    said = f"{held:.1f} % of test pixels hold the true class, {promised:g} % promised"
+    said = f"{held:.1f} % of the sets of test pixels hold the true class, {promised:g} % promised"
     return {"Prediction sets": f"{said}; {result['mean_set_size']:.2f} classes in a set"}
 
 

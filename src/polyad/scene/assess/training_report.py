@@ -131,6 +131,8 @@ def accuracy_content(model: SceneModel) -> dict[str, Any]:
     confusion = spatial.confusion
     matrix = {} if confusion is None else {"confusion_matrix": [list(row) for row in confusion]}
     totals = with_totals(matrix).get("confusion_totals")
+    needed = found.needed_line
+    more = f"{needed[0].upper()}{needed[1:]}." if needed else ""
     return told | {
         "line": found.line,
         "overall_accuracy": spatial.overall,
@@ -138,7 +140,7 @@ def accuracy_content(model: SceneModel) -> dict[str, Any]:
         "average_accuracy": spatial.average,
         "labels": spatial.labels,
         "kappa": spatial.kappa,
-        "folds": found.to_dict() | {"why": found.why, "more": found.needed_line},
+        "folds": found.to_dict() | {"where": spatial.where, "why": found.why, "more": more},
         "confusion_totals": totals,
     }
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.assess.documents import Document, Reports, check_reports, write_document
+from polyad.scene.assess.model_facts import model_content, model_facts
 from polyad.scene.assess.pages import PageFigure, Themed, page_image, render
 from polyad.scene.assess.provenance import RunRecord, record_run
 from polyad.scene.draw.figures import DARK, LIGHT
@@ -188,6 +189,7 @@ def write_value_report(
     title: str,
     command: str = "",
     record: RunRecord | None = None,
+    model: SceneModel | None = None,
 ) -> None:
     """Write a report with the scores and a scatter picture of each target.
 
@@ -202,13 +204,17 @@ def write_value_report(
         The command that does it all again.
     record : RunRecord, optional
         Command, versions and files, instead of ``command`` alone.
+    model : SceneModel, optional
+        The one examined, to say how it was made.
     """
     check_reports(path)
     record = record_run(command) if record is None else record
-    write_document(path, value_document(examination, title, record))
+    write_document(path, value_document(examination, title, record, model))
 
 
-def value_document(examination: ValueExamination, title: str, record: RunRecord) -> Document:
+def value_document(
+    examination: ValueExamination, title: str, record: RunRecord, model: SceneModel | None = None
+) -> Document:
     """Return the report; see `write_value_report`."""
     summary = f"{len(examination.pixels):,} measured pixels that were not trained on; "
     summary += f"{examination.n_train:,} were trained on. "
@@ -222,9 +228,30 @@ def value_document(examination: ValueExamination, title: str, record: RunRecord)
             "measured": examination.measured,
             "predicted": examination.predicted,
         },
+        "facts": _facts(examination, model),
+        "model": None if model is None else model_content(model),
         "record": record.to_dict(),
     }
     return Document("evaluation of values", content, lambda: _page(content, examination))
+
+
+def _facts(examination: ValueExamination, model: SceneModel | None) -> dict[str, str]:
+    """Return what was done, in words."""
+    facts = {
+        "Training pixels": f"{examination.n_train:,}",
+        "Test pixels": f"{len(examination.pixels):,}, all others with a value",
+        "Mapping": f"{examination.map_seconds:.3f} s for the tiles that hold them",
+    }
+    if model is None:
+        return facts
+    told = {f"{s.target.name} by its own values": line for s, line in _own(model)}
+    return facts | model_facts(model) | told
+
+
+def _own(model: SceneModel) -> list[tuple[ValueScore, str]]:
+    fit = model.value_fit
+    lines = (line.partition(": ")[2] for line in fit.score_lines)
+    return list(zip(fit.scores, lines, strict=True))
 
 
 def _page(content: dict[str, Any], examination: ValueExamination) -> str:
@@ -242,6 +269,7 @@ def _page(content: dict[str, Any], examination: ValueExamination) -> str:
             for s, share in zip(examination.scores, examination.within, strict=True)
         ],
         figures=figures,
+        facts=content["facts"],
         record=content["record"],
     )
 

@@ -26,6 +26,15 @@ WHY = (
     "on, as most of the map has not: the spatial figure is what to expect away from the labels, "
     "the other one what to expect beside them."
 )
+ALIKE = (
+    "The two figures differ by no more than chance allows with so few labels (the pixel-wise one "
+    "lies within the interval of the spatial one), so neither is the easier one here: expect what "
+    "the interval says."
+)
+LOWER = (
+    "The pixel-wise figure, as a rule the higher one, is not so here: these labels do not show "
+    "that places away from them are harder. Expect the lower of the two."
+)
 
 
 class HeldOutLabels(NamedTuple):
@@ -196,7 +205,8 @@ class CrossValidation:
     ----------
     method : {"outer", "choice"}
         ``"outer"``: every fold trained the whole preset on the rest and made its map. ``"choice"``:
-        the folds by which training chose its settings, so slightly optimistic.
+        the folds by which training chose its settings; it can be higher than the other, since the
+        choice looked at it, or lower, since it trains on fewer labels.
     spatial : HeldOutAccuracy or None
         By spatial folds; None where no label could be tested.
     pixelwise : HeldOutAccuracy or None
@@ -237,8 +247,13 @@ class CrossValidation:
 
     @property
     def why(self) -> str:
-        """Why the two figures differ, in a sentence; empty where there is only one."""
-        return "" if self.spatial is None or self.pixelwise is None else WHY
+        """Why the two figures differ, or do not, in a sentence; empty where there is only one."""
+        if self.spatial is None or self.pixelwise is None:
+            return ""
+        bounds, other = self.spatial.overall_interval, self.pixelwise.overall
+        if bounds is not None and bounds[0] <= other <= bounds[1]:
+            return ALIKE
+        return WHY if other > self.spatial.overall else LOWER
 
     @property
     def needed_line(self) -> str:
