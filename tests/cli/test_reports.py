@@ -4,7 +4,9 @@ import hashlib
 import html
 import json
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,7 +182,9 @@ def test_the_page_about_areas_has_no_number_that_its_json_lacks(tmp_path, capsys
 
 def test_a_report_replaces_neither_an_input_nor_another_output(place, tmp_path, capsys):
     words = ("evaluate", place / "m.polyad", place / "bil.hdr", place / "truth.tif")
-    assert "it is the input" in refused(capsys, *words, "--report", place / "truth.tif", "--force")
+    model = Path(shutil.copy(place / "m.polyad", place / "model.html"))
+    given = ("evaluate", model, *words[2:], "--report", model, "--force")
+    assert "it is the input" in refused(capsys, *given)
     both = ("--out", tmp_path / "a.json", "--report", tmp_path / "a.json")
     said = refused(capsys, *words, *both)
     assert "cannot write file of scores and report to" in said
