@@ -165,7 +165,7 @@ def table(rows: Sequence[Row], title: str) -> str:
     """Return what was reported and what is true, mean and standard deviation over seeds."""
     seeds = sorted(r["seed"] for r in rows)
     lines = [
-        f"### {title}",
+        f"## {title}",
         "",
         f"{len(rows)} seeds ({seeds[0]} to {seeds[-1]}), {mean_of(r['labels'] for r in rows):.0f} "
         f"labels, {mean_of(r['seconds'] for r in rows):.0f} s for both kinds of folds beside "
