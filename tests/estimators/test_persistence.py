@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
 from polyad.errors import InputError, ModelFileError, OutputError
 from polyad.estimators import persistence
+from polyad.estimators.header import FORMAT
 from polyad.estimators.persistence import load_with_about
 
 RNG = np.random.default_rng(0)
@@ -357,8 +358,9 @@ def test_a_header_without_a_part_is_refused(key, path):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    forge(path, setter("format", value=6))
-    with pytest.raises(ModelFileError, match=r"model format 6, this polyad reads up to 5; upgrade"):
+    forge(path, setter("format", value=FORMAT + 1))
+    wanted = rf"model format {FORMAT + 1}, this polyad reads up to {FORMAT}; upgrade"
+    with pytest.raises(ModelFileError, match=wanted):
         load(path)
 
 
