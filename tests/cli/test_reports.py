@@ -234,7 +234,7 @@ def test_a_training_on_merged_classes_is_reported_by_their_new_name(place, tmp_p
 
 def test_the_model_and_its_report_need_a_name_each(place, tmp_path, capsys):
     words = ("train", place / "bil.hdr", place / "labels.geojson")
-    same = ("--out", tmp_path / "m.polyad", "--report", tmp_path / "m.polyad")
+    same = ("--out", tmp_path / "m.html", "--report", tmp_path / "m.html")
     assert "cannot write model and report to" in refused(capsys, *words, *same)
     assert list(tmp_path.iterdir()) == []
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from polyad import load
 from polyad.errors import ModelFileError, PolyadError, PolyadWarning, SceneMismatch
+from polyad.estimators.header import FORMAT
 from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
@@ -187,7 +188,7 @@ def test_files_of_format_3_know_no_light_and_map_as_before(files, tmp_path, scen
     path = forge(files["plain"], json.dumps(header | {"format": 3}), tmp_path / "m")
     old, new = SceneModel.load(path), SceneModel.load(files["plain"])
     assert old.radiometry is None
-    assert header_of(files["plain"])["format"] == 5
+    assert header_of(files["plain"])["format"] == FORMAT
     np.testing.assert_array_equal(map_scene(old, scene), map_scene(new, scene))
 
 
