@@ -122,7 +122,8 @@ def tab(browser):
     opened.wrong = wrong
     yield opened
     context.close()
-    assert wrong == []
+    # A test stops its server at its end, and the page may ask once more before it is closed
+    assert [text for text in wrong if "ERR_CONNECTION_REFUSED" not in text] == []
 
 
 def local(url):
