@@ -137,6 +137,7 @@ PASTED = set().union(*map(commands, PAGES))
 
 def test_examples_of_the_help_that_stand_on_no_page_run(user, model):
     (user / "model.polyad").write_bytes(model.read_bytes())
+    user.types(EXAMPLES["map"])
     for command, example in EXAMPLES.items():
         if example in PASTED:
             continue
