@@ -1,7 +1,11 @@
 """Threads are limited where synchronization would cost more, and the caller's numbers come back."""
 
+import os
+import signal
 import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -100,6 +104,42 @@ def test_tasks_are_done_side_by_side_with_one_thread_each():
 def test_an_error_in_a_task_reaches_the_caller():
     with pytest.raises(ZeroDivisionError):
         run_tasks(lambda k: 1 / k, [1, 0, 2])
+
+
+def test_after_an_error_no_task_is_begun():
+    begun = []
+
+    def task(k):
+        begun.append(k)
+        time.sleep(0.05)
+        raise ValueError(k)
+
+    with pytest.raises(ValueError, match="0"):
+        run_tasks(task, range(50))
+    assert len(begun) <= 3
+
+
+def test_the_caller_goes_on_alone_while_others_keep_all_helpers_busy(monkeypatch):
+    alone = ThreadPoolExecutor(1)
+    monkeypatch.setattr("polyad.threads._helpers", lambda: alone)
+    done = threading.Event()
+    alone.submit(done.wait, 60)
+    assert run_tasks(abs, [-1, -2, -3]) == [1, 2, 3]
+    done.set()
+    alone.shutdown()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_gets_helpers_of_its_own():
+    together = threading.Barrier(3, timeout=10)
+    run_tasks(lambda _: together.wait(), range(3))
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        run_tasks(lambda _: together.wait(), range(3))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_parts_are_done_in_the_callers_thread_where_there_is_one():

@@ -14,10 +14,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -88,8 +88,11 @@ def limit_threads(most: int) -> Iterator[None]:
 def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
     """Return ``[function(task) for task in tasks]``, done by as many threads as torch has here.
 
-    Each task is done with one thread of torch and BLAS. ``function`` is called from several threads
-    at a time, so what it changes must be its own.
+    One of them is the caller's; the others are kept for the next call, since new ones would take
+    milliseconds to find a core and memory of their own. Each task is done with one thread of torch
+    and BLAS. ``function`` is called from several threads at a time, so what it changes must be its
+    own. After an error no further task is begun; of several errors the one of the first task is
+    raised.
 
     Examples
     --------
@@ -101,8 +104,57 @@ def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list
     with limit_threads(1):
         if workers < 2:
             return [function(task) for task in tasks]
-        with ThreadPoolExecutor(workers, "polyad", initializer=_take_one_thread) as pool:
-            return list(pool.map(function, tasks))
+        shared = _Shared(function, tasks)
+        helping = [_helpers().submit(shared.work) for _ in range(workers - 1)]
+        try:
+            shared.work()
+        finally:
+            shared.stop()
+            wait([begun for begun in helping if not begun.cancel()])
+        return shared.finished()
+
+
+class _Shared(Generic[Task, Result]):
+    """Tasks that several threads take from until none is left."""
+
+    def __init__(self, function: Callable[[Task], Result], tasks: list[Task]) -> None:
+        self._function = function
+        self._left = deque(enumerate(tasks))  # threads may take from it and clear it at a time
+        self._results: dict[int, Result] = {}
+        self._errors: dict[int, Exception] = {}
+
+    def work(self) -> None:
+        """Do one task after another."""
+        while self._left:
+            try:
+                place, task = self._left.popleft()
+            except IndexError:  # another thread took the last
+                return
+            try:
+                self._results[place] = self._function(task)
+            except Exception as error:
+                self._errors[place] = error
+                self.stop()
+
+    def stop(self) -> None:
+        """Begin no further task."""
+        self._left.clear()
+
+    def finished(self) -> list[Result]:
+        """Return the results in the order of the tasks, or raise the first error."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        return [self._results[place] for place in sorted(self._results)]
+
+
+@lru_cache(maxsize=1)
+def _helpers() -> ThreadPoolExecutor:
+    """Return the threads of `run_tasks`; each begins when one more is needed than there are."""
+    return ThreadPoolExecutor(max(64, usable_cores()), "polyad", initializer=_take_one_thread)
+
+
+if hasattr(os, "register_at_fork"):  # a child of this process has none of its threads
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
 def one_ahead(
