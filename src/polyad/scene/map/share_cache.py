@@ -28,9 +28,10 @@ from polyad.errors import OutputError, PolyadError
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed, read_stored
 from polyad.scene.raster.tiles import TILE_BYTES
+from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
-FORMAT = 1
+FORMAT = 2
 MARK = "polyad-shares"
 CACHE_BYTES = 2**30  # of all files in the folder; the oldest give way
 HEADER_BYTES = 4096
@@ -42,12 +43,15 @@ def scene_digest(scene: xr.DataArray) -> str:
     scene = as_scene(scene)
     height, width, bands = scene.shape
     about = (scene.shape, scene.dtype.str, str(scene.rio.nodata))
-    digest = hashlib.blake2b(repr(about).encode(), digest_size=16)
-    digest.update(packed(scene) or b"")
     rows = max(TILE_BYTES // max(width * bands * scene.dtype.itemsize, 1), 1)
-    for start in range(0, height, rows):
+
+    def strip_digest(start: int) -> bytes:
         strip = read_stored(scene, slice(start, min(start + rows, height)), slice(None))
-        digest.update(np.ascontiguousarray(strip).data)
+        return hashlib.sha256(np.ascontiguousarray(strip).data).digest()
+
+    digest = hashlib.sha256(repr(about).encode())
+    digest.update(packed(scene) or b"")
+    digest.update(b"".join(run_tasks(strip_digest, range(0, height, rows))))
     return digest.hexdigest()
 
 
