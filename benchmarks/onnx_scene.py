@@ -8,6 +8,7 @@ A model of the fast preset, ten labels per class of Indian Pines; the whole scen
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,8 @@ def main() -> None:
     torch.set_num_threads(1)
     scene, labels = polyad.open_scene("indian-pines"), polyad.open_labels("indian-pines")
     scene = scene.compute()
-    print("| seed | file | pixels with another class | largest difference of a probability |")
-    print("|---|---:|---:|---:|")
+    print("| seed | file | another class | probability off by | another class if repaired |")
+    print("|---|---:|---:|---:|---:|")
     for seed in SEEDS:
         model = polyad.train(scene, labels, samples_per_class=10, random_state=seed)
         halo = model.window // 2
@@ -46,13 +47,14 @@ def main() -> None:
             tile = np.ascontiguousarray(tile.transpose(2, 0, 1))
             return session.run(["class_ids", "probabilities"], {"pixels": tile})
 
-        ids, proba = polyad.map_scene(model, scene, probabilities=True)
+        plain = replace(model, soundness=None)  # the graph does not replace corrupt pixels
+        ids, proba = polyad.map_scene(plain, scene, probabilities=True)
         found, shares = by_runtime()
-        other = int((found != ids.values).sum())
-        gap = float(np.abs(shares.transpose(1, 2, 0) - proba.values).max())
-        print(
-            f"| {seed} | {size / 1000:.0f} kB | {other} of {found.size:,} | {gap:.1e} |", flush=True
-        )
+        other = np.count_nonzero(found != ids.values)
+        gap = np.abs(shares.transpose(1, 2, 0) - proba.values).max()
+        repaired = np.count_nonzero(found != polyad.map_scene(model, scene).values)
+        row = f"{size / 1000:.0f} kB | {other} of {found.size:,} | {gap:.1e} | {repaired}"
+        print(f"| {seed} | {row} |", flush=True)
     ways = {
         "onnxruntime, one thread": lambda: by_runtime(),
         "polyad.map_scene, one thread": lambda: polyad.map_scene(model, scene),
