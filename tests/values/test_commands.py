@@ -98,11 +98,21 @@ def test_info_tells_targets_and_scores(trained):
 
 def test_several_targets_are_several_bands(place):
     path, out = place / "two.polyad", place / "two.tif"
-    run(
+    page, content = place / "two.html", place / "two.json"
+    said = run(
         "train", place / "scene.tif", place / "plots.csv", "--task", "regression", "--field",
         "cover", "--field", "mass", "--units", "1", "--units", "t/ha", "--out", path, "--window",
-        "1", *QUICK,
+        "1", "--report", page, "--report", content, *QUICK,
     )  # fmt: skip
+    assert said.out.endswith(f"report: {page}\nreport: {content}\n")
+    text, told = page.read_text(), json.loads(content.read_text())
+    assert all(
+        words in text for words in ("Where mass was measured", "mass [t/ha]", "What was done")
+    )
+    assert told["polyad_report"] == "training of values"
+    assert [score["target"] for score in told["scores"]] == ["cover", "mass"]
+    for target in told["targets"]:
+        assert sum(part["values"] for part in target["parts"]) == len(told["points"]["pixels"])
     run("map", path, place / "scene.tif", "--out", out)
     with rasterio.open(out) as file:
         assert file.descriptions == ("cover", "mass")
@@ -118,7 +128,6 @@ def test_several_targets_are_several_bands(place):
         (("--field", "cover,cover"), "got 'cover' more than once"),
         (("--field", "cover", "--folds-by", "blocks"), "--folds-by is for classes; leave it out"),
         (("--field", "cover", "--merge", "a+b=c"), "--merge is for classes; leave it out"),
-        (("--field", "cover", "--report", "page.html"), "polyad evaluate MODEL SCENE"),
         (("--field", "cover", "--preset", "paper"), "presets fast and best, got 'paper'"),
         (("--field", "mass", "--bounds", "0", "1"), "lie outside the bounds 0 to 1"),
         ((), "wanted the field that holds the values"),

@@ -112,7 +112,6 @@ def train(
     of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
     of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
     of_classes |= {"groups": groups, "cross_validate": cross_validate, "folds_by": folds_by}
-    of_classes["report"] = report  # of values: that of `polyad evaluate`
     values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
@@ -126,12 +125,18 @@ def train(
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
+    inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
+    inputs["colors"] = None if colors is None else str(colors)
+    told: dict[str, Any] = {"title": source_title(scene), "facts": {"Seed": str(seed)}}
+    told["command"] = typed_command(context)
     if values:
         learning = {name: value for name, value in given.items() if value is not None}
         learning |= {"preset": preset, "goal": goal, "window": window, "bounds": bounds}
         learning |= {"random_state": seed, "max_bytes": max_bytes}
         reading |= {"field": field, "units": units}
-        train_values(cube, labels, out, reading=reading, learning=learning, as_json=as_json)
+        writing: dict[str, Any] = {"reports": report, "told": told, "files": inputs}
+        writing |= {"hashes": hashes, "as_json": as_json}
+        train_values(cube, labels, out, reading=reading, learning=learning, **writing)
         return
     reading |= {"field": one_field(field), "groups": groups}
     marks = polyad.open_labels(labels, cube, **reading)
@@ -159,11 +164,7 @@ def train(
     if report:
         from polyad.scene import record_run, write_training_report  # draws, a second to import
 
-        inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
-        inputs["colors"] = None if colors is None else str(colors)
-        words = typed_command(context)
-        record = record_run(words, inputs, hashes=hashes, progress=seen)
-        told: dict[str, Any] = {"title": source_title(scene), "facts": {"Seed": str(seed)}}
+        record = record_run(told.pop("command"), inputs, hashes=hashes, progress=seen)
         write_training_report(report, model, cube, marks, merge=merge, record=record, **told)
     seconds = model.training["seconds"]
     result = {

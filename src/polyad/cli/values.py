@@ -32,11 +32,6 @@ def asks_for_values(
     if bounds is not None:
         check_bounds(bounds)
     odd = [f"--{name.replace('_', '-')}" for name, value in of_classes.items() if value]
-    if of_classes.get("report"):
-        fail(
-            "a training of values has no --report; leave it out, and then write one with polyad "
-            "evaluate MODEL SCENE OTHER_PLOTS --report page.html"
-        )
     if odd:
         fail(f"{odd[0]} is for classes; leave it out, or train with --task classes")
     return True
@@ -49,30 +44,41 @@ def train_values(
     *,
     reading: dict[str, Any],
     learning: dict[str, Any],
+    reports: Sequence[Path] | None,
+    told: dict[str, Any],
+    files: dict[str, Any],
+    hashes: bool | None,
     as_json: bool,
 ) -> None:
     """Learn values, keep the model and say how well it does; see `polyad.cli.train`."""
     values = polyad.scene.open_values(labels, cube, **reading)
-    model = polyad.scene.train_values(cube, values, verbose=int(on_terminal()), **learning)
+    bar = on_terminal()
+    model = polyad.scene.train_values(cube, values, verbose=int(bar), **learning)
     model.save(out)
-    fit, told = model.value_fit, model.training
+    if reports:
+        from polyad.scene import write_value_training_report  # draws, a second to import
+
+        record = polyad.scene.record_run(told["command"], files, hashes=hashes, progress=bar)
+        about: dict[str, Any] = {"title": told["title"], "facts": told["facts"]}
+        write_value_training_report(reports, model, cube, values, record=record, **about)
+    fit, learned = model.value_fit, model.training
     result = {
         "model": str(out),
         "task": "regression",
-        "n_train": len(told["pixels"]),
+        "n_train": len(learned["pixels"]),
         "bands": model.bands,
         "bands_left_out": model.left_out.get("note"),
         "targets": [t._asdict() for t in fit.targets],
-        "values_without_data": told["without_data"],
-        "values_incomplete": told["incomplete"],
-        "pixels_replaced": told["replaced"],
-        "fit_seconds": told["seconds"],
+        "values_without_data": learned["without_data"],
+        "values_incomplete": learned["incomplete"],
+        "pixels_replaced": learned["replaced"],
+        "fit_seconds": learned["seconds"],
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_scores": [score.to_dict() for score in fit.scores],
     }
-    lost = told["without_data"]
+    lost = learned["without_data"]
     more = f"; {lost:,} more lie where the scene has no data" if lost else ""
-    lost = told["incomplete"]
+    lost = learned["incomplete"]
     more += f"; {lost:,} more lack one of the targets" if lost else ""
     say(
         result,
@@ -80,9 +86,9 @@ def train_values(
         steps(result["steps"])
         + "".join(f"{line}\n" for line in fit.score_lines)
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
-        + replaced_line(told["replaced"])
-        + f"{result['n_train']} pixels with values learned in {told['seconds']:.2f} s{more}; "
-        f"model: {out}",
+        + replaced_line(learned["replaced"])
+        + f"{result['n_train']} pixels with values learned in {learned['seconds']:.2f} s{more}; "
+        f"model: {out}" + report_lines(reports),
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         write_report,
         write_training_report,
         write_value_report,
+        write_value_training_report,
     )
     from polyad.scene.draw import (
         area_figure,
@@ -234,6 +235,7 @@ __all__ = [
     "write_scores",
     "write_training_report",
     "write_value_report",
+    "write_value_training_report",
 ]
 
 if not TYPE_CHECKING:
@@ -269,7 +271,7 @@ if not TYPE_CHECKING:
             "cross_validate Examination evaluate examine held_out write_report Scores score "
             "AreaEstimates estimate_areas write_area_report Sample draw_sample parse_by_stratum "
             "RunRecord record_run ValueExamination examine_values write_value_report "
-            "write_training_report"
+            "write_training_report write_value_training_report"
         ),
         info="describe",
     )

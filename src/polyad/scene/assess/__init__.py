@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         examine_values,
         write_value_report,
     )
+    from polyad.scene.assess.value_training import write_value_training_report
 
 __all__ = [
     "AreaEstimates",
@@ -41,6 +42,7 @@ __all__ = [
     "write_report",
     "write_training_report",
     "write_value_report",
+    "write_value_training_report",
 ]
 
 if not TYPE_CHECKING:
@@ -56,4 +58,5 @@ if not TYPE_CHECKING:
         sample="Sample draw_sample parse_by_stratum",
         scores="Scores score",
         training_report="write_training_report",
+        value_training="write_value_training_report",
     )
