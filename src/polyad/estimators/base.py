@@ -36,7 +36,7 @@ from polyad.estimators.scaler import (
     check_weight,
 )
 from polyad.estimators.state import with_torch, without_torch
-from polyad.estimators.warm import can_resume, check_same_task, coordinates_of, in_axes
+from polyad.estimators.warm import can_resume, check_same_task, coordinates_of
 from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.axes import PrincipalAxes
@@ -181,11 +181,13 @@ class RankREstimator(BaseEstimator):
         self.settings_ = self._resolve(X, target, weight, generator) | kept
         if not resumed:
             self._fit_scaler(X, weight)
-        problem = self._problem(X, target, weight)
+        problem = self._problem(X, target, weight, self.network_ if resumed else None)
         axes = self._axes(problem)
         if axes is not None:
             problem = axes.project(problem)
-        network = in_axes(self.network_, axes) if resumed else self._network(problem, generator)
+        network = self.network_ if resumed else self._network(problem, generator)
+        if resumed and axes is not None:
+            network, axes = axes.enter(network)
         problem, validation = self._split(problem, y, generator)
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
@@ -213,7 +215,8 @@ class RankREstimator(BaseEstimator):
             if first:
                 self.settings_ = settings
                 self._fit_scaler(X, weight)
-            problem = self._problem(X, *self._encode(y, weight))
+            fitted = None if first else self.network_
+            problem = self._problem(X, *self._encode(y, weight), fitted)
             if first:
                 self.network_ = self._network(problem, self._resume)
             self.network_, history, self._state = self._solve(
@@ -364,9 +367,11 @@ class RankREstimator(BaseEstimator):
         if mode is not None:
             self.scaler_ = scaler_for(mode, X, weight)
 
-    def _problem(self, X: Array, target: Array, weight: Array) -> Problem:
-        device = resolve_device(self.device)
-        x = _tensor(self._standardized(X)).to(device)
+    def _problem(self, X: Array, target: Array, weight: Array, fitted: RankRNet | None) -> Problem:
+        """Return what is to be learned, in the precision of a network that is fitted further."""
+        x = _tensor(self._standardized(X)).to(resolve_device(self.device))
+        if fitted is not None:
+            x = x.to(fitted.output.weight.dtype)
         return Problem(
             x,
             _tensor(target).to(x),

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
-from polyad.core.network import RankRNet
 from polyad.errors import InputError
-from polyad.fitting.axes import PrincipalAxes
 
 
 def can_resume(model: Any) -> bool:
@@ -58,15 +55,3 @@ def check_same_classes(fitted: Any, classes: Any) -> None:
             f"a warm start goes on with the classes {fitted!r}, got {new!r} too; fit with "
             "warm_start=False"
         )
-
-
-def in_axes(network: RankRNet, axes: PrincipalAxes | None) -> RankRNet:
-    """Return a network on samples as one on samples projected to ``axes``.
-
-    The inverse of `PrincipalAxes.expand`, for what lies within the axes.
-    """
-    if axes is None:
-        return network
-    factor = network.hidden.factors[axes.mode].detach()
-    inverse = torch.linalg.pinv(axes.axes.double()).to(factor)  # (K, I_d)
-    return network.like({f"hidden.factors.{axes.mode}": factor @ inverse.T})

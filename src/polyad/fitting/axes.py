@@ -29,10 +29,14 @@ KEEP = 1e-5  # axes with less than this share of the largest variance are droppe
 
 @dataclass(frozen=True)
 class PrincipalAxes:
-    """Axes ``(I_d, K)`` of one mode: orthonormal, or stretched so that they count alike."""
+    """Axes ``(I_d, K)`` of one mode: orthonormal, or stretched so that they count alike.
+
+    ``beyond``, ``(Q, R, I_d)``, is what a network that is fitted further has outside of the axes.
+    """
 
     mode: int
     axes: Tensor
+    beyond: Tensor | None = None
 
     @classmethod
     def of(cls, problem: Problem, mode: int, whiten: float = 0.0) -> PrincipalAxes | None:
@@ -52,8 +56,21 @@ class PrincipalAxes:
 
     def expand(self, network: RankRNet) -> RankRNet:
         """Return the network on samples that computes what ``network`` does on projected ones."""
+        factor = network.hidden.factors[self.mode].detach() @ self.axes.T
+        if self.beyond is not None:
+            factor = factor + self.beyond
+        return network.like({f"hidden.factors.{self.mode}": factor})
+
+    def enter(self, network: RankRNet) -> tuple[RankRNet, PrincipalAxes]:
+        """Return a network on samples as one on projected samples, and the axes that lead back.
+
+        Samples say nothing of what the factor has outside of their axes: it is kept for `expand`,
+        which so gives back the very network that came in.
+        """
         factor = network.hidden.factors[self.mode].detach()
-        return network.like({f"hidden.factors.{self.mode}": factor @ self.axes.T})
+        inside = (factor.double() @ torch.linalg.pinv(self.axes.double()).T).to(factor)
+        entered = network.like({f"hidden.factors.{self.mode}": inside})
+        return entered, replace(self, beyond=factor - inside @ self.axes.T)
 
 
 def _mode_axes(problem: Problem, mode: int, whiten: float) -> Tensor | None:

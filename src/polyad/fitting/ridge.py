@@ -41,6 +41,8 @@ class RidgeFit:
     def beats(self, other: RidgeFit, deviations: float = 2.0) -> bool:
         """Return whether the error is lower by more than chance makes it, sample by sample."""
         gain = other.losses - self.losses
+        if len(gain) < 2:
+            return False  # one sample has no spread to tell chance by
         return float(gain.sum()) > deviations * float(gain.std() * len(gain) ** 0.5)
 
 
