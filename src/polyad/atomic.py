@@ -283,7 +283,7 @@ def _check_target(target: Path, as_folder: bool = False) -> None:
     if target.is_dir():
         raise OutputError(
             f"cannot write {target}: wanted a file name, got an existing folder; "
-            f"name a file in it, such as {target / 'map.tif'}"
+            f"name a file in it, such as {target / 'name'}"
         )
     if target.exists() and not target.is_file():  # renaming over /dev/null would destroy it
         raise OutputError(

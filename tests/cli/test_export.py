@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import polyad
 from land import pixels, refused, run
@@ -63,6 +64,17 @@ def test_a_model_of_plain_samples_is_exported_too(capsys, tmp_path):
         capsys, "export", tmp_path / "m.polyad", tmp_path / "model.onnx", "--whole-scene"
     )
     assert "leave out --whole-scene" in sentence
+
+
+def test_what_is_no_model_of_ours_alone_is_refused_in_a_sentence(capsys, tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(20, 4, 3))
+    model = RankRRegressor(hidden=3, epochs=2, random_state=0)
+    line = make_pipeline(polyad.ModeStandardScaler(), model).fit(X, X[:, 0, 0])
+    polyad.save(line, tmp_path / "line.polyad")
+    sentence = refused(capsys, "export", tmp_path / "line.polyad", tmp_path / "model.onnx")
+    assert "a Pipeline is exported by skl2onnx" in sentence
+    monkeypatch.chdir(tmp_path)
+    assert "it lies in the input" in refused(capsys, "export", ".", "model.onnx")
 
 
 def test_without_onnx_one_sentence_says_what_to_install(capsys, place, tmp_path, monkeypatch):

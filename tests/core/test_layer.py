@@ -357,6 +357,15 @@ def test_weight_that_has_the_rank_is_found_again():
     assert error < 1e-3
 
 
+@pytest.mark.parametrize("scale", [1e-24, 1e-6, 1e30])
+def test_the_error_of_a_decomposition_does_not_depend_on_the_scale(scale):
+    weight = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
+    errors = [RankRLinear.from_dense(w, (3, 4, 5), 2)[1] for w in (weight, scale * weight)]
+    assert errors[1] == pytest.approx(errors[0], rel=1e-2)
+    half = RankRLinear.from_dense((200 * weight).half(), (3, 4, 5), 2)[1]
+    assert half == pytest.approx(errors[0], rel=1e-2)
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2)])
 def test_weight_of_lower_rank_than_asked_for_is_found_again(shape):
     _, error = RankRLinear.from_dense(torch.ones(2, prod(shape)), shape, rank=2)

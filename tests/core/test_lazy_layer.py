@@ -71,6 +71,19 @@ def test_weights_of_a_layer_load_before_any_batch():
     assert type(lazy[0]) is RankRLinear
 
 
+def test_before_the_first_batch_it_is_saved_and_reset_as_torchs_lazy_layers_are():
+    lazy, other = (nn.Sequential(LazyRankRLinear(6, 2), nn.LazyLinear(3)) for _ in range(2))
+    lazy.load_state_dict(other.state_dict())
+    lazy[0].reset_parameters()
+    assert lazy(torch.randn(5, 3, 4)).shape == (5, 3)
+
+
+def test_from_a_dense_weight_it_is_no_longer_lazy():
+    layer, error = LazyRankRLinear.from_dense(torch.randn(6, 12), (3, 4))
+    assert type(layer) is RankRLinear
+    assert error == 0.0
+
+
 def test_a_copy_made_before_the_first_batch_is_lazy_too():
     twin = copy.deepcopy(LazyRankRLinear(6, rank=2))
     assert twin(torch.randn(5, 3, 4)).shape == (5, 6)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
@@ -156,6 +157,39 @@ def test_a_pipeline_becomes_one_graph_by_skl2onnx(tmp_path, fitted):
         np.testing.assert_allclose(
             found["probabilities"], line.predict_proba(X[:n]), rtol=1e-3, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_calibrated_classifier_goes_through_skl2onnx(tmp_path, count, kind):
+    skl2onnx = pytest.importorskip("skl2onnx", reason="needs skl2onnx")
+    register_converters()
+    X = samples((6,), n=90, kind=kind)
+    y = np.digitize(X[:, 0], np.linspace(95, 105, count - 1))
+    model = CalibratedClassifierCV(RankRClassifier(**QUICK), cv=2).fit(X, y)
+    options = {id(model): {"zipmap": False}}
+    written = skl2onnx.to_onnx(model, X[:1], options=options, target_opset=17)
+    session = runtime.InferenceSession(written.SerializeToString())
+    label, proba = session.run(None, {"X": X})
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-4)
+
+
+def test_an_old_opset_is_refused(fitted):
+    skl2onnx = pytest.importorskip("skl2onnx", reason="needs skl2onnx")
+    register_converters()
+    with pytest.raises(InputError, match="target_opset 13 or higher, got 12"):
+        skl2onnx.to_onnx(fitted, samples((5, 5, 9))[:1], target_opset=12)
+
+
+@pytest.mark.parametrize(
+    "classes", [np.array([20240001.0, 20240002.0]), np.array([1, 2**63 + 1], np.uint64)]
+)
+def test_large_classes_are_written_to_the_last_digit(tmp_path, classes):
+    X = samples((4,))
+    model = RankRClassifier(**QUICK).fit(X, classes[(X[:, 0] > 100).astype(int)])
+    model.to_onnx(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(run(tmp_path / "model.onnx", X)["label"], model.predict(X))
 
 
 def test_a_regressor_goes_through_skl2onnx(tmp_path):

@@ -126,7 +126,7 @@ class RankRLinear(nn.Module):
     ) -> None:
         super().__init__()
         self.in_shape = tuple(map(index, in_shape))
-        check_shape(self.in_shape, out_features, rank)
+        check_shape(self.in_shape, out_features, rank, "out_features")
         if start not in ("unit-variance", "xavier"):
             raise InputError(f"start must be 'unit-variance' or 'xavier', got {start!r}")
         self.out_features = out_features
@@ -258,8 +258,10 @@ class RankRLinear(nn.Module):
                 layer.bias.copy_(bias)
             if rank >= exact_rank:
                 return layer, 0.0
-            miss = torch.linalg.vector_norm(dense_weight(list(layer.factors)) - weight)
-            return layer, float(miss / torch.linalg.vector_norm(weight).clamp_min(1e-30))
+            exact = weight.cpu().double()  # squares of small and large weights fit in there
+            rebuilt = dense_weight([f.cpu().double() for f in layer.factors])
+            length = torch.linalg.vector_norm(exact).clamp_min(1e-300)
+            return layer, float(torch.linalg.vector_norm(rebuilt - exact) / length)
 
     def extra_repr(self) -> str:
         """Return what ``print(layer)`` shows."""

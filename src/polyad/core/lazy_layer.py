@@ -53,10 +53,20 @@ class LazyRankRLinear(LazyModuleMixin, RankRLinear):
         self.in_shape = ()
         # stands for all factors until their number is known, and keeps device and type
         waiting = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
-        self.factors = nn.ParameterList([waiting])
+        self.factors = _Waiting([waiting])
         if bias:
             self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
         self.register_load_state_dict_pre_hook(_take_shape)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_dense(cls, *arguments: Any, **options: Any) -> tuple[RankRLinear, float]:
+        """Return what `RankRLinear.from_dense` does: the shape is known there."""
+        return RankRLinear.from_dense(*arguments, **options)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw new factors; before the first batch there are none."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters(generator)
 
     def has_uninitialized_params(self) -> bool:
         """Return whether no batch has been seen yet."""
@@ -85,11 +95,26 @@ class LazyRankRLinear(LazyModuleMixin, RankRLinear):
         self.factors = nn.ParameterList(nn.Parameter(e, like.requires_grad) for e in empty)
 
 
+class _Waiting(nn.ParameterList):
+    """The factors before the first batch; they are saved and loaded as torch's lazy ones are."""
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        del keep_vars  # what has no numbers cannot be detached
+        destination.update({f"{prefix}{name}": p for name, p in self.named_parameters()})
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
+        if not isinstance(state.get(f"{prefix}0"), UninitializedParameter):
+            super()._load_from_state_dict(state, prefix, *more)
+
+
 def _take_shape(module: nn.Module, state: Mapping[str, Any], prefix: str, *_: object) -> None:
     """Make the factors for weights that are about to be loaded."""
     if not isinstance(module, LazyRankRLinear) or not module.has_uninitialized_params():
         return
     names = [f"{prefix}factors.{d}" for d in range(len(state))]
-    shapes = [state[name].shape for name in names if name in state]
+    known = [state[name] for name in names if name in state]
+    shapes = [f.shape for f in known if not isinstance(f, UninitializedParameter)]
     if shapes:
         module._materialize(tuple(shape[-1] for shape in shapes))

@@ -172,8 +172,8 @@ def best_cut(sizes: Sequence[int]) -> int:
     return min(cuts, key=lambda c: prod(sizes[:c]) + prod(sizes[c:]))
 
 
-def check_shape(shape: Sequence[int], hidden: int, rank: int) -> None:
-    """Raise `InputError` unless the shapes make a layer."""
+def check_shape(shape: Sequence[int], hidden: int, rank: int, name: str = "hidden") -> None:
+    """Raise `InputError` unless the shapes make a layer; ``name`` is that of its units."""
     if not 1 <= len(shape) <= MAX_ORDER:
         raise InputError(
             f"samples must be tensors of order 1 to {MAX_ORDER}, got order {len(shape)} "
@@ -181,9 +181,9 @@ def check_shape(shape: Sequence[int], hidden: int, rank: int) -> None:
         )
     if min(shape) < 1:
         raise InputError(f"every mode of a sample needs at least one entry, got {tuple(shape)}")
-    for name, value in (("hidden", hidden), ("rank", rank)):
+    for what, value in ((name, hidden), ("rank", rank)):
         if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
+            raise InputError(f"{what} must be at least 1, got {value}")
 
 
 def _candidate_groups(shape: tuple[int, ...]) -> list[Groups]:

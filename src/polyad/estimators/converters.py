@@ -9,15 +9,24 @@ import numpy as np
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.onnx_graph import Graph
-from polyad.estimators.onnx_model import add_classes, add_network, add_values, class_values
+from polyad.estimators.onnx_model import (
+    add_classes,
+    add_network,
+    add_scores,
+    add_values,
+    class_values,
+)
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
+
+LOWEST_OPSET = 13  # of ReduceSum with its axes as an input
 
 
 def register_converters() -> None:
     """Tell skl2onnx how `RankRClassifier`, `RankRRegressor` and `ModeStandardScaler` are written.
 
-    Called once, before ``skl2onnx.to_onnx(pipeline, X[:1].astype("float32"))``.
+    Called once, before ``skl2onnx.to_onnx(pipeline, X[:1])``. Graphs compute in single precision,
+    whatever the type of ``X``.
 
     Raises
     ------
@@ -32,6 +41,7 @@ def register_converters() -> None:
             f"converters are registered with {error.name}; install it with: pip install skl2onnx"
         ) from error
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
+    options["raw_scores"] = [True, False]  # what a calibrator learns from
     update_registered_converter(
         RankRClassifier,
         "PolyadRankRClassifier",
@@ -48,12 +58,12 @@ def register_converters() -> None:
 
 
 def _classifier_shapes(operator: Any) -> None:
-    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
     classes = class_values(operator.raw_operator.classes_)
     label = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
     operator.outputs[0].type = label([None])
-    operator.outputs[1].type = FloatTensorType([None, len(classes)])
+    operator.outputs[1].type = _numbers(operator)([None, len(classes)])
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
@@ -70,17 +80,16 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             "model with its own to_onnx"
         )
     label, proba = (o.full_name for o in operator.outputs)
-    graph = Graph()
-    add_classes(graph, add_network(graph, "X", model), classes, label, proba)
+    graph, options = Graph(), scope.get_options(model, {"raw_scores": False})
+    add = add_scores if options["raw_scores"] else add_classes
+    add(graph, add_network(graph, "X", model), classes, label, proba)
     _hand_over(graph, scope, operator, container)
 
 
 def _regressor_shapes(operator: Any) -> None:
-    from skl2onnx.common.data_types import FloatTensorType
-
     model = operator.raw_operator
     columns = [] if model._one_target else [len(model.target_mean_)]
-    operator.outputs[0].type = FloatTensorType([None, *columns])
+    operator.outputs[0].type = _numbers(operator)([None, *columns])
 
 
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
@@ -90,9 +99,7 @@ def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _scaler_shapes(operator: Any) -> None:
-    from skl2onnx.common.data_types import FloatTensorType
-
-    operator.outputs[0].type = FloatTensorType([None, *operator.raw_operator.sample_shape_])
+    operator.outputs[0].type = _numbers(operator)([None, *operator.raw_operator.sample_shape_])
 
 
 def _convert_scaler(scope: Any, operator: Any, container: Any) -> None:
@@ -105,13 +112,36 @@ def _convert_scaler(scope: Any, operator: Any, container: Any) -> None:
     _hand_over(graph, scope, operator, container)
 
 
+def _numbers(operator: Any) -> Any:
+    """Return the type of a graph's results: doubles if it is given such, else single precision."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    given = operator.inputs[0].type
+    return DoubleTensorType if isinstance(given, DoubleTensorType) else FloatTensorType
+
+
 def _hand_over(graph: Graph, scope: Any, operator: Any, container: Any) -> None:
     """Give a graph's operations to skl2onnx, under names that are free there."""
     from onnx import TensorProto
     from onnx.helper import np_dtype_to_tensor_dtype
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    if container.target_opset < LOWEST_OPSET:
+        raise InputError(
+            f"our graphs want target_opset {LOWEST_OPSET} or higher, got {container.target_opset}"
+        )
+
+    def add(op: str, inputs: list[str], output: str, **attributes: Any) -> None:
+        told = {"op_domain": "", "op_version": LOWEST_OPSET, **attributes}
+        container.add_node(op, inputs, output, name=scope.get_unique_operator_name(op), **told)
 
     names = {"X": operator.inputs[0].full_name}
+    if not isinstance(operator.inputs[0].type, FloatTensorType):
+        given, names["X"] = names["X"], scope.get_unique_variable_name("single")
+        add("Cast", [given], names["X"], to=TensorProto.FLOAT)
     names |= {o.full_name: o.full_name for o in operator.outputs}
+    doubles = [o.full_name for o in operator.outputs if isinstance(o.type, DoubleTensorType)]
+    names |= {name: scope.get_unique_variable_name(name) for name in doubles}
     for name, value in graph.constants.items():
         names[name] = scope.get_unique_variable_name(name)
         texts = value.dtype.kind in "UO"
@@ -121,12 +151,6 @@ def _hand_over(graph: Graph, scope: Any, operator: Any, container: Any) -> None:
     for node in graph.nodes:
         if node.output not in names:
             names[node.output] = scope.get_unique_variable_name(node.output)
-        container.add_node(
-            node.op,
-            [names[i] for i in node.inputs],
-            names[node.output],
-            op_domain="",
-            op_version=13,
-            name=scope.get_unique_operator_name(node.op),
-            **node.attributes,
-        )
+        add(node.op, [names[i] for i in node.inputs], names[node.output], **node.attributes)
+    for name in doubles:
+        add("Cast", [names[name]], name, to=TensorProto.DOUBLE)

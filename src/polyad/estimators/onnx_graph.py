@@ -58,10 +58,10 @@ class Graph:
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {}
 
-    def constant(self, value: Any) -> str:
-        """Keep numbers or strings; doubles become single precision. Return their name."""
+    def constant(self, value: Any, exact: bool = False) -> str:
+        """Keep numbers or strings; doubles become single precision, unless they are names."""
         array = np.asarray(value)
-        if array.dtype == np.float64:
+        if array.dtype == np.float64 and not exact:
             array = array.astype(np.float32)
         name = f"constant_{len(self.constants)}"
         self.constants[name] = array

@@ -60,7 +60,7 @@ def write_regressor(model: Any, path: str | os.PathLike[str]) -> None:
 
 def class_values(classes: Array) -> Array:
     """Return classes as ONNX can hold them: whole numbers, true and false, floats or strings."""
-    kinds = {"i": "int64", "u": "int64", "b": "bool", "f": "float32", "U": "str"}
+    kinds = {"i": "int64", "u": "int64", "b": "bool", "f": "float64", "U": "str"}
     if classes.dtype.kind == "O" and all(isinstance(c, str) for c in classes):
         classes = classes.astype(str)
     if classes.dtype.kind not in kinds:
@@ -68,14 +68,34 @@ def class_values(classes: Array) -> Array:
             f"classes of type {classes.dtype} have no place in an ONNX file; fit the model on "
             "numbers or strings"
         )
+    if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
+        return classes.astype(np.uint64)
     return classes.astype(kinds[classes.dtype.kind])
 
 
 def add_classes(graph: Graph, logits: str, classes: Array, label: str, proba: str) -> None:
     """Append probabilities ``(n, C)`` and the most probable class ``(n,)``."""
     graph.add("Softmax", logits, name=proba, axis=1)
+    add_labels(graph, logits, classes, label)
+
+
+def add_scores(graph: Graph, logits: str, classes: Array, label: str, scores: str) -> None:
+    """Append what ``decision_function`` gives and the most probable class.
+
+    Of two classes, the second column is that function, and the first its negative.
+    """
+    if len(classes) == 2:
+        signs = graph.constant(np.array([[1, -1], [-1, 1]], np.float32))
+        graph.add("MatMul", logits, signs, name=scores)
+    else:
+        graph.add("Identity", logits, name=scores)
+    add_labels(graph, logits, classes, label)
+
+
+def add_labels(graph: Graph, logits: str, classes: Array, label: str) -> None:
+    """Append the most probable class ``(n,)``."""
     best = graph.add("ArgMax", logits, axis=1, keepdims=0)
-    graph.add("Gather", graph.constant(classes), best, name=label, axis=0)
+    graph.add("Gather", graph.constant(classes, exact=True), best, name=label, axis=0)
 
 
 def add_values(graph: Graph, outputs: str, model: Any, name: str) -> None:

@@ -101,6 +101,19 @@ def test_windows_are_classified_as_the_estimator_does(tmp_path, scene):
     np.testing.assert_allclose(proba, model.estimator.predict_proba(X), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_window_that_is_not_finite_has_no_class(tmp_path, scene, odd):
+    model = model_of(scene, 3)
+    export_onnx(model, tmp_path / "model.onnx")
+    X = np.full((4, 3, 3, BANDS), 500, np.float32)
+    X[1, 0, 2, 3] = odd
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    ids, proba = session.run(["class_ids", "probabilities"], {"windows": X})
+    assert (
+        (ids == 0).tolist() == np.isnan(proba).all(axis=1).tolist() == [False, True] + 2 * [False]
+    )
+
+
 def test_metadata_has_classes_with_their_colors_and_the_padding(tmp_path, scene):
     export_onnx(model_of(scene, 5), tmp_path / "model.onnx", whole_scene=True)
     told = {p.key: json.loads(p.value) for p in onnx.load(tmp_path / "model.onnx").metadata_props}

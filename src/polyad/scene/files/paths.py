@@ -268,6 +268,8 @@ def _with_sides(path: Path) -> list[Path]:
 
 def files_of(path: Path) -> set[Path]:
     """Return the files that an input consists of, as far as names tell."""
+    if not path.name:  # the working folder
+        return {path}
     files = _pair(path)
     if path.suffix.lower() == ".hdr":
         endings = [e for ending in ENVI_DATA for e in (ending, ending.upper())]

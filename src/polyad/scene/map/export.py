@@ -42,7 +42,8 @@ def export_onnx(
         By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
     whole_scene : bool, default=False
         By default the graph takes samples, as the estimator does: windows
-        ``(n, window, window, bands)``. A whole-scene graph takes a tile ``pixels``,
+        ``(n, window, window, bands)``, in which id 0 stands for a window with a value that is not
+        finite. A whole-scene graph takes a tile ``pixels``,
         ``(bands, h + 2p, w + 2p)`` with ``p = window // 2`` more pixels on each side, reflected
         where the scene ends, and gives ``class_ids``, ``(h, w)``, and ``probabilities``,
         ``(classes, h, w)``. A pixel with a value that is not finite has id 0 and probabilities NaN.
@@ -59,6 +60,11 @@ def export_onnx(
             raise InputError(
                 "a whole-scene graph wants a model that was trained on a scene, got one of plain "
                 "samples; leave out --whole-scene (in Python, whole_scene=True)"
+            )
+        if not hasattr(model, "to_onnx"):
+            raise InputError(
+                f"a {type(model).__name__} is exported by skl2onnx, after a call of "
+                "polyad.estimators.register_converters(); or save the last step alone"
             )
         model.to_onnx(path)
         return
@@ -112,7 +118,14 @@ def _write_windows(model: SceneModel, path: PathLike) -> None:
     ids, estimator = _ids(model), model.estimator
     graph = Graph()
     logits = add_network(graph, "windows", estimator)
-    add_classes(graph, logits, ids, "class_ids", "probabilities")
+    add_classes(graph, logits, ids, "best", "shares")
+    nothing = graph.add("Mul", "windows", graph.constant(np.float32(0)))  # NaN if not finite
+    values = graph.add("Flatten", nothing, axis=1)
+    sums = graph.add("ReduceSum", values, graph.constant(np.array([1])), keepdims=1)  # (n, 1)
+    lost = graph.add("IsNaN", sums)
+    graph.add("Where", lost, graph.constant(np.float32(np.nan)), "shares", name="probabilities")
+    blank = graph.add("Squeeze", lost, graph.constant(np.array([1])))
+    graph.add("Where", blank, graph.constant(np.int32(0)), "best", name="class_ids")
     outputs = [
         Port("class_ids", "int32", ("n",)),
         Port("probabilities", "float32", ("n", len(ids))),
