@@ -39,11 +39,11 @@ def cuboid(axes: Axes, x: float, y: float, size: tuple[float, float, float], col
 def draw_weight() -> None:
     """Draw a weight tensor as a sum of products of a row, a column and a spectrum."""
     figure, axes = plt.subplots(figsize=(9, 2.6))
-    axes.set(xlim=(-0.3, 17.5), ylim=(-1.6, 4.1), aspect="equal")
+    axes.set(xlim=(-0.3, 21.4), ylim=(-1.6, 4.1), aspect="equal")
     axes.axis("off")
     cuboid(axes, 0, 0, (2, 2, 4.2), INK)
     axes.text(1.9, -0.9, "5 x 5 x 200\n5,000 weights", ha="center", va="center", color=INK)
-    for place, sign in ((5.0, "="), (11.2, "+")):
+    for place, sign in ((5.0, "="), (13.2, "+")):
         axes.text(place, 1.2, sign, fontsize=20, color=INK, ha="center", va="center")
         x = place + 1.3
         cuboid(axes, x, 0, (0.4, 2, 0.4), MODES["rows"])
@@ -52,7 +52,7 @@ def draw_weight() -> None:
         axes.text(x + 3.75, 1.0, "∘", fontsize=16, color=INK, ha="center", va="center")
         cuboid(axes, x + 4.0, 0.2, (0.4, 0.4, 4.2), MODES["bands"])
     axes.text(9.0, -0.9, "5 + 5 + 200\n210 weights", ha="center", va="center", color=INK)
-    axes.text(15.2, -0.9, "one more term\nfor rank 2", ha="center", va="center", color=INK)
+    axes.text(17.0, -0.9, "one more term\nfor rank 2", ha="center", va="center", color=INK)
     figure.savefig(IMAGES / "cp-weight.svg", transparent=True, bbox_inches="tight")
     plt.close(figure)
 

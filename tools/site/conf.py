@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 0,
+    "write_computation_times": False,  # a page of times, with scripts from elsewhere
     "show_signature": False,
     "remove_config_comments": True,
     "plot_gallery": os.environ.get("POLYAD_GALLERY", "run") == "run",

@@ -28,7 +28,7 @@ def significance(results: Results, scene: str) -> Lines:
             continue
         runs = sorted({c.paired.n for c in rows})
         lines.append(
-            f"Against *{MODELS[against].title}*, no noise, {_many(runs)} seeds that both models "
+            f'Against "{MODELS[against].title}", no noise, {_many(runs)} seeds that both models '
             f"have, {len(rows)} comparisons, corrected together by Holm at {100 * LEVEL:.0f} %:"
         )
         for n in paper.SAMPLES:
@@ -174,8 +174,8 @@ def best_rank(results: Results, scene: str) -> Lines:
             told = ", ".join(m.removeprefix("rank-") for m in apart) or "no other"
             lines.append(
                 f"- {n} per class, {words}: R = {best.removeprefix('rank-')} "
-                f"({means[best]:.1f}; the others {min(means[m] for m in others):.1f} to "
-                f"{max(means[m] for m in others):.1f}); significantly better than {told}."
+                f"({means[best]:.1f}; {_span([means[m] for m in others])}); significantly better "
+                f"than {told}."
             )
     if not lines:
         return ()
@@ -230,3 +230,9 @@ def epochs_meant(results: Results, scene: str) -> Lines:
 
 def _many(counts: Sequence[int]) -> str:
     return " or ".join(map(str, counts))
+
+
+def _span(means: Sequence[float]) -> str:
+    if len(means) == 1:
+        return f"the other {means[0]:.1f}"
+    return f"the others {min(means):.1f} to {max(means):.1f}"

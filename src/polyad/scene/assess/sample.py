@@ -217,7 +217,9 @@ def draw_sample(
     region = region_of(class_map, strata)
     pixels, known = region.pixels, region.strata
     if (size is None) == (margin is None):
-        raise InputError("wanted a size or a margin of error, one of the two; give --size N")
+        raise InputError(
+            "wanted a size or a margin of error, one of the two; give --size N or --margin M"
+        )
     _check_asked(size, minimum, int(pixels.sum()))
     users, spread = _expected(accuracy, deviations, known)
     shares = allocation_shares(allocation, pixels, spread)

@@ -87,7 +87,8 @@ def read_csv_points(
         if not system or (required and not set(named) & set(columns)):
             raise SceneError(
                 f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class'"
-                f" or 'lon,lat,class', {_instead(field)}got {first[:80]!r}"
+                f" or 'lon,lat,class', {_instead(field)}got {first[:80]!r}; name the column of the "
+                "classes with --field, of numbers with --task regression too"
             )
         points = _csv_points(path, rows, columns, place, system == "pixel", named)
     except csv.Error as error:

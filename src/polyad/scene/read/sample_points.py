@@ -289,9 +289,13 @@ def _references(
             found = find_classes(classes, value)
             if len(found) != 1:
                 said = "names several classes" if found else "is no class"
+                more = {v for v in table.values if not find_classes(classes, v)} - {value}
+                listed = ", ".join(repr(v[:80]) for v in sorted(more)[:5])
+                also = f" (nor are {len(more)} more: {listed})" if more and not found else ""
                 raise SceneError(
-                    f"{path}, {place}: {field[:80]} {value[:80]!r} {said} of the map; "
-                    f"{known_classes(classes)}"
+                    f"{path}, {place}: {field[:80]} {value[:80]!r} {said} of the map{also}; "
+                    f"{known_classes(classes)}; give such points the class that they count to, or "
+                    "train a map that has theirs"
                 )
             ids[value] = found[0].value
     return np.array([ids[value] for value in table.values], np.int64)
