@@ -25,7 +25,7 @@ from polyad.errors import InputError
 from polyad.estimators.checks import check_parameters, check_solver, resolve_device
 from polyad.estimators.choosing import Choice, choose, scaler_for
 from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for
-from polyad.estimators.kinds import ActivationName, Array, Auto, Samples, Solver, StartName
+from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
 from polyad.estimators.namespaces import as_numpy
 from polyad.estimators.scaler import (
     NUMERIC,
@@ -99,7 +99,7 @@ class RankREstimator(BaseEstimator):
         validation_fraction: float = 0.1,
         patience: int | None = 10,
         tol: float = 1e-4,
-        device: str = "auto",
+        device: Device = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
@@ -425,7 +425,7 @@ class RankREstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None"
             )
-        X, y = as_samples(X), np.asarray(y.detach().cpu()) if isinstance(y, Tensor) else as_numpy(y)
+        X, y = as_samples(X), y.toarray() if hasattr(y, "toarray") else as_numpy(y)
         if not reset:
             check_sample_shape(X, self.sample_shape_)
         X, y = validate_data(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from numbers import Integral
-from typing import Any
+from math import isfinite, isnan
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import torch
 
 from polyad.errors import InputError
+from polyad.estimators.kinds import Device
 
 SOLVERS = ("joint", "alternating")
 STARTS = ("data", "unit-variance", "xavier")
@@ -28,7 +29,7 @@ def check_parameters(model: Any, rate: float, decay: float) -> None:
     whole += ["batch_size"] if model.batch_size not in ("auto", None) else []
     for name in whole:
         value = getattr(model, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        if not is_whole(value) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
     check_solver(model.solver)
     if model.start not in STARTS:
@@ -38,10 +39,27 @@ def check_parameters(model: Any, rate: float, decay: float) -> None:
             "learning_rate must be a number above 0 and weight_decay one not below 0, "
             f"got {model.learning_rate!r} and {model.weight_decay!r}"
         )
-    if model.early_stopping and not 0 < model.validation_fraction < 1:
+    if not isinstance(model.tol, Real) or isnan(model.tol):
+        raise InputError(f"tol must be a number such as 1e-4, got {model.tol!r}")
+    held = model.validation_fraction
+    if model.early_stopping and not (isinstance(held, Real) and 0 < float(held) < 1):
+        raise InputError(f"validation_fraction must lie between 0 and 1, got {held!r}")
+    check_standardize(model.standardize)
+
+
+def check_standardize(standardize: object) -> None:
+    """Raise `InputError` unless it is a whole number, "auto" or None."""
+    automatic = isinstance(standardize, str) and standardize == "auto"
+    if not (is_whole(standardize) or automatic or standardize is None):
         raise InputError(
-            f"validation_fraction must lie between 0 and 1, got {model.validation_fraction}"
+            "standardize must be 'auto', None or a mode of a sample, such as -1 for the last, got "
+            f"{standardize!r}"
         )
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_solver(solver: object) -> None:
@@ -50,7 +68,7 @@ def check_solver(solver: object) -> None:
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
 
 
-def resolve_device(device: str) -> torch.device:
+def resolve_device(device: Device) -> torch.device:
     """Return the device that a name stands for, or raise `InputError`."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -16,7 +16,8 @@ from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.choosing import Choice
 from polyad.estimators.defaults import class_pull
-from polyad.estimators.kinds import ActivationName, Array, Auto, Samples, Solver, StartName
+from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
+from polyad.estimators.scaler import check_mean
 from polyad.estimators.softmax import SoftmaxClassifierMixin
 from polyad.estimators.warm import can_resume, check_same_classes
 from polyad.fitting.epochs import OnEpoch
@@ -71,7 +72,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         to zero is stopped early only by samples held out.
     tol : float, default=1e-4
         What counts as progress of the watched loss.
-    device : str, default="auto"
+    device : str or torch.device, default="auto"
         ``"auto"`` takes a CUDA device when there is one.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
@@ -140,7 +141,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         validation_fraction: float = 0.1,
         patience: int | None = 10,
         tol: float = 1e-4,
-        device: str = "auto",
+        device: Device = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
@@ -236,7 +237,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         with self._all_or_nothing():
             if first:
                 self.multilabel_ = multilabel
-                if not multilabel:
+                if classes is not None:
                     self.classes_ = np.unique(np.asarray(classes))
             return self._partial_fit(X, y, sample_weight, first)
 
@@ -271,8 +272,11 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             raise InputError(f"y has classes {unknown!r} that were not among {self.classes_!r}")
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
-            if weight.sum() <= 0:
+            if weight.min() < 0:
+                raise InputError(f"class_weight must not be negative, got {self.class_weight!r}")
+            if not weight.any():
                 raise InputError("class_weight and sample_weight leave no sample any weight")
+            check_mean(weight, "class_weight times sample_weight")
         return (y[:, None] == self.classes_).astype(np.float64), weight
 
     def _encode_labels(self, y: Array) -> Array:
@@ -284,9 +288,10 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
             )
         if not hasattr(self, "classes_"):
             self.classes_ = np.arange(columns.shape[1])
-        if columns.shape[1] != len(self.classes_):
+        if not np.array_equal(self.classes_, np.arange(columns.shape[1])):
             raise InputError(
-                f"fitted on {len(self.classes_)} labels, got y with {columns.shape[1]} columns"
+                f"y must have one column for each of the labels {self.classes_!r}, got "
+                f"{columns.shape[1]} columns, which are labels 0 to {columns.shape[1] - 1}"
             )
         if self.class_weight is not None:
             raise InputError(

@@ -11,8 +11,10 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from polyad.errors import InputError
+from polyad.estimators.checks import is_whole
 from polyad.estimators.kinds import Samples
 from polyad.estimators.scaler import as_samples
+from polyad.lazy import naming_extras
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +47,8 @@ class ModeImportance:
             Where the entries of the mode lie, such as wavelengths; their number by default.
         """
         if ax is None:
-            from matplotlib import pyplot
+            with naming_extras("the plot of mode_importance"):
+                from matplotlib import pyplot
 
             ax = pyplot.subplots(layout="constrained")[1]
         if self.mean.ndim == 2:
@@ -69,7 +72,7 @@ def mode_importance(
     mode: int | tuple[int, int] = -1,
     *,
     n_repeats: int = 5,
-    scoring: Callable[[Any, Array, Any], float] | None = None,
+    scoring: str | Callable[[Any, Array, Any], float] | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> ModeImportance:
     """Shuffle one entry of a mode at a time, and see how much worse the model gets.
@@ -87,7 +90,8 @@ def mode_importance(
     mode : int or pair of int, default=-1
         ``-1`` asks for the bands of windows, ``(0, 1)`` for their pixels.
     n_repeats : int, default=5
-    scoring : callable, optional
+    scoring : str or callable, optional
+        scikit-learn's name of a scorer, such as ``"balanced_accuracy"``, or
         ``scoring(model, X, y)``; ``model.score`` by default.
     random_state : int, RandomState or None, default=None
 
@@ -106,16 +110,11 @@ def mode_importance(
     """
     X = np.asarray(as_samples(X))
     order = X.ndim - 1
-    given = (mode,) if isinstance(mode, int | np.integer) else tuple(mode)
-    if not 1 <= len(given) <= 2 or any(not -order <= d < order for d in given):
-        raise InputError(f"mode must be one or two modes of samples of order {order}, got {mode!r}")
-    modes = tuple(int(d) % order for d in given)
-    if len(set(modes)) < len(modes) or n_repeats < 1:
-        raise InputError(
-            f"modes must differ and n_repeats be at least 1, got {mode!r} and {n_repeats}"
-        )
+    modes = _modes(mode, order)
+    if not is_whole(n_repeats) or n_repeats < 1:
+        raise InputError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     random = check_random_state(random_state)
-    score = scoring or (lambda fitted, samples, truth: float(fitted.score(samples, truth)))
+    score = _scorer(scoring)
     baseline = float(score(model, X, y))
     sizes = tuple(X.shape[1 + d] for d in modes)
     fallen = np.empty((*sizes, n_repeats))
@@ -130,3 +129,31 @@ def mode_importance(
             fallen[(*entry, repeat)] = baseline - float(score(model, shuffled, y))
         shuffled[place] = X[place]
     return ModeImportance(fallen.mean(axis=-1), fallen.std(axis=-1), baseline, modes)
+
+
+def _modes(mode: object, order: int) -> tuple[int, ...]:
+    """Return one or two different modes, counted from 0, or raise `InputError`."""
+    given = tuple(mode) if isinstance(mode, tuple | list) else (mode,)
+    modes = [int(d) % order for d in given if is_whole(d) and -order <= d < order]
+    if len(modes) < len(given) or not 1 <= len(set(modes)) == len(modes) <= 2:
+        raise InputError(
+            f"mode must be one mode, or two different ones, of samples of order {order}, such as "
+            f"-1 or (0, 1), got {mode!r}"
+        )
+    return tuple(modes)
+
+
+def _scorer(scoring: Any) -> Callable[[Any, Array, Any], float]:
+    """Return ``score(model, X, y)``, or raise `InputError`."""
+    if scoring is None:
+        return lambda model, X, y: float(model.score(X, y))
+    if callable(scoring):
+        return scoring
+    from sklearn.metrics import get_scorer, get_scorer_names  # only here, and slow to import
+
+    if scoring not in get_scorer_names():
+        raise InputError(
+            "scoring must be callable or one of sklearn.metrics.get_scorer_names(), got "
+            f"{scoring!r}"
+        )
+    return get_scorer(scoring)

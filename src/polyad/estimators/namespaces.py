@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import sklearn
+import torch
 from torch import Tensor
 
 from polyad.estimators.kinds import Array
@@ -23,8 +24,6 @@ def as_given(values: Array, X: Any) -> Any:
     if values.dtype.kind not in "biuf":
         return values
     if isinstance(X, Tensor):
-        import torch
-
         return torch.from_numpy(np.ascontiguousarray(values)).to(X.device)
     if not hasattr(X, "__array_namespace__"):
         return values
@@ -33,7 +32,10 @@ def as_given(values: Array, X: Any) -> Any:
 
 
 def as_numpy(X: Any) -> Any:
-    """Return an array of the array API as a numpy array; anything else as it is."""
-    if isinstance(X, np.ndarray | Tensor) or not hasattr(X, "__array_namespace__"):
+    """Return a tensor or an array of the array API as a numpy array; anything else as it is."""
+    if isinstance(X, Tensor):
+        X = X.detach().cpu()
+        return (X.float() if X.dtype == torch.bfloat16 else X).numpy()
+    if isinstance(X, np.ndarray) or not hasattr(X, "__array_namespace__"):
         return X
     return np.from_dlpack(X) if hasattr(X, "__dlpack__") else np.asarray(X)

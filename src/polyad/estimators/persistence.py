@@ -171,6 +171,7 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     if not isinstance(parameters["random_state"], Integral | None):
         parameters["random_state"] = None  # a RandomState has moved on; it cannot be written down
+    parameters["device"] = str(parameters["device"])  # a torch.device has a name too
     if isinstance(parameters.get("class_weight"), dict):
         pairs = [[_plain(k), float(v)] for k, v in parameters["class_weight"].items()]
         parameters["class_weight"] = {"pairs": pairs}

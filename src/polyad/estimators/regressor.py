@@ -17,6 +17,8 @@ from polyad.estimators.namespaces import as_given
 from polyad.estimators.warm import can_resume
 from polyad.fitting.epochs import OnEpoch
 
+FARTHEST = 1e15  # deviations of a target: single precision holds the sum of their squares
+
 
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     """Predict one or many numbers from tensors with a Rank-R network (Remark 1 of the paper).
@@ -98,14 +100,26 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         columns = y.reshape(len(y), -1).astype(np.float64)
         if not hasattr(self, "target_mean_"):
             self._one_target = y.ndim == 1
-            self.target_mean_ = np.average(columns, axis=0, weights=weight)
-            squares = np.average((columns - self.target_mean_) ** 2, axis=0, weights=weight)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.target_mean_ = np.average(columns, axis=0, weights=weight)
+                squares = np.average((columns - self.target_mean_) ** 2, axis=0, weights=weight)
+            if not np.isfinite(squares).all():
+                raise InputError(
+                    "y must hold numbers whose squares are finite, up to about 1e150, got "
+                    f"{np.abs(columns).max():g}; fit to y in a larger unit"
+                )
             self.target_scale_ = np.where(squares > 0, np.sqrt(squares), 1.0)
         if columns.shape[1] != len(self.target_mean_):
             raise InputError(
                 f"fitted on {len(self.target_mean_)} targets, got y with {columns.shape[1]}"
             )
-        return (columns - self.target_mean_) / self.target_scale_, weight
+        target = (columns - self.target_mean_) / self.target_scale_
+        if np.abs(target).max() > FARTHEST:
+            raise InputError(
+                f"y must lie within {FARTHEST:g} standard deviations of the first y fitted on, got "
+                f"{np.abs(target).max():g}; leave out such samples or fit a new model"
+            )
+        return target, weight
 
     def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
         return None

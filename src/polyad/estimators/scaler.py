@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from torch import Tensor
 
 from polyad.errors import InputError
+from polyad.estimators.checks import is_whole
 from polyad.estimators.namespaces import as_given, as_numpy
 
 Array = npt.NDArray[Any]
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30  # on average: single precision holds its products
 NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32]}
 
 
@@ -83,6 +84,21 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         given, X = X, self._check(X)
         return as_given(X * self._along(self.scale_, X) + self._along(self.mean_, X), given)
 
+    @property
+    def get_feature_names_out(self) -> Callable[..., Array]:
+        """Names of the features that `transform` gives, ``(I_1,)``, of a 2-D X.
+
+        Tensors have no columns to name. scikit-learn then leaves them arrays where data frames
+        are asked for, too: it takes what has no such method as it is.
+        """
+        shape = getattr(self, "sample_shape_", (1,))
+        if len(shape) > 1:
+            raise AttributeError(
+                f"features have names in a 2-D X only, this {type(self).__name__} was fitted on "
+                f"samples of {shape}"
+            )
+        return super().get_feature_names_out
+
     def _check(self, X: Any) -> Array:
         check_is_fitted(self)
         X = as_samples(X)
@@ -91,6 +107,10 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _axis(self, ndim: int) -> int:
         order = ndim - 1
+        if not is_whole(self.mode):
+            raise InputError(
+                f"mode must be a whole number, such as -1 for the last mode, got {self.mode!r}"
+            )
         if not -order <= self.mode < order:
             raise InputError(f"mode {self.mode} does not exist in samples of order {order}")
         return 1 + self.mode % order
@@ -127,10 +147,7 @@ def as_samples(X: Any) -> Any:
     become float64.
     """
     X = as_numpy(X)
-    if isinstance(X, Tensor):
-        X = X.detach().cpu()
-        X = X.float() if X.dtype == torch.bfloat16 else X
-    if isinstance(X, Tensor | list | tuple):
+    if isinstance(X, list | tuple):
         X = np.asarray(X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "iubf" and X.dtype.itemsize <= 2:
         X = X.astype(np.float32)
@@ -158,7 +175,19 @@ def check_modes(X: Array) -> None:
 
 def check_weight(sample_weight: Array | None, X: Array) -> Array:
     """Return sample weights ``(n,)`` in double precision; none means ones."""
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if weight.min() < 0 or weight.sum() <= 0:
+    weight = _check_sample_weight(as_numpy(sample_weight), X, dtype=np.float64)
+    if weight.min() < 0 or not weight.any():
         raise InputError("sample_weight must not be negative and must not be all zero")
+    check_mean(weight, "sample_weight")
     return weight
+
+
+def check_mean(weight: Array, names: str) -> None:
+    """Raise `InputError` if products of the weights would leave the range of numbers."""
+    with np.errstate(over="ignore"):
+        mean = weight.mean()
+    if not LEAST_WEIGHT <= mean <= MOST_WEIGHT:
+        raise InputError(
+            f"{names} must have a mean between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, got "
+            f"{mean:g}; divide all weights by the largest"
+        )
