@@ -47,3 +47,15 @@ def test_sample_weights_are_scaled_to_a_mean_of_one():
     ]
     losses = [model.history_.loss for model in models]
     assert losses[0] == pytest.approx(losses[1])
+
+
+@pytest.mark.parametrize("unit", [10.0, 0.1, 1e-20, 1e20])
+@pytest.mark.parametrize("weight", [np.ones(80), 1.0 + Y])
+def test_a_linear_regression_does_not_depend_on_the_unit_of_its_weights(weight, unit):
+    y = X[:, 0, 0] + 0.5 * X[:, 1, 1]
+    models = [
+        RankRRegressor(hidden=3, epochs=20, random_state=0).fit(X, y, sample_weight)
+        for sample_weight in (weight, unit * weight)
+    ]
+    assert models[0].settings_["penalty"] == pytest.approx(models[1].settings_["penalty"])
+    np.testing.assert_allclose(models[1].predict(X), models[0].predict(X), rtol=1e-3, atol=1e-3)

@@ -60,9 +60,11 @@ def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -
     """
     asked = np.flatnonzero(weight > 0)
     whole = bool(np.all(weight == np.round(weight)))
-    n = len(asked)
+    n, unit = len(asked), weight[asked].mean()
     if whole and weight.max() < 2**53:  # the same model for weights of 1 and 2, and of 10 and 20
-        n = int(weight.sum() / np.gcd.reduce(weight.astype(np.int64)))
+        unit = np.gcd.reduce(weight.astype(np.int64))
+        n = int(weight.sum() / unit)
+    weight = weight / unit
     if len(asked) > MOST_SAMPLES:
         drawn = torch.randperm(len(asked), generator=generator)[:MOST_SAMPLES].numpy()
         asked = asked[np.sort(drawn)]
