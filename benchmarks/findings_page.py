@@ -103,8 +103,8 @@ def tuned_line(results: Results) -> str:
         means = {m: np.mean(results.accuracies(PINES, m, n)) for m in (*RANKS, "cnn-tuned")}
         best = max(RANKS, key=lambda model: means[model])
         told.append(
-            f"{means['cnn-tuned']:.1f} % with {n} labels per class, where the best Rank-R, "
-            f"{best.removeprefix('rank-')}, has {means[best]:.1f}"
+            f"{means['cnn-tuned']:.1f} % with {n} labels per class, where the best of ours, "
+            f"{MODELS[best].title}, has {means[best]:.1f}"
         )
     return f"After the last epoch it has {told[0]}; and {told[1]}. The tests are on that page."
 
