@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -56,14 +57,20 @@ def open_cluster(cluster: Any) -> Iterator[Any]:
             f"--cluster {text}: wanted local, an address such as tcp://10.0.0.1:8786, or a "
             "scheduler file, got no such file; start one with dask scheduler --scheduler-file"
         )
+    client = None
     try:
         client = distributed.Client(**options)
     except (OSError, ValueError, ImportError, TypeError) as error:  # TypeError: no certificates
+        said = str(error)
+    if client is None:
+        # A client that could not connect waits, in a circle of references, to be closed. Closed at
+        # an odd time, while another one is made, it would wait for that one's lock for ever.
+        gc.collect()
         raise ClusterError(
             f"--cluster {text}: no scheduler answers there within {CONNECT_SECONDS} s "
-            f"({error}); check the address, its port, that the scheduler runs and, for tls://, the "
+            f"({said}); check the address, its port, that the scheduler runs and, for tls://, the "
             "certificates in Dask's settings"
-        ) from error
+        )
     try:
         yield client
     finally:
