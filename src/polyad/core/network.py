@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from polyad.core.layer import RankRLinear, Start, give_memory
+from polyad.core.plan import check_shape
 from polyad.errors import InputError
 
 
@@ -80,6 +81,7 @@ class RankRNet(nn.Module):
             )
         if n_outputs < 1:
             raise InputError(f"n_outputs must be at least 1, got {n_outputs}")
+        check_shape(in_shape, hidden, rank)
         self.activation = activation
         self.hidden = RankRLinear(
             in_shape, hidden, rank, hidden_bias, device, dtype, start=start, generator=generator
