@@ -164,8 +164,9 @@ def train(
     if report:
         from polyad.scene import record_run, write_training_report  # draws, a second to import
 
-        record = record_run(told.pop("command"), inputs, hashes=hashes, progress=seen)
-        write_training_report(report, model, cube, marks, merge=merge, record=record, **told)
+        record = record_run(told["command"], inputs, hashes=hashes, progress=seen)
+        about: dict[str, Any] = {"title": told["title"], "facts": told["facts"], "record": record}
+        write_training_report(report, model, cube, marks, merge=merge, **about)
     seconds = model.training["seconds"]
     result = {
         "model": str(out),

@@ -236,7 +236,7 @@ class RankRLinear(nn.Module):
                 f"weight must be (out_features, {math.prod(in_shape)}) for samples of {in_shape}, "
                 f"got {tuple(weight.shape)}"
             )
-        check_shape(in_shape, len(weight), 1 if rank is None else rank)
+        check_shape(in_shape, len(weight), 1 if rank is None else rank, "out_features")
         if bias is not None and bias.shape != weight.shape[:1]:
             raise InputError(f"bias must be ({len(weight)},), got {tuple(bias.shape)}")
         if not torch.isfinite(weight).all():
