@@ -59,9 +59,13 @@ def domain_transform(cube: Array, contrast: float, reach: float = 200.0, passes:
     """Smooth ``(height, width, k)``; ``contrast`` is sigma_r, ``reach`` is sigma_s."""
     across, down, bases = _distances(cube, contrast, reach, passes)
     smooth = cube.astype(np.result_type(cube, np.float32))  # a copy
+    turned = np.empty((smooth.shape[1], smooth.shape[0], smooth.shape[2]), smooth.dtype)
+    across = np.ascontiguousarray(across.swapaxes(0, 1))
     for base in bases:
-        _sweep(smooth, base**across, axis=1)
-        _sweep(smooth, base**down, axis=0)
+        turned[:] = smooth.swapaxes(0, 1)  # columns one after the other in memory: twice as fast
+        _sweep(turned, base**across)
+        smooth[:] = turned.swapaxes(0, 1)
+        _sweep(smooth, base**down)
     return smooth
 
 
@@ -107,11 +111,14 @@ def _distances(
     return across, down, [float(np.exp(-np.sqrt(2) / sigma)) for sigma in sigmas]
 
 
-def _sweep(smooth: Array, weight: Array, axis: int) -> None:
-    """Run the recursive filter forth and back along one axis, in place."""
-    rows = smooth if axis == 0 else smooth.swapaxes(0, 1)
-    pull = weight if axis == 0 else weight.swapaxes(0, 1)
+def _sweep(rows: Array, weight: Array) -> None:
+    """Run the recursive filter forth and back along the first axis, in place."""
+    step = np.empty_like(rows[0])
     for k in range(1, len(rows)):
-        rows[k] += pull[k - 1] * (rows[k - 1] - rows[k])
+        np.subtract(rows[k - 1], rows[k], out=step)
+        step *= weight[k - 1]
+        rows[k] += step
     for k in range(len(rows) - 2, -1, -1):
-        rows[k] += pull[k] * (rows[k + 1] - rows[k])
+        np.subtract(rows[k + 1], rows[k], out=step)
+        step *= weight[k]
+        rows[k] += step
