@@ -20,6 +20,7 @@ from polyad.distributed.cluster import open_cluster
 from polyad.distributed.finished import FinishedTiles, Ledger
 from polyad.distributed.outputs import check_outputs, write_output
 from polyad.distributed.plans import ScenePlan, find_scenes, outputs_for, plan_scene
+from polyad.distributed.scene_tasks import run_on_cluster
 from polyad.distributed.stream import stream
 from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_tile_on_worker
 from polyad.durable import Entry
@@ -271,7 +272,7 @@ class _Job:
         """Do what is left to do; return why some scenes cannot be read."""
         if getattr(client, "asynchronous", False):
             raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
-        self.progress = progress
+        self.client, self.progress = client, progress
         with (
             self._saying_what_is_kept(),
             Ledger(self.folder) as ledger,
@@ -327,8 +328,9 @@ class _Job:
         cores may round otherwise.
         """
         model, plan = self.work.model_for(scene), self.plans[scene]
+        run = None if self.client is None else run_on_cluster(self.client, self.work, scene)
         try:
-            shares = scene_shares(model, plan.scene, self.progress)
+            shares = scene_shares(model, plan.scene, self.progress, run)
         except SceneError as error:
             self.failures[scene] = error
             self.begun.pop(scene).close(remove=not kept)

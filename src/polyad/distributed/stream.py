@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -29,7 +29,7 @@ def stream(
     *,
     shared: Any = None,
     patience: float = PATIENCE_SECONDS,
-) -> Iterator[tuple[Item, Any]]:
+) -> Generator[tuple[Item, Any], None, None]:
     """Yield each item with the result of ``function(item)``, in the order in which they end.
 
     At most a few tasks per thread are on the cluster at a time, so that neither scheduler nor
@@ -99,6 +99,8 @@ class _Flight:
         self.flying: dict[str, tuple[Any, Any, int]] = {}  # key: future, item, times handed in
         self.landed: SimpleQueue[str] = SimpleQueue()
         self.launched = 0
+        self.met: set[str] = set()  # workers
+        self.idle: list[str] = []  # of these, who was given nothing yet
         self.room = 0
         self.checked = -CHECK_SECONDS
         self.last_seen = time.monotonic()  # when there was a worker
@@ -154,7 +156,11 @@ class _Flight:
         """Hand one item in."""
         self.launched += 1
         key = f"{self.name}-{self.launched}"
-        future = self.client.submit(self.function, *self.shared, item, key=key, pure=False)
+        options: dict[str, Any] = {"key": key, "pure": False}
+        if self.idle:
+            # Dask gives a task to a worker that holds what is shared: each gets it by its first one
+            options |= {"workers": [self.idle.pop(0)], "allow_other_workers": True}
+        future = self.client.submit(self.function, *self.shared, item, **options)
         self.flying[key] = future, item, times
         future.add_done_callback(lambda done: self.landed.put(done.key))
 
@@ -184,9 +190,12 @@ class _Flight:
             return
         self.checked = now
         try:
-            threads = sum(self.client.nthreads().values())
+            workers = self.client.nthreads()
         except Exception as error:
             raise self.lost(error) from error
+        threads = sum(workers.values())
+        self.idle += [address for address in workers if address not in self.met]
+        self.met.update(workers)
         if threads:
             self.last_seen = now
         elif now - self.last_seen > self.patience:

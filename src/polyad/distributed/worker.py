@@ -154,6 +154,10 @@ class TileWork:
             )
         return unpacked(scene, source.mask)
 
+    def viewed(self, number: int) -> xr.DataArray:
+        """Return a scene as the model sees it."""
+        return self._mapper(number)[1]
+
     def model_for(self, number: int) -> SceneModel:
         """Return the model as it maps a scene: adapted to its light."""
         adaptation = self.sources[number].adaptation

@@ -17,7 +17,7 @@ from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
 from polyad.scene.learn.steps import tiled
 from polyad.scene.learn.steps.propagation import EXACT_PIXELS, Propagation
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares, propagated_shares
 from polyad.scene.raster.inside import mask_scene
@@ -156,8 +156,10 @@ def test_whitening_by_strips_in_any_order_equals_that_of_the_whole():
     cube += np.linspace(0, 4000, 22, dtype=np.float32)[:, None, None]  # strips differ
     cube[..., 2] = 5.0
     valid = rng.random((22, 30)) < 0.9
-    strips = [(cube[k : k + 9], valid[k : k + 9], min(8, 22 - k)) for k in (8, 16, 0)]
-    by_strips, whole = NoiseWhitening(3).fit_strips(strips), NoiseWhitening(3).fit(cube, valid)
+    strips = [Strip(cube[k : k + 9], valid[k : k + 9], min(8, 22 - k)) for k in (8, 16, 0)]
+    units = StripUnits.of(strips[0])
+    by_strips = NoiseWhitening(3).fit_sums(StripSums.of(strip, units) for strip in strips)
+    whole = NoiseWhitening(3).fit(cube, valid)
     assert_allclose(by_strips.mean_, whole.mean_, rtol=1e-6)
     assert_allclose(by_strips.scale_, whole.scale_, rtol=1e-5)
     assert_allclose(by_strips.covariance_, whole.covariance_, atol=1e-5)
@@ -166,7 +168,7 @@ def test_whitening_by_strips_in_any_order_equals_that_of_the_whole():
 
 def test_whitening_by_strips_wants_two_pixels_with_data():
     with pytest.raises(InputError, match="two pixels"):
-        NoiseWhitening().fit_strips([])
+        NoiseWhitening().fit_sums([])
 
 
 def test_strips_are_read_until_there_is_enough_data(monkeypatch):

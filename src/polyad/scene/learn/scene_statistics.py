@@ -8,8 +8,9 @@ then linear in the pixels, and memory some two hundred bytes for each beside one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,14 @@ from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.tiled import scene_superpixels, sharper_whitening
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
-from polyad.threads import limit_threads, run_tasks, threads_for
+from polyad.threads import limit_threads, threads_for
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, float], None]
@@ -39,7 +41,7 @@ Check = Callable[[], None]
 
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
-CHUNK = 1024  # pixels that a thread projects at a time
+CHUNK = 1024  # pixels that are projected at a time
 PIXEL_BYTES = 120  # of a large scene, beside its components: nodes, edges
 STAGES = {"noise": 0.15, "components": 0.4, "superpixels": 0.3, "graphs": 0.15}  # of the time
 
@@ -89,17 +91,20 @@ def graph_statistics(
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Check = lambda: None,
     keep_components: bool = False,
+    run: RunOnScene | None = None,
 ) -> SceneStatistics:
     """Return the statistics of a scene with its graphs; the scene is taken as it is.
 
-    Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used.
+    Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used. ``run``
+    does what can be done window by window: threads here, unless it is given.
     """
     scene = as_scene(scene)
     height, width, _ = scene.shape
     settings = Propagation.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
-    return build(scene, settings, budget, _Steps(progress, check), keep_components)
+    steps = _Steps(progress, check, run_here(scene) if run is None else run)
+    return build(scene, settings, budget, steps, keep_components)
 
 
 @contextmanager
@@ -117,10 +122,11 @@ def statistics_bar(shown: bool) -> Iterator[Progress]:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Whom to tell what is done, and whom to ask whether to go on."""
+    """Whom to tell what is done, whom to ask whether to go on, and who does the tasks."""
 
     progress: Progress
     check: Check
+    run: RunOnScene
 
     def done(self, stage: str, share: float) -> None:
         """Say which share of a stage is done."""
@@ -154,7 +160,7 @@ def _of_superpixels(
     scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
-    height, width, bands = scene.shape
+    height, width, _ = scene.shape
     bytes_of_pixel = 4 * settings.components + PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
     needed = height * width * bytes_of_pixel
     if needed > budget:
@@ -163,13 +169,12 @@ def _of_superpixels(
             f"where {budget:,} may be used; crop the scene, raise --max-bytes (in Python, "
             "max_bytes), or train with --goal other-scenes"
         )
-    with limit_threads(threads_for(2.0 * SAMPLE_ROWS * width * bands**2)):
-        whitening = NoiseWhitening(settings.components).fit_strips(_strips(scene, steps))
+    whitening = NoiseWhitening(settings.components).fit_sums(_noise_sums(scene, steps))
     kept = Components.blank((height, width), whitening) if keep else None
     z, valid = _components(scene, whitening, steps, kept)
     sharper = sharper_whitening(z, valid, settings)
     superpixels = scene_superpixels(
-        z, valid, sharper, settings, lambda share: steps.done("superpixels", share)
+        z, valid, sharper, settings, steps.run, lambda share: steps.done("superpixels", share)
     )
     del z
     graphs = []
@@ -180,21 +185,41 @@ def _of_superpixels(
     return SceneStatistics(whitening, *learned, kept)
 
 
-def _strips(scene: xr.DataArray, steps: _Steps) -> Iterator[tuple[Array, Array, int]]:
-    """Yield strips all over a scene for `fit_strips`, until there are enough valid pixels."""
+def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
+    """Yield the sums over strips all over a scene, until they hold enough pixels with data."""
+    height, width, _ = cropped_to_mask(scene).shape
+    left = iter(spread(-(-height // SAMPLE_ROWS)))
+    for number in left:
+        strip = _read_strip(scene, number)
+        if strip.valid[: strip.own].any():
+            break
+    else:
+        return
+    units, found, some = StripUnits.of(strip), 0, [number]
+    while some:
+        for sums in steps.run(_strip_sums, units, some):
+            if sums is not None:
+                yield sums
+                found += sums.count
+            steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
+        missing = max(SAMPLE_PIXELS - found, 0)  # as many strips, if all of their pixels have data
+        some = list(islice(left, -(-missing // (SAMPLE_ROWS * width))))
+
+
+def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSums | None:
+    """Return the sums over one strip, None if it has no data."""
+    strip = _read_strip(scene, number)
+    return StripSums.of(strip, units) if strip.valid[: strip.own].any() else None
+
+
+def _read_strip(scene: xr.DataArray, number: int) -> Strip:
+    """Read a strip of a scene, with one more row."""
     scene = cropped_to_mask(scene)
-    nodata, found = scene.rio.nodata, 0
-    for strip in spread(-(-scene.shape[0] // SAMPLE_ROWS)):
-        first = strip * SAMPLE_ROWS
-        own = min(SAMPLE_ROWS, scene.shape[0] - first)
-        cube = read_pixels(scene, slice(first, first + own + 1), slice(None))
-        valid = valid_pixels(cube, nodata)
-        if valid[:own].any():
-            yield (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid, own
-        found += int(valid[:own].sum())
-        steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
-        if found >= SAMPLE_PIXELS:
-            return
+    first = number * SAMPLE_ROWS
+    own = min(SAMPLE_ROWS, scene.shape[0] - first)
+    cube = read_pixels(scene, slice(first, first + own + 1), slice(None))
+    valid = valid_pixels(cube, scene.rio.nodata)
+    return Strip(cube if valid.all() else np.where(valid[..., None], cube, 0), valid, own)
 
 
 def spread(count: int) -> list[int]:
@@ -221,23 +246,32 @@ def _components(
     z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
     valid = np.empty((height, width), bool)
     tiles = plan_tiles((height, width), tile_shape((height, width), bands * scene.dtype.itemsize))
-    for number, tile in enumerate(tiles):
-        cube = read_window(scene, tile)
-        valid[tile] = inside = valid_pixels(cube, scene.rio.nodata)
-        spectra, known = cube.reshape(-1, bands), inside.ravel()
-
-        def project(start: int, spectra: Array = spectra, known: Array = known) -> Array:
-            some, good = spectra[start : start + CHUNK], known[start : start + CHUNK, None]
-            if good.all():
-                return whitening.transform(some)
-            return whitening.transform(np.where(good, some, 0)) * good
-
-        parts = run_tasks(project, range(0, len(spectra), CHUNK))
-        z[tile] = np.concatenate(parts).reshape(*tile.shape, -1)
-        if kept is not None:
-            kept.put(tile, cube, z[tile], inside)
-        steps.done("components", (number + 1) / len(tiles))
+    with closing(steps.run(_tile_components, (whitening, kept), tiles)) as made:
+        for number, (tile, (components, inside)) in enumerate(zip(tiles, made, strict=True)):
+            z[tile], valid[tile] = components, inside
+            steps.done("components", (number + 1) / len(tiles))
     return z, valid
+
+
+def _tile_components(
+    scene: xr.DataArray, shared: tuple[NoiseWhitening, Components | None], tile: Tile
+) -> tuple[Array, Array]:
+    """Return the whitened components of one tile, and which of its pixels have data."""
+    whitening, kept = shared
+    cube = read_window(scene, tile)
+    inside = valid_pixels(cube, scene.rio.nodata)
+    spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
+    z = np.empty((len(spectra), whitening.projection_.shape[1]), np.float32)
+    for start in range(0, len(spectra), CHUNK):
+        some, good = spectra[start : start + CHUNK], known[start : start + CHUNK]
+        if good.all():
+            z[start : start + CHUNK] = whitening.transform(some)
+        else:
+            z[start : start + CHUNK] = whitening.transform(np.where(good, some, 0)) * good
+    components = z.reshape(*tile.shape, -1)
+    if kept is not None:  # by threads here alone: tiles do not overlap
+        kept.put(tile, cube, components, inside)
+    return components, inside
 
 
 def _some_pixels(valid: Array) -> Array:

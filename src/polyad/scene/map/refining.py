@@ -22,6 +22,7 @@ from polyad.scene.map.share_cache import read_shares, share_key, write_shares
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import packed
+from polyad.scene.raster.scene_tasks import RunOnScene
 from polyad.scene.raster.tiles import Tile, read_window
 
 Array = npt.NDArray[Any]
@@ -61,7 +62,12 @@ def warn_of_other_scene(model: SceneModel, scene: xr.DataArray) -> None:
         )
 
 
-def scene_shares(model: SceneModel, scene: xr.DataArray, progress: bool = False) -> Shares | None:
+def scene_shares(
+    model: SceneModel,
+    scene: xr.DataArray,
+    progress: bool = False,
+    run: RunOnScene | None = None,
+) -> Shares | None:
     """Return what label propagation gives a scene, None if its map takes no such step.
 
     It is all that a map needs of the whole scene: with it, tiles are mapped anywhere.
@@ -72,11 +78,13 @@ def scene_shares(model: SceneModel, scene: xr.DataArray, progress: bool = False)
     scene : DataArray, dims ``(y, x, band)``
     progress : bool, default=False
         Show a bar.
+    run : RunOnScene, optional
+        Who reads the scene, window by window; threads here unless it is given.
     """
     model = model.unmerged
     scene = model.view(scene)
     step = _propagate_step(active_steps(model, scene))
-    return None if step is None else _with_bar(model, scene, step, progress)
+    return None if step is None else _with_bar(model, scene, step, progress, run=run)
 
 
 def refiner(
@@ -178,6 +186,7 @@ def propagated_shares(
     step: Mapping[str, Any],
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Callable[[], None] = lambda: None,
+    run: RunOnScene | None = None,
 ) -> Shares:
     """Propagate the model's labels over its scene, whose graphs are built if it has none.
 
@@ -194,13 +203,15 @@ def propagated_shares(
         Called with the stage and the share of all the work that is done.
     check : callable, optional
         Called meanwhile, and may raise to end the work.
+    run : RunOnScene, optional
+        Who reads the scene, window by window; threads here unless it is given.
     """
     scene, settings = as_scene(scene), Propagation.from_dict(step["settings"])
     _check_room(scene, len(model.classes), settings)
     shape, classes = (scene.sizes["y"], scene.sizes["x"]), len(model.classes)
     pixels, targets = model.training_pixels(shape), np.asarray(step["targets"], np.intp)
     weights = float(step["weights"][0]), float(step["weights"][1])
-    key = "" if model.cache is None else share_key(scene, pixels, targets, step["settings"])
+    key = "" if model.cache is None else share_key(scene, pixels, targets, step["settings"], run)
     statistics = model.statistics
     if statistics is None or statistics.inside != packed(scene):
         found = None if model.cache is None else read_shares(model.cache, key, shape, classes)
@@ -212,6 +223,7 @@ def propagated_shares(
             settings,
             progress=lambda stage, share: progress(stage, before * share),
             check=check,
+            run=run,
         )
     logs = settings.propagate(
         statistics.graphs,
@@ -246,10 +258,11 @@ def _with_bar(
     step: Mapping[str, Any],
     progress: bool,
     check: Callable[[], None] = lambda: None,
+    run: RunOnScene | None = None,
 ) -> Shares:
     """Return `propagated_shares`, with a bar if one is wanted."""
     with statistics_bar(progress) as bar:
-        return propagated_shares(model, scene, step, bar, check)
+        return propagated_shares(model, scene, step, bar, check, run)
 
 
 def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:

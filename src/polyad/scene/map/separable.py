@@ -41,7 +41,7 @@ Replace = Callable[[Array], tuple[Array, Array, Array]]
 
 
 # Up to this window one correlation in the plane is faster than one along each axis.
-PLANE_UP_TO = 3
+PLANE_UP_TO = 5
 # Units are padded by zeros to whole vectors of the processor, 16 float32 at most: depthwise
 # convolution of 75 channels takes 1.3 times as long as of 80, and the product is no slower.
 LANES = 16

@@ -27,8 +27,8 @@ from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadError
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import packed, read_stored
+from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import TILE_BYTES
-from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
 FORMAT = 2
@@ -38,30 +38,40 @@ HEADER_BYTES = 4096
 LOWEST = -50.0  # of a log share; `log_shares` has a floor far above
 
 
-def scene_digest(scene: xr.DataArray) -> str:
-    """Return a digest of every pixel of a scene as it is stored, its mask and its nodata value."""
+def scene_digest(scene: xr.DataArray, run: RunOnScene | None = None) -> str:
+    """Return a digest of every pixel of a scene as it is stored, its mask and its nodata value.
+
+    ``run`` reads it strip by strip, threads here unless it is given.
+    """
     scene = as_scene(scene)
     height, width, bands = scene.shape
     about = (scene.shape, scene.dtype.str, str(scene.rio.nodata))
     rows = max(TILE_BYTES // max(width * bands * scene.dtype.itemsize, 1), 1)
-
-    def strip_digest(start: int) -> bytes:
-        strip = read_stored(scene, slice(start, min(start + rows, height)), slice(None))
-        return hashlib.sha256(np.ascontiguousarray(strip).data).digest()
-
     digest = hashlib.sha256(repr(about).encode())
     digest.update(packed(scene) or b"")
-    digest.update(b"".join(run_tasks(strip_digest, range(0, height, rows))))
+    run = run_here(scene) if run is None else run
+    for strip in run(_strip_digest, rows, range(0, height, rows)):
+        digest.update(strip)
     return digest.hexdigest()
 
 
+def _strip_digest(scene: xr.DataArray, rows: int, start: int) -> bytes:
+    """Return the digest of so many rows of a scene, from ``start`` on."""
+    strip = read_stored(scene, slice(start, min(start + rows, scene.shape[0])), slice(None))
+    return hashlib.sha256(np.ascontiguousarray(strip).data).digest()
+
+
 def share_key(
-    scene: xr.DataArray, pixels: Array, targets: Array, settings: Mapping[str, Any]
+    scene: xr.DataArray,
+    pixels: Array,
+    targets: Array,
+    settings: Mapping[str, Any],
+    run: RunOnScene | None = None,
 ) -> str:
     """Return the name of what these labels propagate to; the whole scene is read for it."""
     about = {
         "format": FORMAT,
-        "scene": scene_digest(scene),
+        "scene": scene_digest(scene, run),
         "pixels": np.asarray(pixels).tolist(),
         "targets": np.asarray(targets).tolist(),
         "settings": dict(settings),

@@ -7,8 +7,9 @@ gives what the whole scene would. Superpixels end at the tiles' seams.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,12 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.segments import find_segments
 from polyad.scene.learn.steps.superpixels import find_superpixels, group_means
 from polyad.scene.learn.steps.whitening import SegmentWhitening
+from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import Tile, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
 TILE, HALO = 256, 16  # pixels: a tile's side, and how far the edge filter sees beyond it
-BATCH = 8  # tiles between two checks
 SEGMENT_TILE, SEGMENT_TILES = 128, 12  # a side, and how many: segments are cut in these
 
 
@@ -80,47 +81,72 @@ def scene_superpixels(
     valid: Array,
     sharper: SegmentWhitening,
     settings: Propagation,
+    run: RunOnScene | None = None,
     done: Callable[[float], None] = lambda share: None,  # noqa: ARG005
 ) -> Superpixels:
     """Cut a whitened scene ``(height, width, k)`` into superpixels.
 
-    ``done`` is called every few tiles with the share of them that is done, and may raise.
+    ``run`` does the tiles, threads here unless it is given. ``done`` is called after each tile with
+    the share of them that is done, and may raise.
     """
     shape = (valid.shape[0], valid.shape[1])
     tiles, count = plan_tiles(shape, (TILE, TILE)), 0
     nodes = np.empty(shape, np.int32)
-    parts: list[tuple[list[Array], Array, Array]] = []  # features, places, sizes
-    for start in range(0, len(tiles), BATCH):
-        batch = tiles[start : start + BATCH]
-        made = run_tasks(lambda tile: _tile_superpixels(z, valid, sharper, settings, tile), batch)
-        for tile, (groups, features, places, sizes) in zip(batch, made, strict=True):
-            nodes[tile] = np.where(groups < 0, groups, groups + np.int32(count))
-            if len(sizes):
-                parts.append((features, places, sizes))
-            count += len(sizes)
-        done(min((start + BATCH) / len(tiles), 1.0))
-    joined = [np.concatenate([p[0][k] for p in parts]) for k in range(len(settings.graphs))]
-    places, sizes = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
+    parts: list[_TileSuperpixels] = []
+    windows = (_Window.of(z, valid, tile) for tile in tiles)
+    run = run_here(None) if run is None else run
+    with closing(run(_tile_superpixels, (sharper, settings), windows)) as made:
+        for number, (tile, part) in enumerate(zip(tiles, made, strict=True)):
+            nodes[tile] = np.where(part.groups < 0, part.groups, part.groups + np.int32(count))
+            count += len(part.sizes)
+            if len(part.sizes):
+                parts.append(part._replace(groups=None))
+            done((number + 1) / len(tiles))
+    joined = [np.concatenate([p.features[k] for p in parts]) for k in range(len(settings.graphs))]
+    places, sizes = (np.concatenate(each) for each in zip(*(p[2:] for p in parts), strict=True))
     return Superpixels(nodes, joined, places, sizes)
 
 
+class _Window(NamedTuple):
+    """A tile of a whitened scene with the halo of the edge filter."""
+
+    tile: Tile
+    inner: Tile  # where the tile lies in the window
+    z: Array  # (height, width, k), with the halo
+    inside: Array  # (h, w) of the tile: which pixels have data
+
+    @classmethod
+    def of(cls, z: Array, valid: Array, tile: Tile) -> _Window:
+        """Return the window of a tile; nothing is copied."""
+        wide = tile.grown(HALO, (valid.shape[0], valid.shape[1]))
+        return cls(tile, tile.within(wide), z[wide], valid[tile])
+
+
+class _TileSuperpixels(NamedTuple):
+    """The superpixels of one tile."""
+
+    groups: Any  # ndarray of int32 (h, w), from 0, -1 without data
+    features: list[Array]  # of each graph
+    places: Array
+    sizes: Array
+
+
 def _tile_superpixels(
-    z: Array, valid: Array, sharper: SegmentWhitening, settings: Propagation, tile: Tile
-) -> tuple[Array, list[Array], Array, Array]:
-    """Return a tile's groups ``(h, w)``, their features, places and sizes."""
-    shape = (valid.shape[0], valid.shape[1])
-    inside = valid[tile]
+    _: object, shared: tuple[SegmentWhitening, Propagation], window: _Window
+) -> _TileSuperpixels:
+    """Cut one tile into superpixels."""
+    (sharper, settings), inside = shared, window.inside
     if not inside.any():
-        return np.full(tile.shape, -1, np.int32), [], np.empty((0, 2)), np.empty(0, np.intp)
-    wide = tile.grown(HALO, shape)
-    inner, components = tile.within(wide), sharper.transform(z[wide])
+        blank = np.full(window.tile.shape, -1, np.int32)
+        return _TileSuperpixels(blank, [], np.empty((0, 2)), np.empty(0, np.intp))
+    components = sharper.transform(window.z)
     maps = [
-        EdgeFilter(contrast).transform(components[..., : int(kept)])[inner]
+        EdgeFilter(contrast).transform(components[..., : int(kept)])[window.inner]
         for kept, contrast in settings.graphs
     ]
     groups = find_superpixels(maps[0], settings.superpixel, inside)
     number, count = groups[inside], int(groups.max()) + 1
     features = [group_means(each[inside], number, count) for each in maps]
-    corner = np.array([tile.rows.start, tile.cols.start])
+    corner = np.array([window.tile.rows.start, window.tile.cols.start])
     places = group_means(np.argwhere(inside) + corner, number, count)
-    return groups, features, places, np.bincount(number, minlength=count)
+    return _TileSuperpixels(groups, features, places, np.bincount(number, minlength=count))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -72,19 +72,11 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         self._solve(self.covariance_, neighbor_covariance(z, valid))
         return self
 
-    def fit_strips(self, strips: Iterable[tuple[Array, Array, int]]) -> Self:
-        """Learn as `fit` does, from strips of a scene of which one is held at a time.
-
-        Parameters
-        ----------
-        strips : iterable of tuples
-            Pixels ``(rows, width, bands)``, which of them have data ``(rows, width)``, and how many
-            of the rows are the strip's own: one more is there to be their neighbor.
-        """
-        sums: _Sums | None = None
-        for cube, valid, own in strips:
-            sums = _Sums.like(cube[:own], valid[:own]) if sums is None else sums
-            sums.add(cube, valid, own)
+    def fit_sums(self, strips: Iterable[StripSums]) -> Self:
+        """Learn as `fit` does, from the sums over strips of a scene, one unit for all."""
+        sums: StripSums | None = None
+        for strip in strips:
+            sums = strip if sums is None else sums + strip
         if sums is None or sums.count < 2:
             raise InputError("whitening needs at least two pixels with data")
         _check_spectra(np.stack([sums.lowest, sums.highest]), sums.count)
@@ -155,55 +147,85 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         self.projection_ = vectors * np.where(peak < 0, -1.0, 1.0)
 
 
-@dataclass
-class _Sums:
-    """Sums over strips of a scene, of values that are shifted and divided to be near one."""
+class Strip(NamedTuple):
+    """Some rows of a scene, and one more that is there to be their neighbor."""
 
-    shift: Array
-    unit: Array
+    cube: Array  # (rows, width, bands)
+    valid: Array  # (rows, width): which pixels have data
+    own: int  # rows, without that neighbor
+
+
+class StripUnits(NamedTuple):
+    """What values are shifted and divided by, to be near one when they are summed."""
+
+    shift: Array  # (bands,)
+    unit: Array  # (bands,)
+
+    @classmethod
+    def of(cls, strip: Strip) -> StripUnits:
+        """Return mean and deviation of a strip's own pixels."""
+        valid = strip.valid[: strip.own]
+        spectra = _checked(strip.cube[: strip.own], valid, least=1)[0][valid]
+        _check_range(spectra)
+        shift = spectra.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return cls(shift, _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class StripSums:
+    """Sums over one strip of a scene, or over several, in the same units."""
+
+    units: StripUnits
     lowest: Array
     highest: Array
     first: Array
     second: Array
     steps: Array
-    count: int = 0
-    pairs: int = 0
+    count: int
+    pairs: int
 
     @classmethod
-    def like(cls, cube: Array, valid: Array) -> _Sums:
-        """Return empty sums, shifted by the mean of this strip."""
-        spectra = _checked(cube, valid, least=1)[0][valid]
-        _check_range(spectra)
-        shift = spectra.mean(axis=0, dtype=np.float64).astype(np.float32)
-        unit = _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32)
-        bands = len(shift)
-        square = np.zeros((bands, bands))
-        return cls(shift, unit, spectra[0], spectra[0], np.zeros(bands), square, square)
-
-    def add(self, cube: Array, valid: Array, own: int) -> None:
-        """Add the pixels of a strip."""
-        cube, valid = _checked(cube, valid, least=1)
+    def of(cls, strip: Strip, units: StripUnits) -> StripSums:
+        """Return the sums over a strip."""
+        cube, valid = _checked(strip.cube, strip.valid, least=1)
+        own = strip.own
         spectra = cube[valid]
         _check_range(spectra)
-        self.lowest = np.minimum(self.lowest, spectra.min(axis=0))
-        self.highest = np.maximum(self.highest, spectra.max(axis=0))
-        z = (cube - self.shift) / self.unit
+        z = (cube - units.shift) / units.unit
         inside = z[:own][valid[:own]]
-        self.first = self.first + inside.sum(axis=0, dtype=np.float64)
-        self.second = self.second + _gram(inside)
         across, down = _steps_across(z[:own], valid[:own]), _steps_down(z, valid)
-        self.steps = self.steps + _gram(across) + _gram(down)
-        self.count += len(inside)
-        self.pairs += len(across) + len(down)
+        return cls(
+            units,
+            spectra.min(axis=0),
+            spectra.max(axis=0),
+            inside.sum(axis=0, dtype=np.float64),
+            _gram(inside),
+            _gram(across) + _gram(down),
+            len(inside),
+            len(across) + len(down),
+        )
+
+    def __add__(self, other: StripSums) -> StripSums:
+        """Return the sums over the strips of both."""
+        return StripSums(
+            self.units,
+            np.minimum(self.lowest, other.lowest),
+            np.maximum(self.highest, other.highest),
+            self.first + other.first,
+            self.second + other.second,
+            self.steps + other.steps,
+            self.count + other.count,
+            self.pairs + other.pairs,
+        )
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the mean of the pixels, their covariance and that of the noise."""
-        unit, mean = self.unit.astype(np.float64), self.first / self.count
+        unit, mean = self.units.unit.astype(np.float64), self.first / self.count
         scale = np.outer(unit, unit)
         covariance = (self.second / self.count - np.outer(mean, mean)) * scale
         np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
         noise = self.steps / (2 * max(self.pairs, 1)) * scale
-        return self.shift + unit * mean, covariance, noise
+        return self.units.shift + unit * mean, covariance, noise
 
 
 class SegmentWhitening(NoiseWhitening):
