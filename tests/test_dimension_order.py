@@ -436,7 +436,7 @@ INNER = {
     "learn.protocols.Protocol", "raster.georeference", "raster.lazy",
     "raster.bands", "raster.band_matching", "raster.inside.cropped_to_mask",
     "raster.inside.read_stored",
-    "raster.inside.repairs_of", "raster.scene_tasks.run_here",
+    "raster.inside.repairs_of", "raster.scene_tasks.run_here", "learn.steps.tiled",
     "raster.inside.with_repairs",
     "write.writers.write_probabilities", "write.netcdf", "write.writers.add_map",
     "write.writers.add_probabilities", "app.uploads", "write.zarr_map",

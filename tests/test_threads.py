@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from polyad import RankRClassifier
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.read.scenes import open_scene, scene_from_array
-from polyad.threads import limit_threads, one_ahead, run_tasks, threads_for
+from polyad.threads import limit_threads, one_ahead, run_tasks, stream_tasks, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -213,6 +213,32 @@ def test_whoever_stops_early_leaves_no_thread_behind():
     next(results)
     results.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("polyad-ahead")]
+
+
+def test_results_of_many_threads_come_in_order_and_no_further_ahead_than_said():
+    taken = []
+
+    def tasks():
+        for k in range(50):
+            taken.append(k)
+            yield k
+
+    def work(task):
+        time.sleep(0.02 * (task % 3 == 0))
+        return task
+
+    results = stream_tasks(work, tasks(), threads=3, ahead=2)
+    assert next(results) == 0
+    assert len(taken) == 5
+    assert list(results) == list(range(1, 50))
+
+
+def test_tasks_that_nobody_waits_for_are_not_begun():
+    begun = []
+    results = stream_tasks(lambda task: begun.append(task) or time.sleep(0.05), range(9), 1, 5)
+    next(results)
+    results.close()
+    assert len(begun) <= 2
 
 
 def test_work_ahead_has_one_thread_of_torch():

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
@@ -157,39 +157,65 @@ if hasattr(os, "register_at_fork"):  # a child of this process has none of its t
     os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
-def one_ahead(
-    function: Callable[[Task], Result], tasks: Iterable[Task]
-) -> Iterator[tuple[Task, Result]]:
-    """Yield each task with ``function(task)``, the next of which another thread does meanwhile.
+def stream_tasks(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    threads: int | None = None,
+    ahead: int = 4,
+) -> Generator[Result, None, None]:
+    """Yield ``function(task)`` of each task, in their order, while other threads do the next ones.
 
-    Results come in order, and an error comes where its result would. No more than two results are
-    held at a time, the one that was yielded and the next, if the caller drops his before he asks
-    for more. Whoever stops early waits for what is under way.
+    As `run_tasks`, for results that are used one by one. At most ``ahead`` more than ``threads``
+    tasks are taken before the first result is asked for. An error comes where its result would;
+    whoever stops early waits for what is under way.
+
+    Parameters
+    ----------
+    function : callable
+    tasks : iterable
+    threads : int, optional
+        By default as many as torch has here.
+    ahead : int, default=4
 
     Examples
     --------
-    >>> list(one_ahead(abs, [-1, 2]))
-    [(-1, 1), (2, 2)]
+    >>> list(stream_tasks(abs, [-1, 2]))
+    [1, 2]
     """
 
     def alone(task: Task) -> Result:
         with limit_threads(1):
             return function(task)
 
-    with ThreadPoolExecutor(1, "polyad-ahead") as pool:
-        coming: deque[tuple[Task, Future[Result]]] = deque()
-        for task in tasks:
-            coming.append((task, pool.submit(alone, task)))
-            if len(coming) > 1:
-                yield _finished(coming)
-        while coming:
-            yield _finished(coming)
+    threads = torch.get_num_threads() if threads is None else threads
+    coming: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads, "polyad-ahead") as pool:
+        try:
+            for task in tasks:
+                coming.append(pool.submit(alone, task))
+                if len(coming) >= threads + ahead:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for waiting in coming:
+                waiting.cancel()
 
 
-def _finished(coming: deque[tuple[Task, Future[Result]]]) -> tuple[Task, Result]:
-    """Wait for the first; it is in no variable of the caller's, which would keep its memory."""
-    task, future = coming.popleft()
-    return task, future.result()
+def one_ahead(
+    function: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Iterator[tuple[Task, Result]]:
+    """Yield each task with ``function(task)``, the next of which another thread does meanwhile.
+
+    No more than two results are held at a time, the one that was yielded and the next, if the
+    caller drops his before he asks for more.
+
+    Examples
+    --------
+    >>> list(one_ahead(abs, [-1, 2]))
+    [(-1, 1), (2, 2)]
+    """
+    return stream_tasks(lambda task: (task, function(task)), tasks, threads=1, ahead=1)
 
 
 class _Limits:

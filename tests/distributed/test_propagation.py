@@ -182,7 +182,7 @@ def test_the_whole_scene_s_part_tells_its_stages_and_how_far_it_is(best, scene_p
     propagated_shares(model, scene, step, lambda stage, share: told.append((stage, share)))
     stages = [stage for k, (stage, _) in enumerate(told) if not k or told[k - 1][0] != stage]
     between = ["superpixels"] if nodes == "superpixels" else []
-    assert stages == ["noise", "components", *between, "graphs", "propagation"]
+    assert stages == ["noise", *between, "graphs", "propagation"]
     shares = [share for _, share in told]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0

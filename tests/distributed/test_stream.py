@@ -33,13 +33,15 @@ class Client:
 
     def __init__(self, work, threads=2):
         self.work, self.threads, self.status = work, threads, "running"
-        self.submitted, self.cancelled = 0, []
+        self.submitted, self.cancelled, self.wanted = 0, [], []
 
     def nthreads(self):
-        return {"tcp://127.0.0.1:1": self.threads} if self.threads else {}
+        return {f"tcp://127.0.0.1:{k}": 1 for k in range(self.threads)}
 
-    def submit(self, function, item, *, key, pure):
+    def submit(self, function, item, *, key, pure, workers=None, allow_other_workers=False):
         assert not pure
+        assert allow_other_workers == (workers is not None)
+        self.wanted.append(workers)
         self.submitted += 1
         return Future(key, self.work(item))
 
@@ -54,6 +56,12 @@ def killed(item):
 def test_real_cluster_gives_each_result_once(two_workers):
     found = dict(stream(two_workers, operator.neg, range(50)))
     assert found == {k: -k for k in range(50)}
+
+
+def test_every_worker_is_given_a_task_at_once_and_then_whoever_is_free():
+    client = Client(str, threads=3)
+    list(stream(client, str, range(10)))
+    assert client.wanted == [[f"tcp://127.0.0.1:{k}"] for k in range(3)] + [None] * 7
 
 
 @pytest.mark.filterwarnings("error")

@@ -120,3 +120,18 @@ def test_other_activations_keep_their_weights(activation):
     pairs = zip(weights.factors, network.hidden.factors, strict=True)
     assert all(mine.equal(factor) for mine, factor in pairs)
     assert weights.output.equal(network.output.weight)
+
+
+@pytest.mark.parametrize("capability", ["AVX512", "AVX2", "DEFAULT"])
+@pytest.mark.parametrize("window", [3, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_processor_correlates_as_the_plain_sum_does(window, stride, capability, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    rng = torch.Generator().manual_seed(0)
+    along_y, along_x = torch.randn(2, TERMS, window, generator=rng).unbind()
+    bias = torch.randn(TERMS, generator=rng)
+    z = torch.randn(HEIGHT, WIDTH, TERMS, generator=rng)
+    found = separable._correlation([along_y, along_x], bias, stride)(z)
+    views = z.unfold(0, window, stride).unfold(1, window, stride)  # (h, w, terms, window, window)
+    wanted = torch.einsum("hwtij,ti,tj->hwt", views, along_y, along_x) + bias
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)

@@ -8,7 +8,7 @@ then linear in the pixels, and memory some two hundred bytes for each beside one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,14 +24,14 @@ from polyad.scene.learn.steps.components import PIXEL_COMPONENTS_BYTES, Componen
 from polyad.scene.learn.steps.graph import pixel_nodes
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.tiled import scene_superpixels, sharper_whitening
+from polyad.scene.learn.steps.tiled import Cutting, scene_superpixels, sharper_whitening
 from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene_tasks import RunOnScene, run_here
-from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
+from polyad.scene.raster.tiles import Tile
 from polyad.threads import limit_threads, threads_for
 
 Array = npt.NDArray[Any]
@@ -41,9 +41,8 @@ Check = Callable[[], None]
 
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
-CHUNK = 1024  # pixels that are projected at a time
-PIXEL_BYTES = 120  # of a large scene, beside its components: nodes, edges
-STAGES = {"noise": 0.15, "components": 0.4, "superpixels": 0.3, "graphs": 0.15}  # of the time
+PIXEL_BYTES = 120  # of a large scene: nodes, their features and edges
+STAGES = {"noise": 0.15, "superpixels": 0.7, "graphs": 0.15}  # of the time
 
 
 def scene_statistics(
@@ -145,7 +144,6 @@ def _of_pixels(
         whitening = NoiseWhitening(settings.components).fit(cube, valid)
         steps.done("noise", 1.0)
         z = whitening.transform(cube) * valid[..., None]
-    steps.done("components", 1.0)
     graphs = settings.graphs_of_whitened(z, valid)
     steps.done("graphs", 1.0)
     learned = (graphs, packed(scene), _some_pixels(valid), pixel_nodes(valid), settings)
@@ -161,27 +159,27 @@ def _of_superpixels(
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
     height, width, _ = scene.shape
-    bytes_of_pixel = 4 * settings.components + PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
+    bytes_of_pixel = PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
     needed = height * width * bytes_of_pixel
     if needed > budget:
         raise SceneError(
-            f"goal this-scene holds components of every pixel in memory, about {needed:,} bytes "
+            f"goal this-scene holds graphs of the whole scene in memory, about {needed:,} bytes "
             f"where {budget:,} may be used; crop the scene, raise --max-bytes (in Python, "
             "max_bytes), or train with --goal other-scenes"
         )
     whitening = NoiseWhitening(settings.components).fit_sums(_noise_sums(scene, steps))
     kept = Components.blank((height, width), whitening) if keep else None
-    z, valid = _components(scene, whitening, steps, kept)
-    sharper = sharper_whitening(z, valid, settings)
+    sharper = sharper_whitening(scene, whitening, settings, steps.run)
+    cutting = Cutting(whitening, sharper, settings, kept)
     superpixels = scene_superpixels(
-        z, valid, sharper, settings, steps.run, lambda share: steps.done("superpixels", share)
+        (height, width), cutting, steps.run, lambda share: steps.done("superpixels", share)
     )
-    del z
     graphs = []
     for k in range(len(settings.graphs)):
         graphs.append(superpixels.graph(k, settings))
         steps.done("graphs", (k + 1) / len(settings.graphs))
-    learned = (graphs, packed(scene), _some_pixels(valid), superpixels.nodes, settings)
+    some = _some_pixels(superpixels.nodes >= 0)
+    learned = (graphs, packed(scene), some, superpixels.nodes, settings)
     return SceneStatistics(whitening, *learned, kept)
 
 
@@ -233,45 +231,6 @@ def spread(count: int) -> list[int]:
     bits = max((count - 1).bit_length(), 1)
     reversed_bits = (int(f"{k:0{bits}b}"[::-1], 2) for k in range(2**bits))
     return [k for k in reversed_bits if k < count]
-
-
-def _components(
-    scene: xr.DataArray, whitening: NoiseWhitening, steps: _Steps, kept: Components | None = None
-) -> tuple[Array, Array]:
-    """Return the whitened components of a scene, read tile by tile, and which pixels have data.
-
-    Components are ``(height, width, k)``, 0 without data. ``kept`` gets its own of them.
-    """
-    height, width, bands = scene.shape
-    z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
-    valid = np.empty((height, width), bool)
-    tiles = plan_tiles((height, width), tile_shape((height, width), bands * scene.dtype.itemsize))
-    with closing(steps.run(_tile_components, (whitening, kept), tiles)) as made:
-        for number, (tile, (components, inside)) in enumerate(zip(tiles, made, strict=True)):
-            z[tile], valid[tile] = components, inside
-            steps.done("components", (number + 1) / len(tiles))
-    return z, valid
-
-
-def _tile_components(
-    scene: xr.DataArray, shared: tuple[NoiseWhitening, Components | None], tile: Tile
-) -> tuple[Array, Array]:
-    """Return the whitened components of one tile, and which of its pixels have data."""
-    whitening, kept = shared
-    cube = read_window(scene, tile)
-    inside = valid_pixels(cube, scene.rio.nodata)
-    spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
-    z = np.empty((len(spectra), whitening.projection_.shape[1]), np.float32)
-    for start in range(0, len(spectra), CHUNK):
-        some, good = spectra[start : start + CHUNK], known[start : start + CHUNK]
-        if good.all():
-            z[start : start + CHUNK] = whitening.transform(some)
-        else:
-            z[start : start + CHUNK] = whitening.transform(np.where(good, some, 0)) * good
-    components = z.reshape(*tile.shape, -1)
-    if kept is not None:  # by threads here alone: tiles do not overlap
-        kept.put(tile, cube, components, inside)
-    return components, inside
 
 
 def _some_pixels(valid: Array) -> Array:

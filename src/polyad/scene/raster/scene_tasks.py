@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from itertools import islice
 from typing import Any, Protocol
 
-import torch
 import xarray as xr
 
-from polyad.threads import run_tasks
+from polyad.threads import stream_tasks
 
 SceneTask = Callable[[Any, Any, Any], Any]
 """Takes the scene, what is shared, and a task's own part. Of a module, so that it can be sent."""
-AHEAD = 4  # tasks of each thread before the first answer is given: few wait for the last
 
 
 class RunOnScene(Protocol):
@@ -29,24 +26,14 @@ class RunOnScene(Protocol):
     ) -> Generator[Any, None, None]:
         """Yield ``function(scene, shared, task)`` of each task, in their order.
 
-        Tasks are taken a few at a time, when it is their turn. Whoever stops early closes the
-        generator.
+        Tasks are taken a few at a time. Whoever stops early closes the generator.
         """
 
 
-def run_here(scene: xr.DataArray | None) -> RunOnScene:
-    """Return what does the tasks of ``scene`` by as many threads as torch has here.
-
-    Examples
-    --------
-    >>> run = run_here(None)
-    >>> list(run(lambda scene, shared, task: shared + task, 10, range(3)))
-    [10, 11, 12]
-    """
+def run_here(scene: xr.DataArray) -> RunOnScene:
+    """Return what does the tasks of ``scene`` by as many threads as torch has here."""
 
     def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        left = iter(tasks)
-        while some := list(islice(left, AHEAD * torch.get_num_threads())):
-            yield from run_tasks(partial(function, scene, shared), some)
+        return stream_tasks(partial(function, scene, shared), tasks)
 
     return run

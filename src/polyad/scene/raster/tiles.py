@@ -54,6 +54,20 @@ class Tile(NamedTuple):
         )
         return Tile(rows, cols)
 
+    def moved(self, down: int, across: int) -> Tile:
+        """Return the tile so many pixels further down and across.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).moved(10, 1)
+        Tile(rows=slice(10, 14, None), cols=slice(5, 9, None))
+        """
+        rows, cols = (
+            slice(side.start + by, side.stop + by)
+            for side, by in zip(self, (down, across), strict=True)
+        )
+        return Tile(rows, cols)
+
     def within(self, outer: Tile) -> Tile:
         """Return where this tile lies in ``outer``, which holds it.
 
@@ -62,11 +76,7 @@ class Tile(NamedTuple):
         >>> Tile(slice(0, 4), slice(4, 8)).within(Tile(slice(0, 6), slice(2, 9)))
         Tile(rows=slice(0, 4, None), cols=slice(2, 6, None))
         """
-        rows, cols = (
-            slice(side.start - start, side.stop - start)
-            for side, start in zip(self, (outer.rows.start, outer.cols.start), strict=True)
-        )
-        return Tile(rows, cols)
+        return self.moved(-outer.rows.start, -outer.cols.start)
 
 
 def plan_tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[Tile]:

@@ -1,32 +1,40 @@
 """Superpixels of a whole scene and their features, tile by tile.
 
 The edge filter stops within a few pixels wherever there is noise, so that a tile with a narrow halo
-gives what the whole scene would. Superpixels end at the tiles' seams.
+gives what the whole scene would. Superpixels end at the tiles' seams. A few tiles next to each
+other are read together, as a region, and no more is held of a scene than that and its superpixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
+from polyad.scene.learn.steps.components import Components
 from polyad.scene.learn.steps.edges import EdgeFilter
 from polyad.scene.learn.steps.graph import Graph, node_graph
 from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.segments import find_segments
 from polyad.scene.learn.steps.superpixels import find_superpixels, group_means
-from polyad.scene.learn.steps.whitening import SegmentWhitening
-from polyad.scene.raster.scene_tasks import RunOnScene, run_here
-from polyad.scene.raster.tiles import Tile, plan_tiles
-from polyad.threads import run_tasks
+from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
+from polyad.scene.raster.inside import INSIDE
+from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene_tasks import RunOnScene
+from polyad.scene.raster.tiles import TILE_BYTES, Tile, plan_tiles, read_window
 
 Array = npt.NDArray[Any]
 TILE, HALO = 256, 16  # pixels: a tile's side, and how far the edge filter sees beyond it
+REGION_TILES = 5  # read together, side by side: the wider, the faster a file is read
+LEAST_REGIONS = 8  # of a scene of so many tiles, for the threads and workers that share them
 SEGMENT_TILE, SEGMENT_TILES = 128, 12  # a side, and how many: segments are cut in these
+CHUNK = 1024  # pixels that are projected at a time
 
 
 @dataclass(frozen=True)
@@ -56,97 +64,183 @@ class Superpixels:
         return node_graph(features, self.places, settings.neighbors, nearness, self.sizes)
 
 
-def sharper_whitening(z: Array, valid: Array, settings: Propagation) -> SegmentWhitening:
-    """Learn the whitening by segments from tiles all over a whitened scene, ``(h, w, k)``."""
-    side, shape = SEGMENT_TILE, (valid.shape[0], valid.shape[1])
-    tiles = [tile for tile in plan_tiles(shape, (side, side)) if valid[tile].any()]
-    chosen = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int))
-    tiles = [tiles[k] for k in chosen]
-    clearest, coarse = max(settings.components // 2, 1), EdgeFilter(settings.coarse)
-    smooth = run_tasks(lambda tile: coarse.transform(z[tile][..., :clearest]), tiles)
-    deviation = float(np.std(np.concatenate([s.ravel() for s in smooth])))
+def sharper_whitening(
+    scene: xr.DataArray, whitening: NoiseWhitening, settings: Propagation, run: RunOnScene
+) -> SegmentWhitening:
+    """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
+    tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
+    deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in tiles])))
     cubes, segments, first = [], [], 0
-    for tile, features in zip(tiles, smooth, strict=True):
-        number = find_segments(features, settings.scale, settings.least, deviation) + first
+    for z, valid, smooth in tiles:
+        number = find_segments(smooth, settings.scale, settings.least, deviation) + first
         first = int(number.max()) + 1
-        cubes.append(z[tile][valid[tile]])
-        segments.append(number[valid[tile]])
+        cubes.append(z[valid])
+        segments.append(number[valid])
     most = int(max(kept for kept, _ in settings.graphs))
     spectra, segment = np.concatenate(cubes)[:, None], np.concatenate(segments)[:, None]
     return SegmentWhitening(most).fit_segments(spectra, segment)
 
 
+def _places(scene: xr.DataArray) -> list[list[Tile]]:
+    """Return for each place that is to be looked at the tiles from there to the next place."""
+    tiles = plan_tiles((scene.sizes["y"], scene.sizes["x"]), (SEGMENT_TILE, SEGMENT_TILE))
+    if INSIDE in scene.coords:
+        tiles = [tile for tile in tiles if scene[INSIDE].values[tile].any()]
+    starts = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int)).tolist()
+    return [tiles[a:b] for a, b in pairwise([*starts, len(tiles)])]
+
+
+def _sample_tile(
+    scene: xr.DataArray, shared: tuple[NoiseWhitening, Propagation], tiles: list[Tile]
+) -> tuple[Array, Array, Array] | None:
+    """Return the first tile with data: whitened, which pixels have data, and smoothed."""
+    whitening, settings = shared
+    clearest = max(settings.components // 2, 1)
+    for tile in tiles:
+        z, valid = whitened_window(scene, whitening, tile)
+        if valid.any():
+            return z, valid, EdgeFilter(settings.coarse).transform(z[..., :clearest])
+    return None
+
+
+def whitened_window(
+    scene: xr.DataArray,
+    whitening: NoiseWhitening,
+    window: Tile,
+    seen: Callable[[Tile, Array, Array, Array], None] = lambda *_: None,
+) -> tuple[Array, Array]:
+    """Return whitened components ``(h, w, k)`` of a window, and which of its pixels have data.
+
+    Components are 0 without data. Some rows are read at a time: ``seen`` is called with where they
+    lie, their bands, their components and which of their pixels have data.
+    """
+    height, width = window.shape
+    z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
+    valid = np.empty((height, width), bool)
+    rows = max(TILE_BYTES // max(width * scene.sizes["band"] * scene.dtype.itemsize, 1), 1)
+    for start in range(0, height, rows):
+        first, stop = start + window.rows.start, min(start + rows, height) + window.rows.start
+        part = Tile(slice(first, stop), window.cols)
+        cube = read_window(scene, part)
+        here = slice(start, start + len(cube))
+        valid[here] = inside = valid_pixels(cube, scene.rio.nodata)
+        z[here] = _whitened(cube, inside, whitening)
+        seen(part, cube, z[here], inside)
+    return z, valid
+
+
+def _whitened(cube: Array, inside: Array, whitening: NoiseWhitening) -> Array:
+    """Return the components ``(h, w, k)`` of pixels ``(h, w, bands)``, few at a time."""
+    spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
+    z = np.empty((len(spectra), whitening.projection_.shape[1]), np.float32)
+    for start in range(0, len(spectra), CHUNK):
+        some, good = spectra[start : start + CHUNK], known[start : start + CHUNK]
+        if good.all():
+            z[start : start + CHUNK] = whitening.transform(some)
+        else:
+            z[start : start + CHUNK] = whitening.transform(np.where(good, some, 0)) * good
+    return z.reshape(*inside.shape, -1)
+
+
+class Cutting(NamedTuple):
+    """By what a scene is cut into superpixels."""
+
+    whitening: NoiseWhitening
+    sharper: SegmentWhitening
+    settings: Propagation
+    kept: Components | None = None  # takes up components of every pixel; only by threads here
+
+
+def plan_regions(shape: tuple[int, int]) -> list[Tile]:
+    """Cut a scene into regions: whole tiles, side by side.
+
+    Examples
+    --------
+    >>> [region.shape for region in plan_regions((300, 700))]
+    [(256, 256), (256, 256), (256, 188), (44, 256), (44, 256), (44, 188)]
+    >>> {region.shape for region in plan_regions((2560, 1280))}
+    {(256, 1280)}
+    """
+    down, across = (-(-length // TILE) for length in shape)
+    most = min(max(down * across // LEAST_REGIONS, 1), REGION_TILES)
+    wide = -(-across // -(-across // most))  # of equal width, as far as whole tiles can be
+    return plan_tiles(shape, (TILE, TILE * wide))
+
+
 def scene_superpixels(
-    z: Array,
-    valid: Array,
-    sharper: SegmentWhitening,
-    settings: Propagation,
-    run: RunOnScene | None = None,
+    shape: tuple[int, int],
+    cutting: Cutting,
+    run: RunOnScene,
     done: Callable[[float], None] = lambda share: None,  # noqa: ARG005
 ) -> Superpixels:
-    """Cut a whitened scene ``(height, width, k)`` into superpixels.
+    """Cut a scene of ``shape`` into superpixels.
 
-    ``run`` does the tiles, threads here unless it is given. ``done`` is called after each tile with
-    the share of them that is done, and may raise.
+    ``run`` does it region by region; ``done`` is called after each with the share of the scene that
+    is done, and may raise.
     """
-    shape = (valid.shape[0], valid.shape[1])
-    tiles, count = plan_tiles(shape, (TILE, TILE)), 0
+    regions, count = plan_regions(shape), 0
     nodes = np.empty(shape, np.int32)
-    parts: list[_TileSuperpixels] = []
-    windows = (_Window.of(z, valid, tile) for tile in tiles)
-    run = run_here(None) if run is None else run
-    with closing(run(_tile_superpixels, (sharper, settings), windows)) as made:
-        for number, (tile, part) in enumerate(zip(tiles, made, strict=True)):
-            nodes[tile] = np.where(part.groups < 0, part.groups, part.groups + np.int32(count))
+    parts: list[Superpixels] = []
+    with closing(run(region_superpixels, cutting, regions)) as made:
+        for number, (region, part) in enumerate(zip(regions, made, strict=True)):
+            nodes[region] = _numbered_from(count, part.nodes)
             count += len(part.sizes)
-            if len(part.sizes):
-                parts.append(part._replace(groups=None))
-            done((number + 1) / len(tiles))
-    joined = [np.concatenate([p.features[k] for p in parts]) for k in range(len(settings.graphs))]
-    places, sizes = (np.concatenate(each) for each in zip(*(p[2:] for p in parts), strict=True))
-    return Superpixels(nodes, joined, places, sizes)
+            parts.append(replace(part, nodes=nodes[region]))
+            done((number + 1) / len(regions))
+    return _joined(nodes, parts)
 
 
-class _Window(NamedTuple):
-    """A tile of a whitened scene with the halo of the edge filter."""
+def region_superpixels(scene: xr.DataArray, cutting: Cutting, region: Tile) -> Superpixels:
+    """Cut one region of a scene into superpixels, tile by tile; their numbers begin at 0."""
+    shape = scene.sizes["y"], scene.sizes["x"]
+    wide = region.grown(HALO, shape)
 
-    tile: Tile
-    inner: Tile  # where the tile lies in the window
-    z: Array  # (height, width, k), with the halo
-    inside: Array  # (h, w) of the tile: which pixels have data
+    def keep(part: Tile, cube: Array, z: Array, inside: Array) -> None:
+        first = max(part.rows.start, region.rows.start)
+        own = Tile(slice(first, min(part.rows.stop, region.rows.stop)), region.cols)
+        if cutting.kept is not None and own.shape[0] > 0:
+            at = own.within(part)
+            cutting.kept.put(own, cube[at], z[at], inside[at])
 
-    @classmethod
-    def of(cls, z: Array, valid: Array, tile: Tile) -> _Window:
-        """Return the window of a tile; nothing is copied."""
-        wide = tile.grown(HALO, (valid.shape[0], valid.shape[1]))
-        return cls(tile, tile.within(wide), z[wide], valid[tile])
-
-
-class _TileSuperpixels(NamedTuple):
-    """The superpixels of one tile."""
-
-    groups: Any  # ndarray of int32 (h, w), from 0, -1 without data
-    features: list[Array]  # of each graph
-    places: Array
-    sizes: Array
+    z, valid = whitened_window(scene, cutting.whitening, wide, keep)
+    nodes, count = np.empty(region.shape, np.int32), 0
+    parts: list[Superpixels] = []
+    for within in plan_tiles(region.shape, (TILE, TILE)):
+        tile = within.moved(region.rows.start, region.cols.start)
+        halo = tile.grown(HALO, shape)
+        part = _tile_superpixels(
+            z[halo.within(wide)], valid[tile.within(wide)], tile, halo, cutting
+        )
+        nodes[within] = _numbered_from(count, part.nodes)
+        count += len(part.sizes)
+        parts.append(part)
+    return _joined(nodes, parts)
 
 
 def _tile_superpixels(
-    _: object, shared: tuple[SegmentWhitening, Propagation], window: _Window
-) -> _TileSuperpixels:
-    """Cut one tile into superpixels."""
-    (sharper, settings), inside = shared, window.inside
-    if not inside.any():
-        blank = np.full(window.tile.shape, -1, np.int32)
-        return _TileSuperpixels(blank, [], np.empty((0, 2)), np.empty(0, np.intp))
-    components = sharper.transform(window.z)
+    z: Array, inside: Array, tile: Tile, halo: Tile, cutting: Cutting
+) -> Superpixels:
+    """Cut one tile, from its components with a halo and which of its own pixels have data."""
+    components, settings = cutting.sharper.transform(z), cutting.settings
     maps = [
-        EdgeFilter(contrast).transform(components[..., : int(kept)])[window.inner]
+        EdgeFilter(contrast).transform(components[..., : int(kept)])[tile.within(halo)]
         for kept, contrast in settings.graphs
     ]
-    groups = find_superpixels(maps[0], settings.superpixel, inside)
-    number, count = groups[inside], int(groups.max()) + 1
+    nodes = find_superpixels(maps[0], settings.superpixel, inside)
+    number, count = nodes[inside], int(nodes.max(initial=-1)) + 1
     features = [group_means(each[inside], number, count) for each in maps]
-    corner = np.array([window.tile.rows.start, window.tile.cols.start])
+    corner = np.array([tile.rows.start, tile.cols.start])
     places = group_means(np.argwhere(inside) + corner, number, count)
-    return _TileSuperpixels(groups, features, places, np.bincount(number, minlength=count))
+    return Superpixels(nodes, features, places, np.bincount(number, minlength=count))
+
+
+def _numbered_from(first: int, nodes: Array) -> Array:
+    """Return nodes numbered from ``first`` on; -1 stays."""
+    return np.where(nodes < 0, np.int32(-1), nodes + np.int32(first))
+
+
+def _joined(nodes: Array, parts: list[Superpixels]) -> Superpixels:
+    """Return the superpixels of all parts, whose pixels are numbered already."""
+    features = [np.concatenate(each) for each in zip(*(p.features for p in parts), strict=True)]
+    places = np.concatenate([p.places for p in parts])
+    return Superpixels(nodes, features, places, np.concatenate([p.sizes for p in parts]))
