@@ -50,6 +50,7 @@ Array = npt.NDArray[Any]
 Classify = Callable[..., tuple[Array, Array | None]]
 """What was read of a tile, and its `Shares` if they are known, to ids and probabilities."""
 SMOOTHED_TILE = 4  # times as large as others is a tile whose halo is wide
+IN_MEMORY_TILE = 4  # times as large as others is a tile that need not be read
 WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
 
 
@@ -365,11 +366,14 @@ def scene_tiles(
     """Return the tiles that a scene is mapped by, in the order in which they are written.
 
     A model of very many classes gets smaller ones, for the probabilities of a tile's pixels; one
-    that smooths them larger ones, since the halo of each tile is computed once more.
+    that smooths them larger ones, since the halo of each tile is computed once more. A scene in
+    memory has larger ones too: threads wait for each other at the end of a tile.
     """
     scene = as_scene(scene)
     shape = scene.sizes["y"], scene.sizes["x"]
     read = scene.sizes["band"] * scene.dtype.itemsize
+    if scene.variable._in_memory:
+        read //= IN_MEMORY_TILE
     if model is not None and model.recipe is not None:
         smooths = any(step["step"] == "guided" for step in model.recipe.steps)
         read //= SMOOTHED_TILE if smooths else 1

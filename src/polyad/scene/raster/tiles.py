@@ -294,13 +294,15 @@ def _around(run: slice, length: int) -> list[slice]:
 
 
 def ascending_run(index: npt.NDArray[np.intp]) -> slice:
-    """Return the longest stretch of ``index`` that goes up by one.
+    """Return the longest stretch of ``index`` that goes up by one; nowhere by more.
 
     Examples
     --------
     >>> ascending_run(np.array([2, 1, 0, 1, 2, 3, 2]))
     slice(2, 6, None)
     """
+    if index[-1] - index[0] == len(index) - 1:  # it goes up by at most one, so it always does
+        return slice(0, len(index))
     breaks = np.flatnonzero(np.diff(index) != 1) + 1
     edges = np.concatenate([[0], breaks, [len(index)]])
     first = int(np.diff(edges).argmax())
