@@ -166,6 +166,19 @@ def test_whitening_by_strips_in_any_order_equals_that_of_the_whole():
     assert_allclose(by_strips.ratio_, whole.ratio_, rtol=1e-4)
 
 
+def test_noise_of_wide_strips_is_summed_few_rows_at_a_time_without_a_difference(monkeypatch):
+    scene, _ = fields()
+    scene = scene.copy()
+    scene[3:6] = np.nan  # whole rows of a strip
+    scene[20, 5:50, 2] = np.nan
+    whole = scene_statistics(scene, settings=NODES).whitening
+    monkeypatch.setattr(module, "STRIP_BYTES", 4 * 90 * 12)
+    by_rows = scene_statistics(scene, settings=NODES).whitening
+    assert_allclose(by_rows.mean_, whole.mean_, rtol=1e-6)
+    assert_allclose(by_rows.covariance_, whole.covariance_, atol=1e-5)
+    assert_allclose(by_rows.ratio_, whole.ratio_, rtol=1e-4)
+
+
 def test_whitening_by_strips_wants_two_pixels_with_data():
     with pytest.raises(InputError, match="two pixels"):
         NoiseWhitening().fit_sums([])

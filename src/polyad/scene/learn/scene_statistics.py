@@ -41,6 +41,7 @@ Check = Callable[[], None]
 
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
+STRIP_BYTES = 8 * 2**20  # of a strip's pixels that are computed with at a time
 PIXEL_BYTES = 120  # of a large scene: nodes, their features and edges
 STAGES = {"noise": 0.15, "superpixels": 0.7, "graphs": 0.15}  # of the time
 
@@ -205,9 +206,16 @@ def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
 
 
 def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSums | None:
-    """Return the sums over one strip, None if it has no data."""
-    strip = _read_strip(scene, number)
-    return StripSums.of(strip, units) if strip.valid[: strip.own].any() else None
+    """Return the sums over one strip, None if it has no data; of a wide one, few rows at a time."""
+    strip, total = _read_strip(scene, number), None
+    rows = max(STRIP_BYTES // (4 * strip.cube[0].size), 1)
+    for first in range(0, strip.own, rows):
+        own = min(rows, strip.own - first)
+        reach = slice(first, first + own + 1)
+        if strip.valid[first : first + own].any():
+            sums = StripSums.of(Strip(strip.cube[reach], strip.valid[reach], own), units)
+            total = sums if total is None else total + sums
+    return total
 
 
 def _read_strip(scene: xr.DataArray, number: int) -> Strip:
