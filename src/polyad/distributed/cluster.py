@@ -102,11 +102,11 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
     # A busy machine starts a worker more slowly than Dask waits: 30 s for a new one, 15 s for one
     # that died and comes back, after which the place of that worker is closed for good.
     # And Dask has its workers give memory back to the system at once. A tile takes as much again,
-    # and pages that nobody has touched are dear: of glibc's memory 256 MB may stay.
+    # and pages that nobody has touched are dear: of glibc's memory 128 MB may stay.
     settings = {
         "distributed.comm.timeouts.connect": f"{START_SECONDS}s",
         "distributed.deploy.lost-worker-timeout": f"{START_SECONDS}s",
-        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**27,
         "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
         # Dask's pages of logs and tasks would be served to anybody here, without TLS
         "distributed.scheduler.http.routes": [],

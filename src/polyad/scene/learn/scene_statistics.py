@@ -8,7 +8,7 @@ then linear in the pixels, and memory some two hundred bytes for each beside one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -32,7 +32,7 @@ from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import Tile
-from polyad.threads import limit_threads, threads_for
+from polyad.threads import limit_threads, stream_tasks, threads_for
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, float], None]
@@ -175,10 +175,11 @@ def _of_superpixels(
     superpixels = scene_superpixels(
         (height, width), cutting, steps.run, lambda share: steps.done("superpixels", share)
     )
-    graphs = []
-    for k in range(len(settings.graphs)):
-        graphs.append(superpixels.graph(k, settings))
-        steps.done("graphs", (k + 1) / len(settings.graphs))
+    graphs, numbers = [], range(len(settings.graphs))
+    with closing(stream_tasks(lambda k: superpixels.graph(k, settings), numbers)) as made:
+        for graph in made:
+            graphs.append(graph)
+            steps.done("graphs", len(graphs) / len(numbers))
     some = _some_pixels(superpixels.nodes >= 0)
     learned = (graphs, packed(scene), some, superpixels.nodes, settings)
     return SceneStatistics(whitening, *learned, kept)

@@ -27,13 +27,14 @@ from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
 from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene_tasks import RunOnScene
-from polyad.scene.raster.tiles import TILE_BYTES, Tile, plan_tiles, read_window
+from polyad.scene.raster.tiles import Tile, plan_tiles, read_window
 
 Array = npt.NDArray[Any]
 TILE, HALO = 256, 16  # pixels: a tile's side, and how far the edge filter sees beyond it
 REGION_TILES = 5  # read together, side by side: the wider, the faster a file is read
 LEAST_REGIONS = 8  # of a scene of so many tiles, for the threads and workers that share them
 SEGMENT_TILE, SEGMENT_TILES = 128, 12  # a side, and how many: segments are cut in these
+READ_BYTES = 14 * 2**20  # of a region at a time
 CHUNK = 1024  # pixels that are projected at a time
 
 
@@ -117,7 +118,7 @@ def whitened_window(
     height, width = window.shape
     z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
     valid = np.empty((height, width), bool)
-    rows = max(TILE_BYTES // max(width * scene.sizes["band"] * scene.dtype.itemsize, 1), 1)
+    rows = max(READ_BYTES // max(width * scene.sizes["band"] * scene.dtype.itemsize, 1), 1)
     for start in range(0, height, rows):
         first, stop = start + window.rows.start, min(start + rows, height) + window.rows.start
         part = Tile(slice(first, stop), window.cols)
