@@ -1,8 +1,8 @@
 """What the best preset learns of a scene without labels: its noise, and graphs of its pixels.
 
 A small scene is held whole, and every pixel is a node of its graphs. Of a larger one the noise is
-learned from strips; components are computed tile by tile, and superpixels are the nodes. Time is
-then linear in the pixels, and memory some two hundred bytes for each beside one tile of bands.
+learned from strips, and superpixels, cut region by region, are the nodes. Time is then linear in the
+pixels, and memory some hundred bytes for each beside the regions at hand.
 """
 
 from __future__ import annotations
@@ -197,11 +197,12 @@ def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
         return
     units, found, some = StripUnits.of(strip), 0, [number]
     while some:
-        for sums in steps.run(_strip_sums, units, some):
-            if sums is not None:
-                yield sums
-                found += sums.count
-            steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
+        with closing(steps.run(_strip_sums, units, some)) as every:
+            for sums in every:
+                if sums is not None:
+                    yield sums
+                    found += sums.count
+                steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
         missing = max(SAMPLE_PIXELS - found, 0)  # as many strips, if all of their pixels have data
         some = list(islice(left, -(-missing // (SAMPLE_ROWS * width))))
 

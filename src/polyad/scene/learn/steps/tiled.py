@@ -222,13 +222,18 @@ def _tile_superpixels(
     z: Array, inside: Array, tile: Tile, halo: Tile, cutting: Cutting
 ) -> Superpixels:
     """Cut one tile, from its components with a halo and which of its own pixels have data."""
-    components, settings = cutting.sharper.transform(z), cutting.settings
+    settings = cutting.settings
+    if not inside.any():
+        features = [np.empty((0, int(kept)), np.float32) for kept, _ in settings.graphs]
+        nodes = np.full(inside.shape, -1, np.int32)
+        return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
+    components = cutting.sharper.transform(z)
     maps = [
         EdgeFilter(contrast).transform(components[..., : int(kept)])[tile.within(halo)]
         for kept, contrast in settings.graphs
     ]
     nodes = find_superpixels(maps[0], settings.superpixel, inside)
-    number, count = nodes[inside], int(nodes.max(initial=-1)) + 1
+    number, count = nodes[inside], int(nodes.max()) + 1
     features = [group_means(each[inside], number, count) for each in maps]
     corner = np.array([tile.rows.start, tile.cols.start])
     places = group_means(np.argwhere(inside) + corner, number, count)
