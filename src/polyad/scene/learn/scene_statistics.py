@@ -1,8 +1,8 @@
 """What the best preset learns of a scene without labels: its noise, and graphs of its pixels.
 
 A small scene is held whole, and every pixel is a node of its graphs. Of a larger one the noise is
-learned from strips, and superpixels, cut region by region, are the nodes. Time is then linear in the
-pixels, and memory some hundred bytes for each beside the regions at hand.
+learned from strips, and superpixels, cut region by region, are the nodes. Time is then linear in
+the pixels, and memory some hundred bytes for each beside the regions at hand.
 """
 
 from __future__ import annotations

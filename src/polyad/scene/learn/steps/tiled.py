@@ -224,7 +224,8 @@ def _tile_superpixels(
     """Cut one tile, from its components with a halo and which of its own pixels have data."""
     settings = cutting.settings
     if not inside.any():
-        features = [np.empty((0, int(kept)), np.float32) for kept, _ in settings.graphs]
+        most = cutting.sharper.projection_.shape[1]
+        features = [np.empty((0, min(int(k), most)), np.float32) for k, _ in settings.graphs]
         nodes = np.full(inside.shape, -1, np.int32)
         return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
     components = cutting.sharper.transform(z)
