@@ -184,6 +184,39 @@ def test_whitening_by_strips_wants_two_pixels_with_data():
         NoiseWhitening().fit_sums([])
 
 
+def test_a_few_pixels_beside_a_seam_do_not_stand_for_the_scene():
+    """Segments are learned from the fullest tile of a place, not from the first with a pixel."""
+    rng = np.random.default_rng(0)
+    rows, cols = np.mgrid[:128, :128]
+    values = np.full((256, 1024, 8), np.nan, np.float32)
+    spectra = 50 * rng.normal(size=(2, 8))
+    fields_of_two = spectra[(cols // 40 + rows // 30) % 2]
+    values[:128, 128:256] = fields_of_two + rng.normal(size=(128, 128, 8))
+    alone = scene_statistics(xr.DataArray(values, dims=("y", "x", "band")), settings=NODES)
+    values[100, 127] = values[100, 128]  # the last column of the tile before
+    with_one = scene_statistics(xr.DataArray(values, dims=("y", "x", "band")), settings=NODES)
+    assert (alone.nodes[:, 128:] >= 0).sum() == (with_one.nodes >= 0).sum() - 1
+    assert with_one.graphs[0].shape[0] <= alone.graphs[0].shape[0] + 1
+
+
+def test_noise_of_a_scene_with_little_data_is_read_in_few_rounds(monkeypatch):
+    monkeypatch.setattr(module, "SAMPLE_PIXELS", 2_000)
+    scene = fields(height=1600, width=40)[0].copy()
+    scene[:, 2:] = np.nan
+    rounds = []
+
+    def run(function, shared, tasks):
+        tasks = list(tasks)
+        rounds.append(len(tasks))
+        return (function(scene, shared, task) for task in tasks)
+
+    NoiseWhitening().fit_sums(
+        module._noise_sums(scene, module._Steps(lambda *_: None, lambda: None, run))
+    )
+    assert sum(rounds) == 125  # strips of 8 x 2 pixels with data
+    assert len(rounds) < 6
+
+
 def test_strips_are_read_until_there_is_enough_data(monkeypatch):
     monkeypatch.setattr(module, "SAMPLE_PIXELS", 300)
     scene, _ = fields(height=200)

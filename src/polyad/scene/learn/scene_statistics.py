@@ -112,9 +112,10 @@ def statistics_bar(shown: bool) -> Iterator[Progress]:
     """Yield a function for ``progress`` that moves a bar on, if one is shown."""
     # Below another bar it goes when it is full
     with tqdm(total=100, desc="scene", unit="%", leave=None, disable=not shown) as bar:
+        bar.set_postfix_str("reading")  # for which workers may have to start first
 
         def move(stage: str, share: float) -> None:
-            bar.set_postfix_str(stage, refresh=False)
+            bar.set_postfix_str(stage, refresh=stage not in (bar.postfix or ""))
             bar.update(int(100 * share) - bar.n)
 
         yield move
@@ -195,7 +196,7 @@ def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
             break
     else:
         return
-    units, found, some = StripUnits.of(strip), 0, [number]
+    units, found, taken, some = StripUnits.of(strip), 0, 0, [number]
     while some:
         with closing(steps.run(_strip_sums, units, some)) as every:
             for sums in every:
@@ -203,8 +204,34 @@ def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
                     yield sums
                     found += sums.count
                 steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
-        missing = max(SAMPLE_PIXELS - found, 0)  # as many strips, if all of their pixels have data
-        some = list(islice(left, -(-missing // (SAMPLE_ROWS * width))))
+        taken += len(some)
+        some = list(islice(left, _strips_missing(found, taken, SAMPLE_ROWS * width)))
+
+
+def _strips_missing(found: int, taken: int, pixels: int) -> int:
+    """Return how many more strips are read at once, if so many were ``taken``.
+
+    As many as will do if they have as much data; where that was little, a few at first.
+
+    Parameters
+    ----------
+    found : int
+        Pixels with data so far.
+    taken : int
+        Strips so far.
+    pixels : int
+        Of each strip, with data or without.
+
+    Examples
+    --------
+    >>> _strips_missing(10_000, 1, 10_000), _strips_missing(10, 1, 10_000)
+    (19, 8)
+    >>> _strips_missing(200_000, 20, 10_000)
+    0
+    """
+    missing = max(SAMPLE_PIXELS - found, 0)
+    wanted = -(-missing * taken // found)
+    return wanted if 2 * found >= taken * pixels else min(wanted, max(8, 2 * taken))
 
 
 def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSums | None:

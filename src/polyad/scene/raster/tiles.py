@@ -54,6 +54,20 @@ class Tile(NamedTuple):
         )
         return Tile(rows, cols)
 
+    def common(self, other: Tile) -> Tile:
+        """Return what two tiles share; its shape is not above 0 where they are apart.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).common(Tile(slice(2, 9), slice(0, 6)))
+        Tile(rows=slice(2, 4, None), cols=slice(4, 6, None))
+        """
+        rows, cols = (
+            slice(max(one.start, two.start), min(one.stop, two.stop))
+            for one, two in zip(self, other, strict=True)
+        )
+        return Tile(rows, cols)
+
     def moved(self, down: int, across: int) -> Tile:
         """Return the tile so many pixels further down and across.
 

@@ -113,7 +113,7 @@ def _distances(
 
 def _sweep(rows: Array, weight: Array) -> None:
     """Run the recursive filter forth and back along the first axis, in place."""
-    step = np.empty_like(rows[0])
+    step = np.empty(rows.shape[1:], rows.dtype)
     for k in range(1, len(rows)):
         np.subtract(rows[k - 1], rows[k], out=step)
         step *= weight[k - 1]

@@ -27,14 +27,13 @@ from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
 from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene_tasks import RunOnScene
-from polyad.scene.raster.tiles import Tile, plan_tiles, read_window
+from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
 
 Array = npt.NDArray[Any]
 TILE, HALO = 256, 16  # pixels: a tile's side, and how far the edge filter sees beyond it
 REGION_TILES = 5  # read together, side by side: the wider, the faster a file is read
 LEAST_REGIONS = 8  # of a scene of so many tiles, for the threads and workers that share them
 SEGMENT_TILE, SEGMENT_TILES = 128, 12  # a side, and how many: segments are cut in these
-READ_BYTES = 14 * 2**20  # of a region at a time
 CHUNK = 1024  # pixels that are projected at a time
 
 
@@ -94,14 +93,22 @@ def _places(scene: xr.DataArray) -> list[list[Tile]]:
 def _sample_tile(
     scene: xr.DataArray, shared: tuple[NoiseWhitening, Propagation], tiles: list[Tile]
 ) -> tuple[Array, Array, Array] | None:
-    """Return the first tile with data: whitened, which pixels have data, and smoothed."""
+    """Return a tile with data: whitened, which pixels have data, and smoothed.
+
+    It is the first that has data in half of its pixels, or else the one with the most.
+    """
     whitening, settings = shared
-    clearest = max(settings.components // 2, 1)
+    clearest, most = max(settings.components // 2, 1), 0
+    fullest: tuple[Array, Array] | None = None
     for tile in tiles:
         z, valid = whitened_window(scene, whitening, tile)
-        if valid.any():
-            return z, valid, EdgeFilter(settings.coarse).transform(z[..., :clearest])
-    return None
+        if (count := int(np.count_nonzero(valid))) > most:
+            most, fullest = count, (z, valid)
+        if 2 * most >= valid.size:
+            break
+    if fullest is None:
+        return None
+    return *fullest, EdgeFilter(settings.coarse).transform(fullest[0][..., :clearest])
 
 
 def whitened_window(
@@ -112,21 +119,18 @@ def whitened_window(
 ) -> tuple[Array, Array]:
     """Return whitened components ``(h, w, k)`` of a window, and which of its pixels have data.
 
-    Components are 0 without data. Some rows are read at a time: ``seen`` is called with where they
-    lie, their bands, their components and which of their pixels have data.
+    Components are 0 without data. The window is read in parts: ``seen`` is called with where each
+    lies in the scene, its bands, its components and which of its pixels have data.
     """
-    height, width = window.shape
-    z = np.empty((height, width, whitening.projection_.shape[1]), np.float32)
-    valid = np.empty((height, width), bool)
-    rows = max(READ_BYTES // max(width * scene.sizes["band"] * scene.dtype.itemsize, 1), 1)
-    for start in range(0, height, rows):
-        first, stop = start + window.rows.start, min(start + rows, height) + window.rows.start
-        part = Tile(slice(first, stop), window.cols)
+    z = np.empty((*window.shape, whitening.projection_.shape[1]), np.float32)
+    valid = np.empty(window.shape, bool)
+    part_shape = tile_shape(window.shape, scene.sizes["band"] * scene.dtype.itemsize)
+    for at in plan_tiles(window.shape, part_shape):
+        part = at.moved(window.rows.start, window.cols.start)
         cube = read_window(scene, part)
-        here = slice(start, start + len(cube))
-        valid[here] = inside = valid_pixels(cube, scene.rio.nodata)
-        z[here] = _whitened(cube, inside, whitening)
-        seen(part, cube, z[here], inside)
+        valid[at] = inside = valid_pixels(cube, scene.rio.nodata)
+        z[at] = _whitened(cube, inside, whitening)
+        seen(part, cube, z[at], inside)
     return z, valid
 
 
@@ -197,9 +201,8 @@ def region_superpixels(scene: xr.DataArray, cutting: Cutting, region: Tile) -> S
     wide = region.grown(HALO, shape)
 
     def keep(part: Tile, cube: Array, z: Array, inside: Array) -> None:
-        first = max(part.rows.start, region.rows.start)
-        own = Tile(slice(first, min(part.rows.stop, region.rows.stop)), region.cols)
-        if cutting.kept is not None and own.shape[0] > 0:
+        own = part.common(region)
+        if cutting.kept is not None and min(own.shape) > 0:
             at = own.within(part)
             cutting.kept.put(own, cube[at], z[at], inside[at])
 

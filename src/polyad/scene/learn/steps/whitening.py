@@ -23,6 +23,10 @@ from polyad.scene.learn.steps.segments import segment_mean
 Array = npt.NDArray[Any]
 HUGE = 1e30
 KEEP = 1e-5  # principal components with less than this share of the largest variance are dropped
+TOO_FEW = (
+    "learning the noise of a scene wants at least two pixels with data, got fewer; check its "
+    "nodata value, and the mask or bounding box"
+)
 FLOOR = 1e-6  # of a band's noise variance, added so that copied or dead bands can be inverted
 
 
@@ -78,7 +82,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         for strip in strips:
             sums = strip if sums is None else sums + strip
         if sums is None or sums.count < 2:
-            raise InputError("whitening needs at least two pixels with data")
+            raise InputError(TOO_FEW)
         _check_spectra(np.stack([sums.lowest, sums.highest]), sums.count)
         mean, covariance, noise = sums.moments()
         self.mean_, self.scale_ = mean, _scale(mean, np.sqrt(np.diag(covariance)))
@@ -328,6 +332,6 @@ def _checked(cube: Array, valid: Array | None, least: int = 2) -> tuple[Array, A
         raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
     valid = np.ones(cube.shape[:2], bool) if valid is None else valid
     if valid.sum() < least:
-        raise InputError("whitening needs at least two pixels with data")
+        raise InputError(TOO_FEW)
     with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
         return cube.astype(np.float32, copy=False), valid
