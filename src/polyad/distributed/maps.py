@@ -21,14 +21,13 @@ from polyad.distributed.finished import FinishedTiles, Ledger
 from polyad.distributed.outputs import check_outputs, write_output
 from polyad.distributed.plans import ScenePlan, find_scenes, outputs_for, plan_scene
 from polyad.distributed.scene_tasks import run_on_cluster
-from polyad.distributed.stream import stream
+from polyad.distributed.stream import explained, stream
 from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_tile_on_worker
 from polyad.durable import Entry
 from polyad.errors import (
     ClusterError,
     InputError,
     OutputError,
-    PolyadError,
     PolyadWarning,
     SceneError,
 )
@@ -351,7 +350,8 @@ class _Job:
             self.begun.pop(task.scene).close()
             return
         if isinstance(outcome, Exception):
-            raise _failed_tile(outcome, task, self.plans[task.scene].out.name)
+            name = self.plans[task.scene].out.name
+            raise explained(outcome, f"tile {task.number} of {name} failed")
         tiles = self.begun[task.scene]
         entry = tiles.put(task.number, outcome.ids, outcome.proba) | {"replaced": outcome.replaced}
         if task.shares is not None:
@@ -429,12 +429,3 @@ def _finished(
             tiles.clear()
         tiles[entry["tile"]] = entry
     return finished, written
-
-
-def _failed_tile(error: Exception, task: TileTask, name: str) -> Exception:
-    """Return the error that says which tile failed; our own errors say enough."""
-    if isinstance(error, PolyadError):
-        return error
-    failed = ClusterError(f"tile {task.number} of {name} failed: {type(error).__name__}: {error}")
-    failed.__cause__ = error
-    return failed

@@ -6,9 +6,8 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from polyad.distributed.stream import stream
+from polyad.distributed.stream import explained, stream
 from polyad.distributed.worker import TileWork
-from polyad.errors import ClusterError, PolyadError
 from polyad.scene.raster.scene_tasks import RunOnScene, SceneTask
 from polyad.threads import limit_threads
 
@@ -26,13 +25,14 @@ def run_on_cluster(client: Any, work: TileWork, scene: int) -> RunOnScene:
     """Return what does the tasks of one of the work's scenes by the workers of a cluster."""
 
     def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        job = SceneJob(work, scene, function, shared)
+        job, location = SceneJob(work, scene, function, shared), work.sources[scene].location
+        name = location if isinstance(location, str) else "the scene"
         early: dict[int, Any] = {}  # answers whose turn it is not yet
         turn = 0
         with closing(stream(client, do_task, enumerate(tasks), shared=job)) as done:
             for (number, _), outcome in done:
                 if isinstance(outcome, Exception):
-                    raise _failure(outcome, work.sources[scene].location)
+                    raise explained(outcome, f"a worker failed to read {name}")
                 early[number] = outcome
                 while turn in early:
                     yield early.pop(turn)
@@ -46,13 +46,3 @@ def do_task(job: SceneJob, item: tuple[int, Any]) -> Any:
     job.work.check_versions()
     with limit_threads(1):
         return job.function(job.work.viewed(job.scene), job.shared, item[1])
-
-
-def _failure(error: Exception, location: object) -> Exception:
-    """Return the error that says which scene could not be read; our own errors say enough."""
-    if isinstance(error, PolyadError):
-        return error
-    name = location if isinstance(location, str) else "the scene"
-    failed = ClusterError(f"a worker failed to read {name}: {type(error).__name__}: {error}")
-    failed.__cause__ = error
-    return failed

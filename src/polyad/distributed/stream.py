@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from polyad.errors import ClusterError
+from polyad.errors import ClusterError, PolyadError
 
 Item = TypeVar("Item")
 
@@ -75,6 +75,15 @@ def stream(
             yield from flight.run(iter(items))
     finally:
         flight.land()
+
+
+def explained(error: Exception, what: str) -> Exception:
+    """Return an error that says what failed; our own errors say enough."""
+    if isinstance(error, PolyadError):
+        return error
+    failed = ClusterError(f"{what}: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed
 
 
 def identity(value: Item) -> Item:

@@ -115,7 +115,7 @@ def statistics_bar(shown: bool) -> Iterator[Progress]:
         bar.set_postfix_str("reading")  # for which workers may have to start first
 
         def move(stage: str, share: float) -> None:
-            bar.set_postfix_str(stage, refresh=stage not in (bar.postfix or ""))
+            bar.set_postfix_str(stage, refresh=stage != bar.postfix)
             bar.update(int(100 * share) - bar.n)
 
         yield move
