@@ -6,13 +6,17 @@ JOBS ?= 2
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint ruff spelling page types unit browser coverage docs package bench attacks fuzz \
+.PHONY: demo test test-all lint ruff spelling page types unit browser coverage docs package bench attacks fuzz \
     check-oldest constraints audit qgis-plugin test-qgis clean
 
 demo: $(VENV)/.ready
 	$(BIN)/polyad demo
 
 test: lint types unit
+
+# Everything: full matrices, hostile files, faults, kills, the cluster, the code blocks of all pages.
+test-all: lint types
+	$(MAKE) unit TIER=
 
 lint: ruff spelling page
 
@@ -44,8 +48,9 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package.json $(PAGE)/package-lock.json $(PA
 types: $(VENV)/.ready
 	$(BIN)/mypy
 
+TIER ?= -m "not slow"
 unit: $(VENV)/.ready browser
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(TIER)
 
 # The tests of the labeling page run in Chromium and are skipped where there is none.
 browser:
