@@ -1,10 +1,12 @@
 """The matrix: every preset, goal, ending and way to a map gives the classes of `map_scene`.
 
-A cell that cannot is refused in one sentence before any work, and leaves nothing behind.
+A cell that cannot is refused in one sentence before any work, and leaves nothing behind. Of the
+matrix `make test` runs enough cells that every two options meet, without the cluster.
 """
 
 import json
 from dataclasses import replace
+from itertools import combinations, product
 
 import httpx
 import numpy as np
@@ -110,15 +112,15 @@ def scheduler():
             yield client.scheduler.address
 
 
-def by_command(model, scene, out, shares, scheduler):
+def by_command(model, scene, out, shares):
     run(model, scene, ["--out", out], shares)
 
 
-def by_map_file(model, scene, out, shares, scheduler):
+def by_map_file(model, scene, out, shares):
     map_file(SceneModel.load(model), open_scene(scene), out, **shares)
 
 
-def by_out_dir(model, scene, out, shares, scheduler):
+def by_out_dir(model, scene, out, shares):
     maps = out.parent / "maps"
     run(model, scene, ["--out-dir", maps, "--ending", out.suffix], shares)
     for path in maps.glob("scene*"):
@@ -126,20 +128,27 @@ def by_out_dir(model, scene, out, shares, scheduler):
     maps.rmdir()  # nothing else is in it
 
 
-def by_cluster(model, scene, out, shares, scheduler):
-    run(model, scene, ["--out", out, "--cluster", scheduler], shares)
+WAYS = {"command": by_command, "map_file": by_map_file, "--out-dir": by_out_dir}
+CLUSTER = "--cluster"
 
 
-WAYS = {
-    "command": by_command,
-    "map_file": by_map_file,
-    "--out-dir": by_out_dir,
-    "--cluster": by_cluster,
-}
-# What is refused, and by which words.
-REFUSED = {
-    ("--out-dir", "probabilities"): "--probabilities names one file",
-    ("--out-dir", "uncertainty"): "--uncertainty names one file",
+@pytest.fixture
+def way(request):
+    """One of `WAYS`, or the cluster, which is started for whoever asks for it."""
+    if request.param != CLUSTER:
+        return WAYS[request.param]
+    scheduler = request.getfixturevalue("scheduler")
+
+    def by_cluster(model, scene, out, shares):
+        run(model, scene, ["--out", out, CLUSTER, scheduler], shares)
+
+    return by_cluster
+
+
+# What a folder of maps refuses, and by which words.
+SINGLE = {
+    "probabilities": "--probabilities names one file",
+    "uncertainty": "--uncertainty names one file",
 }
 
 
@@ -155,32 +164,56 @@ class Refused(Exception):
     """The command ended with another exit code than 0."""
 
 
-def refusal(way, preset, shares):
-    return next((REFUSED[way, kind] for kind in (preset, *shares) if (way, kind) in REFUSED), None)
+def pairwise(*axes):
+    """Return cells of the product of ``axes`` in which every two values of two axes meet."""
+
+    def pairs(cell):
+        return {*combinations(enumerate(cell), 2)}
+
+    cells, chosen = [*product(*axes)], []
+    missing = set().union(*map(pairs, cells))
+    while missing:
+        chosen.append(max(cells, key=lambda cell: len(pairs(cell) & missing)))
+        missing -= pairs(chosen[-1])
+    return chosen
+
+
+def test_pairwise_cells_hold_every_pair_and_are_few():
+    cells = pairwise("ab", "xyz", (1, 2))
+    assert len(cells) <= 8
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        axes = ("ab", "xyz", (1, 2))
+        met = {(cell[first], cell[second]) for cell in cells}
+        assert met == {*product(axes[first], axes[second])}
 
 
 BESIDE = {"ids": (), "shares": ("probabilities", "uncertainty"), "uncertainty": ("uncertainty",)}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("beside", BESIDE)
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("preset", PRESETS)
+QUICK = {*pairwise(PRESETS, ENDINGS, BESIDE, WAYS)}
+CELLS = [
+    pytest.param(*cell, marks=() if cell in QUICK else pytest.mark.slow)
+    for cell in product(PRESETS, ENDINGS, BESIDE, (*WAYS, CLUSTER))
+]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("preset", "ending", "beside", "way"), CELLS, indirect=["way"])
 def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
-    preset, ending, beside, way, folder, models, wanted, scheduler, tmp_path, capsys
+    preset, ending, beside, way, folder, models, wanted, tmp_path, capsys
 ):
     out, shares = tmp_path / f"map{ending}", {k: tmp_path / f"{k}.tif" for k in BESIDE[beside]}
     model, scene = models[preset], folder / "scene.tif"
-    sentence = refusal(way, preset, shares)
+    sentence = next((SINGLE[kind] for kind in shares if way is by_out_dir), None)
     if sentence is not None:
         with pytest.raises(Refused, match="2"):
-            WAYS[way](model, scene, out, shares, scheduler)
+            way(model, scene, out, shares)
         told = capsys.readouterr().err.strip()
         assert sentence in told
         assert "\n" not in told
         assert not list(tmp_path.iterdir())
         return
-    WAYS[way](model, scene, out, shares, scheduler)
+    way(model, scene, out, shares)
     class_map, proba = wanted[preset]
     if ending == ".png":
         write_map(tmp_path / "same.png", class_map)
@@ -198,36 +231,37 @@ def test_each_cell_gives_the_classes_of_map_scene_or_one_sentence(
             np.testing.assert_allclose(bands, expected[name], atol=1e-6, equal_nan=True)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [CLUSTER], indirect=True)
 @pytest.mark.parametrize("preset", ["fast", WHOLE_SCENE, SUPERPIXELS])
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_way_writes_the_same_bytes(ending, preset, folder, models, scheduler, tmp_path):
+def test_every_way_writes_the_same_bytes(ending, preset, folder, models, way, tmp_path):
     written = []
-    for number, (name, way) in enumerate(WAYS.items()):
+    for number, each in enumerate((*WAYS.values(), way)):
         place = tmp_path / str(number)
         place.mkdir()
-        beside = () if name == "--out-dir" else ("probabilities", "uncertainty")
+        beside = () if each is by_out_dir else ("probabilities", "uncertainty")
         shares = {kind: place / f"{kind}.tif" for kind in beside}
-        way(models[preset], folder / "scene.tif", place / f"map{ending}", shares, scheduler)
+        each(models[preset], folder / "scene.tif", place / f"map{ending}", shares)
         files = [p for p in place.rglob("*") if p.is_file()]
         written.append({str(p.relative_to(place)): p.read_bytes() for p in files})
-    assert len(written) == len(WAYS)
     for found in written:
         assert found == {name: content for name, content in written[0].items() if name in found}
         assert {*written[0]} - {*found} <= {"probabilities.tif", "uncertainty.tif"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [CLUSTER], indirect=True)
 @pytest.mark.parametrize("preset", ["fast", WHOLE_SCENE, "best, other-scenes"])
 @pytest.mark.parametrize("ending", [".tif", ".zarr"])
 @pytest.mark.filterwarnings("ignore:sets will hold")
-def test_every_way_writes_the_same_sets(
-    ending, preset, folder, models, wanted, scheduler, tmp_path
-):
+def test_every_way_writes_the_same_sets(ending, preset, folder, models, wanted, way, tmp_path):
     written = []
-    for number, way in enumerate(WAYS.values()):
+    for number, each in enumerate((*WAYS.values(), way)):
         place = tmp_path / str(number)
         place.mkdir()
         level = {"coverage": 0.8}
-        way(models[preset], folder / "scene.tif", place / f"map{ending}", level, scheduler)
+        each(models[preset], folder / "scene.tif", place / f"map{ending}", level)
         files = [p for p in place.rglob("*") if p.is_file()]
         written.append({str(p.relative_to(place)): p.read_bytes() for p in files})
     assert {"map_set_size.tif", "map_sets.tif"} <= {*written[0]}
@@ -273,7 +307,7 @@ def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
 
     monkeypatch.setattr("polyad.distributed.worker.tile_mapper", lambda *_: fail)
     with pytest.raises(Refused):
-        by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", {}, None)
+        by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", {})
     assert [p.name for p in tmp_path.iterdir()] == ["maps"]
     assert not list((tmp_path / "maps").iterdir())
 
