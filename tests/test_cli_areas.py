@@ -364,6 +364,7 @@ def test_a_sample_that_nobody_has_checked_gives_no_areas(land, capsys):
     path = write_rows(land / "open.csv", rows)
     said = refused(capsys, "area", "map.tif", path, "--skip-empty")
     assert "200 of 200 points have no 'reference' yet" in said
+    assert "--skip-empty" not in said  # it is what was typed
 
 
 # -- what is refused, with nothing written ---------------------------------------------------------

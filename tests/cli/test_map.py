@@ -91,6 +91,19 @@ def test_a_map_of_every_kind(place, tmp_path, ending):
     assert out.stat().st_size > 100
 
 
+def test_an_ending_without_a_folder_is_refused_with_the_option_to_use(place, tmp_path, capsys):
+    command = ("map", place / "m.polyad", place / "bsq.hdr", "--out", tmp_path / "map.tif")
+    assert run(*command, "--ending", ".png") == 2
+    assert f"name the map instead, as in --out {tmp_path / 'map.png'}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_ending_may_be_given_without_its_dot(place, tmp_path):
+    command = ("map", place / "m.polyad", place / "bsq.hdr", "--out-dir", tmp_path)
+    assert run(*command, "--ending", "npy") == 0
+    assert (tmp_path / "bsq.npy").exists()
+
+
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
 def test_probabilities(place, tmp_path, kind):
     out, shares = tmp_path / "map.tif", tmp_path / "p.tif"

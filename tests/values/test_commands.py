@@ -130,7 +130,7 @@ def test_several_targets_are_several_bands(place):
         (("--field", "cover", "--merge", "a+b=c"), "--merge is for classes; leave it out"),
         (("--field", "cover", "--preset", "paper"), "presets fast and best, got 'paper'"),
         (("--field", "mass", "--bounds", "0", "1"), "lie outside the bounds 0 to 1"),
-        ((), "wanted the field that holds the values"),
+        ((), "name it with --field (in Python, field): cover ("),
     ],
 )
 def test_what_cannot_be_learned_is_told_in_one_sentence(place, tmp_path, options, said):

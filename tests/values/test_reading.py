@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -30,8 +31,6 @@ def test_points_of_every_kind_give_the_numbers_at_their_pixels(place, name):
 @pytest.mark.skipif(importlib.util.find_spec("pyogrio") is None, reason="needs polyad[vector]")
 def test_a_geopackage_of_more_than_a_thousand_different_numbers_is_read(tmp_path):
     pyogrio = pytest.importorskip("pyogrio")
-    import struct
-
     rows, cols = np.indices((HEIGHT, WIDTH)).reshape(2, -1)
     x, y = GRID * (cols + 0.5, rows + 0.5)
     shapes = [struct.pack("<BIdd", 1, 1, a, b) for a, b in zip(x, y, strict=True)]
@@ -42,7 +41,7 @@ def test_a_geopackage_of_more_than_a_thousand_different_numbers_is_read(tmp_path
     )  # fmt: skip
     values = open_values(tmp_path / "plots.gpkg", scene(), field="Mass")
     np.testing.assert_allclose(values.values.ravel(), numbers, rtol=1e-6)
-    with pytest.raises(SceneError, match="field 'crop' holds text, such as 'a', wanted numbers"):
+    with pytest.raises(SceneError, match="field 'crop' holds text, such as 'a', expected numbers"):
         open_values(tmp_path / "plots.gpkg", scene(), field="crop")
 
 
@@ -108,7 +107,7 @@ def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
         (["1,2,inf"], "row,col,cover", "cover", "line 2: wanted a finite number for 'cover'"),
         (["1,2,"], "row,col,cover", "cover", "no feature has a number in cover"),
         (["1,2,3"], "row,col,mass", "cover", "'cover' in place of class"),
-        (["1,2,3"], "row,col,cover", None, "wanted the field that holds the values, as in --field"),
+        (["1,2,3"], "row,col,cover", None, "expected the field that holds the values"),
         (["1,2,3"], "row,col,cover", ["cover", "Cover"], "got 'Cover' more than once"),
         (["1,2,3"], "row,col,cover", "cover,cover", "got 'cover' more than once; name it once"),
         (
@@ -130,6 +129,22 @@ def test_what_is_no_number_is_refused_in_one_sentence(tmp_path, lines, head, fie
     with pytest.raises(SceneError, match=re.escape(said)) as error:
         open_values(path, scene(), field=field)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["plots.csv", "plots.geojson", "plots.gpkg"])
+def test_without_a_field_the_fields_of_numbers_are_listed(place, tmp_path, name):
+    path = place / name
+    if name == "plots.gpkg":
+        pyogrio, path = pytest.importorskip("pyogrio"), tmp_path / name
+        shape = struct.pack("<BIdd", 1, 1, *(GRID * (3.5, 3.5)))
+        pyogrio.raw.write(
+            path, np.array([shape, None], object)[:1],
+            [np.array([0.5]), np.array([3.0]), np.array(["corn"])], ["cover", "mass", "crop"],
+            geometry_type="Point", crs="EPSG:32633", driver="GPKG", layer="plots",
+        )  # fmt: skip
+    with pytest.raises(SceneError, match=r"name it with --field .*[:,] cover \(") as told:
+        open_values(path, scene())
+    assert "crop" not in str(told.value)
 
 
 def test_text_in_a_geojson_is_refused_with_the_fields_of_numbers(place):

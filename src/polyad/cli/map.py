@@ -41,7 +41,9 @@ def map_command(
         Path | None,
         typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
     ] = None,
-    ending: Annotated[str, typer.Option(help="Kind of the maps in --out-dir.")] = ".tif",
+    ending: Annotated[
+        str | None, typer.Option(help="Kind of the maps in --out-dir; .tif when not given.")
+    ] = None,
     cluster: Cluster = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
@@ -71,6 +73,9 @@ def map_command(
     check_arguments(
         model=model, mask=mask, colors=colors, bbox=bbox, merge=merge, coverage=coverage
     )
+    if ending is not None and out_dir is None:
+        kind = out.with_suffix(f".{ending.lstrip('.')}")
+        fail(f"--ending is for maps in --out-dir; name the map instead, as in --out {kind}")
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if many and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
@@ -90,7 +95,7 @@ def map_command(
             scene,
             out,
             out_dir=out_dir,
-            ending=ending,
+            ending=ending or ".tif",
             cluster=cluster,
             probabilities=probabilities,
             probability_dtype=probability_type,

@@ -230,6 +230,7 @@ def _outputs(
         return [Path(out)]
     if any(isinstance(source, xr.DataArray) for source in sources):
         raise InputError("a scene that is an array has no name for its map; pass out='map.tif'")
+    ending = f".{ending.lstrip('.')}"
     check_ending(f"map{ending}", "map")
     return outputs_for(sources, Path(out_dir), ending)
 

@@ -36,6 +36,16 @@ def test_columns_of_a_geopackage_have_their_usual_names(tmp_path):
     assert names == ["fid", "geom", "id", "row", "col"]
 
 
+def test_a_geopackage_has_a_version_that_old_gdal_reads_without_a_warning(tmp_path):
+    pytest.importorskip("pyogrio")
+    write_points(tmp_path / "p.gpkg", GRID, PIXELS, {"id": [1, 2]})
+    with closing(sqlite3.connect(tmp_path / "p.gpkg")) as database:
+        ((number,),) = database.execute("PRAGMA application_id")
+        ((version,),) = database.execute("PRAGMA user_version")
+    assert number.to_bytes(4, "big") == b"GPKG"
+    assert version == 10200  # GDAL 3.0 knows up to 1.2
+
+
 @pytest.mark.parametrize("values", [[2**70, 1], [10**400, 1.5], [-(2**63) - 1, None]])
 def test_numbers_too_long_for_a_geopackage_are_kept_as_text(tmp_path, values):
     pytest.importorskip("pyogrio")

@@ -70,6 +70,20 @@ class Column:
         )
         return cls(name, kind, list(numbers), np.array(codes, np.int32))
 
+    @classmethod
+    def of_texts(cls, name: str, texts: Sequence[str]) -> Column:
+        """Return the column of a table of text, as numbers if all that is filled in are numbers.
+
+        Examples
+        --------
+        >>> [Column.of_texts("a", texts).kind for texts in (["0.5", "", "2"], ["0.5", "dry"])]
+        ['real', 'text']
+        """
+        try:
+            return cls.of(name, [float(text) if text.strip() else None for text in texts])
+        except ValueError:
+            return cls.of(name, texts)
+
 
 def is_empty(value: Any) -> bool:
     """Whether a value of a field says nothing."""
@@ -138,11 +152,16 @@ def numbers_of(path: Path, columns: Sequence[Column], field: str) -> NDArray[np.
 
 def _holds_text(path: Path, columns: Sequence[Column], column: Column, value: Any = "") -> str:
     such = f", such as {str(value)[:40]!r}" if value else ""
-    said = f"{path}: field {column.name[:80]!r} holds text{such}, wanted numbers; "
-    told = [c for c in columns if c.kind != "text"]
+    said = f"{path}: field {column.name[:80]!r} holds text{such}, expected numbers; "
+    told = number_fields(columns)
     if not told:
         return said + "it has no field of numbers"
-    return said + f"name a field of numbers with --field (in Python, field): {_listing(told)}"
+    return said + f"name a field of numbers with --field (in Python, field): {told}"
+
+
+def number_fields(columns: Sequence[Column]) -> str:
+    """Return the fields of numbers with how many values each has, "" if there are none."""
+    return _listing([c for c in columns if c.kind != "text" and len(c.values)])
 
 
 def _named(path: Path, columns: Sequence[Column], field: str) -> Column:

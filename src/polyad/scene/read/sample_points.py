@@ -140,7 +140,8 @@ def open_points(
         raise SceneError(
             f"{path}: {empty:,} of {len(table.values):,} points have no {field[:80]!r} yet, the "
             f"first in {table.where[table.values.index('')]}; fill in what is there by name or id "
-            "of a class, as with polyad label --check, or leave them out with --skip-empty"
+            "of a class, as with polyad label --check"
+            + ("" if empty == len(table.values) else ", or leave them out with --skip-empty")
         )
     if empty:
         kept = [k for k, value in enumerate(table.values) if value]

@@ -29,18 +29,21 @@ from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.read.formats.ogr import read_layer, vector_kind
-from polyad.scene.read.label_fields import Column, numbers_of
+from polyad.scene.read.label_fields import Column, number_fields, numbers_of
 from polyad.scene.read.label_layers import CORNER_BYTES, layer_marks
 from polyad.scene.read.label_marks import Annotation, Mark, Points, covered
 from polyad.scene.read.label_shapes import marks_of
 from polyad.scene.read.label_vectors import (
+    PLACE_NAMES,
     no_georeference,
     properties_of,
+    read_csv_fields,
     read_csv_points,
     read_geojson,
 )
 from polyad.scene.read.scenes import open_scene
 
+_NO_NUMBERS = "the file has no field of numbers, give it one"
 _TABLES, _GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
 Numbers = NDArray[np.float64]
 
@@ -151,9 +154,10 @@ def _open(
             )
         return _read_raster(path, key, grid, budget, fields)
     if not fields:
+        told = number_fields(_columns(path, kind, budget, layer))
         raise SceneError(
-            f"{path}: wanted the field that holds the values, as in --field biomass (in Python, "
-            "field); polyad does not guess it"
+            f"{path}: expected the field that holds the values, got none; "
+            + (f"name it with --field (in Python, field): {told}" if told else _NO_NUMBERS)
         )
     names = [name.casefold() for name in fields]
     twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
@@ -201,16 +205,30 @@ def _number(path: Path, where: str, field: str, text: str) -> float:
         ) from error
 
 
+def _columns(path: Path, kind: str | None, budget: int, layer: str | None) -> Sequence[Column]:
+    """Return the fields of a vector file or table, without those that place a point."""
+    if path.suffix.lower() in _TABLES:
+        columns = read_csv_fields(path, budget).items()
+        return [Column.of_texts(n, t) for n, t in columns if n.lower() not in PLACE_NAMES]
+    if path.suffix.lower() in _GEOJSON:
+        return _geojson_columns(read_geojson(path, budget)[0])
+    return read_layer(path, str(kind), layer, budget).columns
+
+
+def _geojson_columns(features: Sequence[Any]) -> list[Column]:
+    records = [properties_of(feature) for feature in features]
+    plain = (int, float, str, type(None))
+    return [
+        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
+        for n in dict.fromkeys(name for record in records for name in record)
+    ]
+
+
 def _read_geojson(path: Path, grid: Grid, budget: int, fields: list[str]) -> _Measured:
     features, shapes, crs = read_geojson(path, budget)
     if grid.transform is None:
         raise no_georeference(path, "GeoJSON values")
-    records = [properties_of(feature) for feature in features]
-    plain = (int, float, str, type(None))
-    columns = [
-        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
-        for n in dict.fromkeys(name for record in records for name in record)
-    ]
+    columns = _geojson_columns(features)
     table = np.stack([numbers_of(path, columns, field) for field in fields], axis=1)
     parts = [
         (number, Annotation(str(number - 1), "", ""), part)

@@ -179,6 +179,7 @@ def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields
             crs=None if grid.crs is None else grid.crs.to_wkt(),
             driver="GPKG",
             layer="sample",
+            dataset_options={"VERSION": "1.2"},  # older GDAL warns of newer ones
             layer_options={"FID": _free("fid", named), "GEOMETRY_NAME": _free("geom", named)},
         )
         return temporary.read_bytes()
