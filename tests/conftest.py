@@ -6,6 +6,7 @@ takes `CASES` of them, spread over the whole list, unless it is marked ``every_c
 """
 
 import os
+import signal
 from collections import defaultdict
 from pathlib import Path
 from zlib import crc32
@@ -16,6 +17,16 @@ TESTS = Path(__file__).parent
 CASES = 5
 # Hostile files, faults, long ways and what the published pages say: folders and files as a whole.
 SLOW = ("attacks", "benchmarks", "faults", "real", "site")
+
+
+def pytest_configure():
+    """Let Ctrl+C interrupt what tests start, also where this process was told to ignore it.
+
+    Under nohup, in a shell's background job and on some CI runners SIGINT is ignored, and children
+    inherit that. A handler of Python's own is not inherited: they begin with the default one.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
