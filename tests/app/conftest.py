@@ -11,6 +11,7 @@ from affine import Affine
 from polyad.app import Settings, prepare
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import scene_from_array
+from tests.waiting import PATIENCE, wait_until
 
 CLASSES = [
     ClassInfo(1, "Water", "#4477AA"),
@@ -72,15 +73,8 @@ def page(scene, truth, tmp_path):
 
 @pytest.fixture
 def client(page):
-    with httpx.Client(base_url=page.url, timeout=30) as opened:
+    with httpx.Client(base_url=page.url, timeout=PATIENCE) as opened:
         yield opened
-
-
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def label_some(session, per_class=5):
@@ -130,15 +124,22 @@ def local(url):
     return url.startswith("blob:") or httpx.URL(url).host == "127.0.0.1"
 
 
-def until(tab, script, argument=None, seconds=30):
+def until(tab, script, argument=None):
     """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE
     while not tab.evaluate(script, argument):
         assert time.monotonic() < end, f"waited in vain for {script}"
         tab.wait_for_timeout(20)
 
 
+def painted(tab):
+    """Wait until every tile has come and is on the screen."""
+    until(tab, "[...polyad.viewer.tiles.values()].every(image => image.complete)")
+    tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def open_page(tab, served):
+    tab.set_default_timeout(1000 * PATIENCE)
     tab.goto(served.url)
     until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
 
@@ -167,10 +168,11 @@ def kit():
     return SimpleNamespace(
         make_scene=make_scene,
         quick=QUICK,
-        wait_for=wait_for,
+        wait_for=wait_until,
         label_some=label_some,
         finished=finished,
         until=until,
+        painted=painted,
         open_page=open_page,
         add_class=add_class,
         place=place,

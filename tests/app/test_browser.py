@@ -32,7 +32,7 @@ def test_ten_clicks_in_each_of_two_classes_give_a_map_that_is_right(
         for row, col in spread(truth, value, 10):
             tab.mouse.click(*kit.place(tab, row, col))
     kit.label_count(tab, 20)
-    tab.wait_for_selector(f'{FINAL}[data-revision="20"]', timeout=60_000)
+    tab.wait_for_selector(f'{FINAL}[data-revision="20"]')
     kit.until(tab, "polyad.viewer.shownVersion === polyad.store.map.version")
 
     ids = indian_pines.workspace.trainer.newest_map.ids
@@ -96,7 +96,7 @@ def test_the_keyboard_alone_is_enough(tab, page, kit):
             tab.keyboard.press("ArrowRight")
         tab.keyboard.press("Shift+ArrowUp")
     kit.label_count(tab, 6)
-    tab.wait_for_selector(f'{FINAL}[data-revision="6"]', timeout=60_000)
+    tab.wait_for_selector(f'{FINAL}[data-revision="6"]')
     tab.keyboard.press("n")
     tab.wait_for_selector("#hint:not([hidden])")
     row, col, _ = page.workspace.trainer.newest_map.about["advice"][0]
@@ -127,7 +127,7 @@ def test_two_tabs_see_each_others_labels_and_maps(browser, tab, page, kit):
     other.mouse.click(*kit.place(other, 4, 4))  # the same again changes nothing
     kit.label_some(page.workspace.session)
     for each in (tab, other):
-        each.wait_for_selector(f'{FINAL}[data-revision="4"]', timeout=60_000)
+        each.wait_for_selector(f'{FINAL}[data-revision="4"]')
         assert each.evaluate("polyad.store.labels.size") == 16
     assert tab.inner_text("#score-overall").endswith("%")
     context.close()

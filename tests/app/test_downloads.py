@@ -18,6 +18,7 @@ from polyad.errors import SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import scene_from_array
+from tests.waiting import PATIENCE
 
 # Worked out of the coordinates of such a scene, its pixels measure 3.69999999999886 m
 UTM = CRS.from_epsg(32611)
@@ -67,7 +68,7 @@ def test_files_saved_with_every_default_are_of_one_fit_and_equal_those_of_polyad
         kit.label_some(page.workspace.session)
         # Asked for at once, while the draft is being made
         with (
-            httpx.Client(base_url=page.url, timeout=120) as client,
+            httpx.Client(base_url=page.url, timeout=PATIENCE) as client,
             ThreadPoolExecutor(3) as pool,
         ):
             names = ["files/map.tif", "files/model.polyad", "labels/tif"]
@@ -108,7 +109,7 @@ def test_a_fit_that_fails_is_told_to_whoever_waits_for_its_file(scene, tmp_path,
     trainer.start()
     kit.label_some(session)
     with pytest.raises(SceneError, match="no map could be made: the disk is gone"):
-        trainer.final_model(timeout=20)
+        trainer.final_model(PATIENCE)
     trainer.stop()
-    trainer.join(timeout=20)
+    trainer.join(PATIENCE)
     session.close()

@@ -42,7 +42,7 @@ def sixteen(scene, tmp_path, kit):
 
 def open_with_map(tab, served, kit):
     kit.open_page(tab, served)
-    tab.wait_for_selector(FINAL, timeout=60_000)
+    tab.wait_for_selector(FINAL)
     kit.until(tab, "polyad.viewer.shownVersion === polyad.store.map.version")
 
 
@@ -259,7 +259,7 @@ def test_a_list_that_goes_on_says_how_far(tab, sixteen, kit):
 
 def drawn(tab, kit, pixels):
     """Return the colors on the screen at the middle of pixels, ``(n, 3)``."""
-    tab.wait_for_timeout(100)
+    kit.painted(tab)
     picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), float)
     places = np.rint([kit.place(tab, *pixel) for pixel in pixels]).astype(int)
     return picture[places[:, 1], places[:, 0]]
@@ -304,7 +304,7 @@ def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped_page, kit):
     words = tab.inner_text("#legend").split()
     assert words == ["0", "%", "sure", "50", "%", "unsure", "100", "%"]
     box = tab.locator("#legend-ramp").bounding_box()
-    tab.wait_for_timeout(100)
+    kit.painted(tab)
     picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), int)
     y, x, w = (round(box[k]) for k in ("y", "x", "width"))
     sure, unsure = picture[y + 6, x + 3], picture[y + 6, x + w - 4]

@@ -19,6 +19,7 @@ from polyad.scene.learn.steps import propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.tiles import Tile, plan_tiles
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def make_work(scene, tmp_path, kit):
     yield make
     for session, trainer in made:
         trainer.stop()
-        trainer.join(timeout=20)
+        trainer.join(PATIENCE)
         session.close()
 
 
@@ -85,7 +86,7 @@ def test_the_quick_map_comes_first_and_the_best_one_takes_over_by_itself(
     kit.label_some(session)
     kit.wait_for(lambda: preset(trainer) == "fast")
     assert trainer.newest_map.stage == "draft"  # not what was asked for
-    assert trainer.learned == 0.4
+    kit.wait_for(lambda: trainer.learned == 0.4)
     gate.set()
     kit.wait_for(lambda: kit.finished(trainer))
     assert preset(trainer) == "best"
@@ -125,7 +126,7 @@ def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_
     kit.wait_for(lambda: trainer.newest_map.revision == 3)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
     kit.wait_for(lambda: trainer.newest_map.revision == 4)
-    assert trainer.learned == 0.4
+    kit.wait_for(lambda: trainer.learned == 0.4)
     gate.set()
     kit.wait_for(lambda: kit.finished(trainer))
     assert trainer.newest_map.about["labels"] == 16
@@ -136,7 +137,7 @@ def test_stopping_ends_the_learning_at_once(make_work, gate, kit):
     kit.wait_for(lambda: trainer.learned == 0.4)
     thread = trainer._learning
     trainer.stop()
-    thread.join(timeout=5)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert None not in learned(news)  # it was not finished
 
@@ -256,8 +257,8 @@ def test_the_page_says_that_the_scene_is_being_learned(tab, gate, scene, tmp_pat
     served = prepare(scene, journal=tmp_path / "j.jsonl", settings=best).start()
     try:
         kit.open_page(tab, served)
-        kit.until(tab, "!document.getElementById('learning').hidden")
-        assert tab.inner_text("#learning") == "learning the scene, 40 %"
+        shown = "document.getElementById('learning').innerText"
+        kit.until(tab, f"{shown} === 'learning the scene, 40 %'")
         for name, col in (("Water", 3), ("Corn", 20)):
             kit.add_class(tab, name)
             for row in range(3, 27, 5):
@@ -266,7 +267,7 @@ def test_the_page_says_that_the_scene_is_being_learned(tab, gate, scene, tmp_pat
         kit.until(tab, "polyad.viewer.shownVersion > 0")
         assert tab.get_attribute("#status", "data-stage") == "draft"
         gate.set()
-        tab.wait_for_selector('#status[data-stage="final"][data-revision="10"]', timeout=60_000)
+        tab.wait_for_selector('#status[data-stage="final"][data-revision="10"]')
         kit.until(tab, "document.getElementById('learning').hidden")
         assert "network on" in tab.text_content("#map-steps")
         wanted = tab.evaluate("polyad.viewer.view()")

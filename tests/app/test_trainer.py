@@ -16,6 +16,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.read.labels import open_labels
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def work(scene, truth, tmp_path, kit):
     trainer.start()
     yield session, trainer, news
     trainer.stop()
-    trainer.join(timeout=20)
+    trainer.join(PATIENCE)
     session.close()
 
 
@@ -90,7 +91,7 @@ def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path,
     kit.label_some(session)
     model = trainer.final_model()
     trainer.stop()
-    trainer.join(timeout=20)
+    trainer.join(PATIENCE)
     labels = session.snapshot().raster(scene)
     session.close()
     other = train(scene, labels, window=3, preset="best", **best.parameters)
@@ -163,12 +164,12 @@ def test_newest_labels_win_and_an_outdated_fit_is_dropped(work, monkeypatch, kit
         calls.append(int((labels > 0).sum()))
         if len(calls) == 1:
             begun.set()
-            go_on.wait(20)
+            go_on.wait(PATIENCE)
         return real(scene, labels, **options)
 
     monkeypatch.setattr(module, "train", slow)
     kit.label_some(session)
-    assert begun.wait(20)
+    assert begun.wait(PATIENCE)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})  # answered while the fit runs
     go_on.set()
     kit.wait_for(lambda: kit.finished(trainer))
@@ -181,7 +182,7 @@ def test_labels_that_never_pause_still_get_a_map(work, monkeypatch, kit):
     session, _, news = work
     monkeypatch.setattr(module, "MAX_INTERRUPTED", 0.05)
     kit.label_some(session)
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     k = 0
     while "draft" not in stages(news) and time.monotonic() < end:
         session.do({"do": "label", "class": 1, "pixels": [[k % 30, (k // 30) % 10]]})
@@ -207,7 +208,7 @@ def test_a_scene_that_cannot_be_read_is_a_message_and_the_fitter_goes_on(work, m
 
 def test_the_final_fit_waits_for_a_pause_unless_it_is_asked_for(work, monkeypatch, kit):
     session, trainer, news = work
-    monkeypatch.setattr(module, "FINAL_DELAY", 60.0)
+    monkeypatch.setattr(module, "FINAL_DELAY", 3600.0)
     kit.label_some(session)
     kit.wait_for(lambda: trainer.newest_map.revision == 3)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
@@ -240,7 +241,7 @@ def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, mo
     trainer.start()
     kit.wait_for(lambda: kit.finished(trainer))
     trainer.stop()
-    trainer.join(timeout=20)
+    trainer.join(PATIENCE)
     session.close()
     seen = [round(about["share"], 2) for kind, about in news if kind == "map"]
     assert 0.33 in seen

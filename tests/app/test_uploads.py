@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from polyad.app import uploads
 from polyad.errors import InputError
 from polyad.scene.read.labels import open_labels
+from tests.waiting import PATIENCE, wait_until
 
 SPOT = {"type": "Feature", "geometry": {"type": "Point", "coordinates": [9.0006, 46.9503]},
         "properties": {"class": 2, "name": "Corn"}}  # fmt: skip
@@ -57,30 +59,33 @@ def covering(n):
     return json.dumps({"type": "FeatureCollection", "features": [feature] * n}).encode()
 
 
+def test_labeling_goes_on_while_a_file_is_read(page, client, monkeypatch, tmp_path):
+    go = tmp_path / "go"
+    wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    monkeypatch.setattr(uploads, "_SCRIPT", f"import os, time\n{wait}\nos.abort(); {{!r}}")
+    monkeypatch.setattr(uploads, "WALL_FACTOR", PATIENCE)
+    where = f"{page.url}api/labels/geojson"
+    with ThreadPoolExecutor(1) as pool:
+        upload = pool.submit(httpx.post, where, content=covering(1), timeout=PATIENCE)
+        wait_until(lambda: uploads._slots._value < uploads.MAX_PROCESSES)
+        for k in range(10):
+            command = {"do": "label", "class": k % 3 + 1, "pixels": [[0, 0]]}
+            assert client.post("api/do", json=command).status_code == 200
+        assert not upload.done()
+        go.touch()
+        assert upload.result().status_code == 422
+    assert "could not be read" in upload.result().json()["error"]
+
+
 @pytest.mark.parametrize("limit", ["processor", "clock"])
-def test_labeling_goes_on_while_a_file_is_read_that_takes_too_long(
-    page, client, monkeypatch, limit
-):
+def test_a_file_that_takes_too_long_is_refused(scene, monkeypatch, limit):
     monkeypatch.setattr(uploads, "SECONDS", 1)
-    monkeypatch.setattr(uploads, "WALL_FACTOR", 60 if limit == "processor" else 2)
+    monkeypatch.setattr(uploads, "WALL_FACTOR", PATIENCE if limit == "processor" else 0.1)
     if limit == "clock":
         monkeypatch.setattr(uploads, "_SCRIPT", "import time; time.sleep(600); {!r}")
-    answers = []
-
-    def upload():
-        content = covering(40_000 if limit == "processor" else 1)
-        answers.append(httpx.post(f"{page.url}api/labels/geojson", content=content, timeout=120))
-
-    thread = threading.Thread(target=upload)
-    thread.start()
-    taken = 0
-    while thread.is_alive():
-        command = {"do": "label", "class": taken % 3 + 1, "pixels": [[0, 0]]}
-        assert client.post("api/do", json=command).status_code == 200
-        taken += 1
-    assert answers[0].status_code == 422
-    assert "could not be read within 1.0 GiB of memory and 1 s" in answers[0].json()["error"]
-    assert taken > 10
+    content = covering(40_000 if limit == "processor" else 1)
+    with pytest.raises(InputError, match=r"not be read within 1\.0 GiB of memory and 1 s"):
+        uploads.read_upload(content, "geojson", scene)
 
 
 def test_no_more_than_two_files_are_read_at_once(scene, monkeypatch):

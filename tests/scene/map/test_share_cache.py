@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from safetensors.numpy import save_file
-from tests.scene.learn.test_presets import make_scene
 
 import polyad
 from polyad.scene.map import refining, share_cache
 from polyad.scene.map.share_cache import read_shares, scene_digest, write_shares
+from tests.scene.learn.test_presets import make_scene
 
 NODES = np.array([[0, 1, -1], [1, 2, 2]], np.int32)
 LOGS = np.log(np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32))
