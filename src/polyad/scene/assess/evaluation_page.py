@@ -94,7 +94,7 @@ def render_report(
     classes : sequence of ClassInfo
         The legend of the pictures.
     facts : mapping of str to str
-        Name and value of what matters: scene, labels, window, model, seconds.
+        Name and value of what matters: scene, labels, window, model.
     pictures : sequence of PageImage, or mapping of str to picture
         Shown beside each other over the legend; by caption, arrays of uint8 (y, x, 3) (see
         `polyad.scene.draw.color`), PNG bytes or figures.

@@ -20,11 +20,10 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
             f"rank {model.estimator.rank}, {network.hidden.out_features} hidden units, "
             f"{network.n_weights:,} weights"
         )
-    if model.fit_seconds is not None:
-        # The network of a preset is merged from several: its epochs say nothing
-        epochs = None if _merged(model) else getattr(model.estimator, "n_iter_", None)
-        passes = "" if epochs is None else f", {epochs} epochs"
-        facts["Training"] = f"{model.fit_seconds:.2f} s{passes}"
+    # The network of a preset is merged from several: its epochs say nothing
+    epochs = None if _merged(model) else getattr(model.estimator, "n_iter_", None)
+    if epochs is not None:
+        facts["Training"] = f"{epochs} epochs"
     if model.recipe is not None:
         facts["Steps"] = model.recipe.line
         propagates = any(step["step"] == "propagate" for step in model.recipe.steps)

@@ -200,18 +200,17 @@ def _legend(model: SceneModel, examination: Examination) -> list[ClassInfo]:
 
 
 def _summary(class_map: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) -> str:
-    seconds, recipe = result["fit_seconds"], model.recipe
+    recipe = model.recipe
     rank = getattr(model.estimator, "rank", None)
     kind = f"a rank-{rank} network" if rank else f"a {type(model.estimator).__name__}"
     made = kind if recipe is None else f"preset {recipe.preset}, goal {recipe.goal}"
-    took = "" if seconds is None else f" in {seconds:.1f} seconds"
     right = f"{100 * result['overall_accuracy']:.1f}\N{NO-BREAK SPACE}%"
     mapped, pixels = int(np.count_nonzero(class_map.values)), class_map.size
     part = "" if mapped == pixels else f"{mapped:,} of "  # the others have no data
     return (
-        f"Trained on {result['n_train']:,} labeled pixels{took}: {made}. {part}{pixels:,} pixels "
-        f"were mapped in {result['map_seconds']:.2g} seconds. On {result['n_test']:,} labeled "
-        f"pixels that were not trained on, the map is right {right} of the time."
+        f"Trained on {result['n_train']:,} labeled pixels: {made}. {part}{pixels:,} pixels "
+        f"were mapped. On {result['n_test']:,} labeled pixels that were not trained on, the map is "
+        f"right {right} of the time."
     )
 
 
@@ -221,7 +220,6 @@ def _facts(scene: xr.DataArray, model: SceneModel, result: Mapping[str, Any]) ->
         "Scene": scene_size(scene),
         "Training pixels": f"{result['n_train']:,}",
         "Test pixels": f"{result['n_test']:,}, {others}",
-        "Mapping": f"{result['map_seconds']:.3f} s for the whole scene",
         **model_facts(model, scene),
         **_sets(result),
     }

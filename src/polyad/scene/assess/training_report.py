@@ -161,12 +161,11 @@ def _label_rows(model: SceneModel) -> list[dict[str, Any]]:
 
 
 def _summary(model: SceneModel, n: int) -> str:
-    recipe, seconds = model.recipe, model.fit_seconds
+    recipe = model.recipe
     made = type(model.estimator).__name__ if recipe is None else f"preset {recipe.preset}"
     goal = "" if recipe is None else f", goal {recipe.goal}"
-    took = "" if seconds is None else f" in {seconds:.1f} seconds"
     return (
-        f"Learned {len(model.classes)} classes from {n:,} labeled pixels{took}: {made}{goal}. The "
+        f"Learned {len(model.classes)} classes from {n:,} labeled pixels: {made}{goal}. The "
         "accuracy below is that of labels which were held out in turn; pixels far from any label "
         "may do worse."
     )

@@ -240,7 +240,6 @@ def _facts(examination: ValueExamination, model: SceneModel | None) -> dict[str,
     facts = {
         "Training pixels": f"{examination.n_train:,}",
         "Test pixels": f"{len(examination.pixels):,}, all others with a value",
-        "Mapping": f"{examination.map_seconds:.3f} s for the tiles that hold them",
     }
     if model is None:
         return facts

@@ -140,10 +140,9 @@ def _with_points(
 
 
 def _summary(model: SceneModel, n: int) -> str:
-    recipe, seconds = model.recipe, model.fit_seconds
+    recipe = model.recipe
     made = "" if recipe is None else f": preset {recipe.preset}, goal {recipe.goal}"
-    took = "" if seconds is None else f" in {seconds:.1f} seconds"
     return (
-        f"Learned from {n:,} pixels with values{took}{made}. The scores below are those of values "
+        f"Learned from {n:,} pixels with values{made}. The scores below are those of values "
         "which were held out in turn; pixels far from any of them may do worse."
     )
