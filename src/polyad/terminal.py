@@ -66,6 +66,8 @@ def brief(value: Any) -> str:
     --------
     >>> brief({"Corn": 1200, "Oats": [3, None]})
     'Corn 1,200, Oats 3, unknown'
+    >>> brief([-3.4e38, 0.1 + 0.2])
+    '-3.4e+38, 0.3'
     """
     if isinstance(value, dict):
         return ", ".join(f"{printable_line(name)} {brief(item)}" for name, item in value.items())
@@ -73,6 +75,8 @@ def brief(value: Any) -> str:
         return ", ".join(map(brief, value))
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.10g}"
     return "unknown" if value is None else printable_line(str(value))
 
 

@@ -11,19 +11,26 @@ from polyad.cli.options import AsJson, MaxBytes, Remote
 from polyad.scene.files.known import known_scene
 from polyad.terminal import brief, on_terminal, say
 
+MOST_FIELDS = 24  # of a table that are listed in text; in JSON all of them
+
 
 def info(
-    file: Annotated[str, typer.Argument(help="A scene, a class map or a model.")],
+    file: Annotated[
+        str, typer.Argument(help="Scene, class map, labels, spectral library or model.")
+    ],
     max_bytes: MaxBytes = None,
     remote: Remote = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what is in a scene, a class map or a model."""
+    """Show what a file holds: a scene, a class map, labels, a spectral library or a model."""
     from polyad.scene.info import describe
 
     description = describe(file, max_bytes=max_bytes, remote=remote)
     width = max(map(len, description)) + 2
     flat = {name: value for name, value in description.items() if name != "cross_validation"}
+    if len(flat.get("fields", ())) > MOST_FIELDS:
+        rest = len(flat["fields"]) - MOST_FIELDS
+        flat["fields"] = [*flat["fields"][:MOST_FIELDS], f"{rest:,} more"]
     lines = [f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in flat.items()]
     if "cross_validation" in description and not as_json:
         from polyad.scene import CrossValidation

@@ -30,6 +30,7 @@ from polyad.cli.train import train
 from polyad.errors import PolyadError
 from polyad.terminal import fail, misuse, put, warn
 
+WITHOUT_DASK = {"area", "demo", "evaluate", "export", "info", "sample", "train"}
 INTERRUPTED = 130  # what Typer returns of Ctrl-C
 app = typer.Typer(
     name="polyad",
@@ -74,10 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("rasterio").addHandler(logging.NullHandler())
     os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
     os.environ["PROJ_NETWORK"] = "OFF"  # no grid of a reference system is fetched
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None and WITHOUT_DASK.intersection(given[:1]):
+        # xarray imports dask wherever it is installed, which takes longer than `polyad info`; in a
+        # process of a command that has no use for it, it counts as not installed.
+        sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = warn
-            given = sys.argv[1:] if arguments is None else list(arguments)
             code = app(args=given, obj=given, standalone_mode=False)  # `typed_command` wants them
     except PolyadError as error:
         fail(str(error))

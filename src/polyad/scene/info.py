@@ -1,4 +1,4 @@
-"""Describe a file, be it a scene, a class map or a model, in a few lines."""
+"""Describe a file in a few lines: a scene, a class map, labels, a spectral library or a model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ FEW = 64  # and in a raster of one band: a gray picture has more values
 
 
 def describe(source: str, *, max_bytes: int | None = None, remote: bool = False) -> dict[str, Any]:
-    """Describe a ``.polyad`` model, a scene or a class map by what `polyad info` shows.
+    """Describe a file by what `polyad info` shows.
 
-    A raster of one band of whole numbers is a class map if its file names or colors the classes, or
-    if it has few different values; one without bands is, if it has whole numbers as class ids have.
+    It may hold a scene, a class map, points or polygons, a spectral library or a model. A raster of
+    one band of whole numbers is a class map if its file names or colors the classes, or if it has
+    few different values; one without bands is, if it has whole numbers as class ids have.
 
     Parameters
     ----------
     source : str
-        A file, ``file:key``, or the name of a known scene.
+        A file, ``file:key`` (an array, or a layer), or the name of a known scene.
     max_bytes : int, optional
         Budget for opening a scene.
     remote : bool, default=False
@@ -39,12 +40,65 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
     """
     if _is_model(Path(source)):
         return _describe_model(source)
+    check_scene(source, remote=remote)
+    path, key = locate(source)
+    if path.is_file():
+        from polyad.scene.raster.guards import memory_budget  # here: first the file must exist
+        from polyad.scene.read.vector_info import describe_vector, vector_format
+
+        kind = vector_format(path)
+        if kind is not None:
+            return describe_vector(path, kind, key, memory_budget(max_bytes))
+        library = _describe_library(path)
+        if library is not None:
+            return library
+        if path.suffix.lower() == ".mat" and key is None:
+            return _describe_matlab(path, max_bytes)
     return _describe_scene(source, max_bytes, remote)
 
 
+def _describe_library(path: Path) -> dict[str, Any] | None:
+    """Describe an ENVI spectral library; None where the file is none."""
+    from polyad.scene.read.formats.envi import read_library
+
+    with suppress(SceneError):  # of an ENVI file that is damaged, its opener says more
+        library = read_library(path)
+        if library is not None:
+            return {
+                "kind": "spectral library",
+                "spectra": library.spectra,
+                "bands": library.bands,
+                "wavelength_nm": _ends(library.wavelength),
+            }
+    return None
+
+
+def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
+    """Describe the scene or the labels of a MATLAB file, and the other arrays beside them."""
+    from polyad.scene.raster.guards import memory_budget
+    from polyad.scene.read.formats.matlab import list_arrays
+
+    found = list_arrays(path, memory_budget(max_bytes))
+    arrays = {name: shape for name, shape in found.items() if math.prod(shape) > 1}
+    cubes = [shape for shape in arrays.values() if len(shape) == 3]
+    facts: dict[str, Any] = {"kind": f"MATLAB file with {len(cubes) or 'no'} cubes"}
+    if len(cubes) < 2:
+        try:
+            facts = _describe_scene(str(path), max_bytes, False)
+        except SceneError:
+            if not arrays or cubes:
+                raise
+    if len(arrays) > 1:
+        facts["arrays"] = {name: " x ".join(map(str, shape)) for name, shape in arrays.items()}
+    flat = [name for name, shape in arrays.items() if cubes and shape == cubes[0][:2]]
+    if len(cubes) == len(flat) == 1:
+        labels = _describe_class_map(f"{path}:{flat[0]}", max_bytes, unnamed=UNNAMED)
+        facts |= {} if labels is None else {"labels": labels["pixels"]}
+    return facts
+
+
 def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
-    check_scene(source, remote=remote)
-    import numpy as np  # here: not before the file is known to exist
+    import numpy as np
 
     from polyad.scene.raster.band_choice import usable_bands
     from polyad.scene.raster.bands import left_out_note
@@ -74,7 +128,7 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         "bands": None,
         "values": str(scene.dtype),
         "bytes": None,
-        "nodata": None if scene.rio.nodata is None else float(scene.rio.nodata),
+        "nodata": None if scene.rio.nodata is None else _shortest(scene.rio.nodata),
         "crs": None if crs is None else crs.to_string(),
         "pixel_size": None if transform is None else _pixel_size(transform),
     }
@@ -87,11 +141,23 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         facts["bands_left_out"] = note
     if "scaling" in scene.attrs:
         facts["scaling"] = scene.attrs["scaling"]
-    facts["wavelength_nm"] = None
-    if "wavelength" in scene.coords:
-        centers = scene["wavelength"].values
-        facts["wavelength_nm"] = [float(np.nanmin(centers)), float(np.nanmax(centers))]
+    facts["wavelength_nm"] = _ends(scene.coords.get("wavelength"))
     return facts
+
+
+def _ends(centers: Any) -> list[float] | None:
+    """Return the shortest and the longest wavelength; None without any."""
+    return None if centers is None else [_rounded(min(centers)), _rounded(max(centers))]
+
+
+def _shortest(value: Any) -> float:
+    """Return a number with the digits that tell it apart in its own precision: -3.4e+38."""
+    return float(str(value))
+
+
+def _rounded(value: Any) -> float:
+    """Return a number without the digits that rounding errors leave: 0.1 of 0.09999999999995."""
+    return float(f"{float(value):.10g}")
 
 
 def _describe_class_map(
@@ -168,7 +234,8 @@ def _target_line(file: Any, band: int) -> str:
 
 def _pixel_size(transform: Any) -> list[float]:
     """Return the sides of a pixel, also of a grid that is turned."""
-    return [math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)]
+    sides = math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)
+    return [_rounded(side) for side in sides]
 
 
 def _is_model(path: Path) -> bool:

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from xml.sax.saxutils import unescape
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
@@ -32,6 +31,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 ENVI_DATA = (  # beside a header
     "", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".envi", ".hyspex",
+    ".sli",
 )  # fmt: skip
 SIDES = (".aux.xml", ".ovr", ".msk")  # what GDAL keeps beside a raster
 _VRT_SOURCE = re.compile(rb"<SourceFilename[^>]*>\s*([^<>/\\]+?)\s*<")
@@ -302,6 +302,8 @@ def _vrt_sources(path: Path) -> set[str]:
             return set()
         file.seek(0)
         found = _VRT_SOURCE.findall(file.read(min(path.stat().st_size, _VRT_BYTES)))
+    from xml.sax.saxutils import unescape  # imports urllib: only for the few who have such a file
+
     return {unescape(name.decode("utf-8", "replace")) for name in found}
 
 

@@ -21,7 +21,7 @@ def shared_tensor(values: NDArray[Any]) -> Tensor | None:
     >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
     (tensor([0., 0., 0.]), None)
     """
-    import torch  # here, since half the time of `polyad info` would go into importing it
+    import torch  # here: scenes are described without it
 
     kind = values.dtype
     known = kind.isnative and kind.kind in "fiu" and kind.itemsize <= 8

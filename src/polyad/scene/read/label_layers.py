@@ -60,13 +60,18 @@ def read_layer_marks(
         raise no_georeference(path, f"features of a {kind}")
     table = read_layer(path, kind, layer, budget)
     guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
-    columns = [c for c in table.columns if kind != "KML" or c.name.lower() not in _OF_KML]
-    column = choose_field(path, columns or table.columns, field)
+    column = choose_field(path, class_columns(kind, table), field)
     style = _style(path, kind, table.name, column.name)
     own = [_annotation(value, style) for value in column.values]
     annotations = [own[code] if code >= 0 else None for code in column.codes.tolist()]
     _tell_skipped(path, column, table)
     return layer_marks(path, table, annotations, grid)
+
+
+def class_columns(kind: str, table: VectorLayer) -> Sequence[Column]:
+    """Return the fields that the author of a layer gave it."""
+    columns = [c for c in table.columns if kind != "KML" or c.name.lower() not in _OF_KML]
+    return columns or table.columns
 
 
 def _annotation(value: Any, style: Mapping[str, Category]) -> Annotation:

@@ -34,7 +34,7 @@ _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
 _MARK_BYTES = 1000  # and a point or a list of a GeoJSON about this much
 _MOST_VALUES = 20_000_000  # of all fields of all features
-_CLASS_FIELDS = ("class", "label", "name", "id")
+CLASS_FIELDS = ("class", "label", "name", "id")
 # Which columns of a CSV place a label: what they are, and their names across and down.
 _PLACES = (
     ("pixel", ("col", "column"), ("row",)),
@@ -82,8 +82,8 @@ def read_csv_points(
     first, rows = _csv_rows(path, budget)
     try:
         columns = [name.strip().lower() for name in next(rows, [])]
-        system, place = _placed(columns)
-        named = _CLASS_FIELDS if field is None else (field.strip().lower(),)
+        system, place = place_columns(columns)
+        named = CLASS_FIELDS if field is None else (field.strip().lower(),)
         if not system or (required and not set(named) & set(columns)):
             raise SceneError(
                 f"{path}: the first line must name the columns, wanted 'row,col,class', 'x,y,class'"
@@ -155,7 +155,7 @@ def _csv_points(
 
     @cache  # a file has few classes and many lines
     def annotation_of(*values: str) -> Annotation | None:
-        return _annotation(dict(zip(fields, values, strict=True)), named)
+        return record_annotation(dict(zip(fields, values, strict=True)), named)
 
     for row in rows:
         if not any(map(str.strip, row)):
@@ -192,7 +192,7 @@ def read_geojson_marks(
     if grid.transform is None:
         raise no_georeference(path, "GeoJSON labels")
     records = [properties_of(feature) for feature in features]
-    annotations, skipped = _annotations(path, records, field)
+    annotations, skipped = feature_annotations(path, records, field)
     parts: list[Labeled] = []
     for number, (own, annotation) in enumerate(zip(shapes, annotations, strict=True), start=1):
         if annotation is not None:
@@ -233,12 +233,12 @@ def _parts(path: Path, number: int, feature: Any) -> list[Part]:
         raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
 
 
-def _annotations(
+def feature_annotations(
     path: Path, records: Sequence[Mapping[str, Any]], field: str | None
 ) -> tuple[list[Annotation | None], str]:
     """Return the class of each feature, None if it has none, and what to say of those skipped."""
-    if field is None and any(name in _CLASS_FIELDS for r in records for name in _lower(r)):
-        return [_annotation(record) for record in records], ""
+    if field is None and any(name in CLASS_FIELDS for r in records for name in _lower(r)):
+        return [record_annotation(record) for record in records], ""
     names = dict.fromkeys(name for record in records for name in record)
     if field is None and not names:
         return [None] * len(records), ""
@@ -259,8 +259,8 @@ def properties_of(feature: Any) -> Mapping[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _annotation(
-    record: Mapping[str, Any], named: Sequence[str] = _CLASS_FIELDS
+def record_annotation(
+    record: Mapping[str, Any], named: Sequence[str] = CLASS_FIELDS
 ) -> Annotation | None:
     """Return the annotation of a CSV line or a feature's properties; None if they name no class."""
     lower = _lower(record)
@@ -294,7 +294,7 @@ def no_georeference(path: Path, what: str) -> SceneMismatch:
 
 def _no_class(path: Path, where: str) -> SceneError:
     return SceneError(
-        f"{path}, {where}: no class, wanted a value for one of {', '.join(_CLASS_FIELDS)}"
+        f"{path}, {where}: no class, wanted a value for one of {', '.join(CLASS_FIELDS)}"
     )
 
 
@@ -309,7 +309,7 @@ def _instead(field: str | None) -> str:
     return "" if field is None else f"with {field[:80]!r} in place of class, "
 
 
-def _placed(columns: Sequence[str]) -> tuple[str, tuple[str, str]]:
+def place_columns(columns: Sequence[str]) -> tuple[str, tuple[str, str]]:
     """Return what the columns that place a label are, "" if there are none, and their names."""
     for system, *ways in _PLACES:
         names = [next((name for name in way if name in columns), "") for way in ways]

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -63,6 +63,14 @@ class EnviSource:
         shape = (self.shape[a], self.shape[b], self.shape[c])
         window = read_box(self.path, self.offset, shape, self.dtype, (box[a], box[b], box[c]))
         return pick(window.transpose(back), inside)
+
+
+class SpectralLibrary(NamedTuple):
+    """What the header of a spectral library says: one line for each spectrum."""
+
+    spectra: int
+    bands: int
+    wavelength: NDArray[np.float64] | None  # (bands,), in nm
 
 
 def find_envi(path: Path) -> tuple[Path, Path] | None:
@@ -118,6 +126,22 @@ def read_header(path: Path) -> dict[str, str]:
     return fields
 
 
+def read_library(path: Path) -> SpectralLibrary | None:
+    """Describe the ENVI spectral library that ``path`` belongs to; None if it is no library."""
+    pair = find_envi(path)
+    if pair is None:
+        return None
+    fields = read_header(check_beside(path, pair[0]))
+    return _library(pair[0], fields)
+
+
+def _library(header: Path, fields: Mapping[str, str]) -> SpectralLibrary | None:
+    if fields.get("file type", "").strip().lower() != "envi spectral library":
+        return None
+    spectra, bands = (_integer(header, fields, name) for name in ("lines", "samples"))
+    return SpectralLibrary(spectra, bands, _bands(fields, bands)[0])
+
+
 def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
     """Open an ENVI scene by its header or its data file; bands with ``bbl = 0`` are left out."""
     if key is not None:
@@ -127,6 +151,12 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
         raise SceneError(f"{path}: no ENVI header (.hdr) beside it; put the header there")
     header_path, data_path = (check_beside(path, file) for file in pair)
     fields = read_header(header_path)
+    library = _library(header_path, fields)
+    if library is not None:
+        raise SceneError(
+            f"{path}: expected a scene, got a spectral library of {library.spectra:,} spectra with "
+            f"{library.bands:,} bands, which has no pixels to label or map; name an image"
+        )
     source = _source(header_path, data_path, fields)
     wavelength, fwhm = _bands(fields, source.shape[2])
     _warn_of_lengths(header_path, fields, source.shape[2])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.lazy import Array, lazy_scene, pick
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import cf, hdf
-from polyad.scene.read.formats.hdf_file import Hdf5File
+from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.hdf_values import small
 from polyad.scene.read.formats.mat5 import MatVariable, list_variables, read_variable
 
@@ -59,6 +60,14 @@ def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
     declared = guards.declared_bytes(shape, dtype)
     guards.check_budget(path, declared, budget, f"the MATLAB array '{name}'")
     return lazy_scene(MatSource(path, variables[name], (shape[0], shape[1], shape[2]), dtype))
+
+
+def list_arrays(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
+    """Return the arrays of real numbers in a MATLAB file of either version, with their shapes."""
+    if h5py.is_hdf5(path):
+        with open_checked(path, budget) as opened:
+            return {name: shape[::-1] for name, shape in opened.tree.arrays.items()}
+    return {v.name: v.shape for v in list_variables(path) if v.dtype is not None}
 
 
 def is_matlab73(opened: Hdf5File) -> bool:

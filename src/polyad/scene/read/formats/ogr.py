@@ -73,6 +73,19 @@ class VectorLayer:
     wkb: bytes
 
 
+class WhichLayer(SceneError):
+    """No layer was named where there are several, or one that does not exist."""
+
+    def __init__(self, path: Path, layer: str | None, layers: list[str], how: str) -> None:
+        self.layers = layers
+        what = "it has several layers" if layer is None else f"there is no layer {layer[:80]!r}"
+        super().__init__(
+            f"{path}: {what}; name one {how}: {listing(layers)}"
+            if layers
+            else f"{path}: no layer in it has geometries; export the labels again"
+        )
+
+
 def vector_kind(path: Path) -> str | None:
     """Return which of `KINDS` a file is by its content; None if it is none of them.
 
@@ -164,7 +177,7 @@ def read_layer(
     }
     answer, pieces = _asked(path, kind, request, budget)
     if answer["layer"] is None:
-        raise _which_layer(path, layer, answer["layers"], how)
+        raise WhichLayer(path, layer, answer["layers"], how)
     if "columns" not in answer:
         check_budget(path, answer["count"] * _FEATURE_BYTES, budget, "a layer")
         raise BudgetExceeded(f"{path}: the layer has too many features; split it")
@@ -199,13 +212,6 @@ def _check_shapefile(path: Path) -> int:
             f"{'is' if len(missing) == 1 else 'are'} missing; copy {path.stem}.* all together"
         )
     return sum(check_regular(check_beside(path, file)) for file in beside.values() if file)
-
-
-def _which_layer(path: Path, layer: str | None, layers: list[str], how: str) -> SceneError:
-    if not layers:
-        return SceneError(f"{path}: no layer in it has geometries; export the labels again")
-    what = "it has several layers" if layer is None else f"there is no layer {layer[:80]!r}"
-    return SceneError(f"{path}: {what}; name one {how}: {listing(layers)}")
 
 
 def _asked(
