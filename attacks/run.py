@@ -17,7 +17,7 @@ from attacks.cases import BUDGET, SECRET, Case
 
 ROOT = Path(__file__).parents[1]
 ALLOWED_ABOVE_BUDGET = 300_000_000  # bytes: Python, its libraries and ours
-PATIENCE = 120  # seconds until a command counts as hanging, on however busy a machine
+PATIENCE = 600  # seconds until a command counts as hanging, on however busy a machine
 MOST_CPU = 30.0  # seconds of computing; a good file takes 1 to 3, imports included
 _WORD = "for no one's eyes 7f3a"
 

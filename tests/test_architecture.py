@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import polyad
+from tests.waiting import PATIENCE
 
 SRC = Path(polyad.__file__).parent
 ROOT = Path(__file__).parent.parent
@@ -172,7 +173,7 @@ def test_public_names_and_signatures_are_those_that_a_reviewer_has_seen():
     """Written anew by ``python tools/public_interface.py > tests/public_interface.txt``."""
     done = subprocess.run(
         [sys.executable, ROOT / "tools/public_interface.py"],
-        capture_output=True, text=True, check=True, timeout=120,
+        capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     seen = (ROOT / "tests/public_interface.txt").read_text()
     assert done.stdout.splitlines() == seen.splitlines()
@@ -268,7 +269,11 @@ after = state()
 print(json.dumps([name for name in before if before[name] != after[name]]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []

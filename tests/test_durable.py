@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from polyad.app.journal import Journal
 from polyad.distributed.finished import Ledger
 from polyad.durable import LineFile, LockFile, add_line, locked, seal, set_aside, unseal
 from polyad.experiments.records import RecordStore
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 ABOUT = {"shape": [3, 4], "scene": "abc"}
@@ -98,14 +98,20 @@ def test_lock_of_another_process_is_seen_and_ends_with_a_kill(tmp_path, kind):
     take(kind, path).close()
 
 
-def test_lock_on_a_file_that_its_holder_removed_keeps_out_whoever_comes_next(tmp_path):
+def test_lock_on_a_file_that_its_holder_removed_keeps_out_whoever_comes_next(tmp_path, monkeypatch):
     first = LockFile(tmp_path / "lock")
-    taken = []
+    taken, opened, lock = [], threading.Event(), durable.lock_descriptor
+
+    def asked(*arguments, **options):
+        opened.set()
+        return lock(*arguments, **options)
+
+    monkeypatch.setattr(durable, "lock_descriptor", asked)
     waiting = threading.Thread(target=lambda: taken.append(LockFile(tmp_path / "lock")))
     waiting.start()
-    time.sleep(0.2)  # it has opened the file that is removed now
+    assert opened.wait(PATIENCE)  # the file that is removed now
     first.remove()
-    waiting.join(10)
+    waiting.join(PATIENCE)
     with pytest.raises(durable.InUse):
         LockFile(tmp_path / "lock", wait=False)
     taken[0].remove()

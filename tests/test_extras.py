@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyad.lazy import EXTRAS
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -29,7 +30,7 @@ sys.meta_path.insert(0, Missing())
 def python(code, *arguments, missing=tuple(EXTRAS)):
     """Run code in a new process in which packages are missing."""
     words = [sys.executable, "-c", WITHOUT + code, json.dumps(missing), *arguments]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_every_package_of_an_extra_is_known_by_the_name_it_is_imported_under():

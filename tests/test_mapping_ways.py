@@ -24,6 +24,7 @@ from polyad.scene.raster.uncertainty import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.writers import write_map
+from tests.waiting import PATIENCE
 
 HEIGHT, WIDTH, BANDS = 48, 40, 12
 PRESETS = {
@@ -286,7 +287,7 @@ def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
         folder / "scene.tif", folder / "labels.tif", journal=tmp_path / "j.jsonl", settings=settings
     ).start()
     try:
-        with httpx.Client(base_url=page.url, timeout=60) as client:
+        with httpx.Client(base_url=page.url, timeout=PATIENCE) as client:
             for name in ("map.tif", "model.polyad"):
                 answer = client.get(f"/api/files/{name}", follow_redirects=True)
                 assert answer.status_code == 200, answer.text

@@ -19,6 +19,7 @@ from polyad.regular import open_own, read_at, write_at
 from polyad.scene.raster.tiles import plan_tiles
 from polyad.scene.read.formats import probe
 from polyad.threads import usable_cores
+from tests.waiting import PATIENCE
 
 WITHOUT = ("sched_getaffinity", "pread", "pwrite", "O_NOFOLLOW", "O_NONBLOCK", "link")
 
@@ -158,6 +159,10 @@ for module in pkgutil.walk_packages(polyad.__path__, "polyad."):
         importlib.import_module(module.name)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from polyad import RankRClassifier
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.read.scenes import open_scene, scene_from_array
 from polyad.threads import limit_threads, one_ahead, run_tasks, stream_tasks, threads_for
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +76,13 @@ def test_threads_born_inside_a_block_do_not_keep_its_limit():
     def first():
         with limit_threads(1):
             first_is_in.set()
-            second_is_in.wait(10)
+            second_is_in.wait(PATIENCE)
 
     def second():
-        first_is_in.wait(10)
+        first_is_in.wait(PATIENCE)
         with limit_threads(1):
             second_is_in.set()
-            thread.join(10)  # leaves last
+            thread.join(PATIENCE)  # leaves last
         return torch.get_num_threads()
 
     thread = threading.Thread(target=first)
@@ -90,7 +91,7 @@ def test_threads_born_inside_a_block_do_not_keep_its_limit():
 
 
 def test_tasks_are_done_side_by_side_with_one_thread_each():
-    together = threading.Barrier(3, timeout=10)  # breaks unless three threads come at a time
+    together = threading.Barrier(3, timeout=PATIENCE)  # breaks unless three threads come at a time
 
     def task(number):
         together.wait()
@@ -123,7 +124,7 @@ def test_the_caller_goes_on_alone_while_others_keep_all_helpers_busy(monkeypatch
     alone = ThreadPoolExecutor(1)
     monkeypatch.setattr("polyad.threads._helpers", lambda: alone)
     done = threading.Event()
-    alone.submit(done.wait, 60)
+    alone.submit(done.wait, PATIENCE)
     assert run_tasks(abs, [-1, -2, -3]) == [1, 2, 3]
     done.set()
     alone.shutdown()
@@ -132,11 +133,11 @@ def test_the_caller_goes_on_alone_while_others_keep_all_helpers_busy(monkeypatch
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_gets_helpers_of_its_own():
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=PATIENCE)
     run_tasks(lambda _: together.wait(), range(3))
     child = os.fork()
     if not child:
-        signal.alarm(60)
+        signal.alarm(int(PATIENCE))
         run_tasks(lambda _: together.wait(), range(3))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -192,7 +193,7 @@ def test_the_next_result_is_made_while_the_present_one_is_used():
 
     results = one_ahead(work, range(3))
     assert next(results) == (0, 0)
-    assert begun[1].wait(10)
+    assert begun[1].wait(PATIENCE)
     assert not begun[2].is_set()  # no further than one ahead
     assert [result for _, result in results] == [1, 2]
 
@@ -233,9 +234,21 @@ def test_results_of_many_threads_come_in_order_and_no_further_ahead_than_said():
     assert list(results) == list(range(1, 50))
 
 
-def test_tasks_that_nobody_waits_for_are_not_begun():
-    begun = []
-    results = stream_tasks(lambda task: begun.append(task) or time.sleep(0.05), range(9), 1, 5)
+def test_tasks_that_nobody_waits_for_are_not_begun(monkeypatch):
+    begun, leaving = [], threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, *arguments, **options):
+            leaving.set()
+            super().shutdown(*arguments, **options)
+
+    def work(task):
+        begun.append(task)
+        if task:
+            leaving.wait(PATIENCE)
+
+    monkeypatch.setattr("polyad.threads.ThreadPoolExecutor", Pool)
+    results = stream_tasks(work, range(9), 1, 5)
     next(results)
     results.close()
     assert len(begun) <= 2

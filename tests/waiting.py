@@ -2,7 +2,7 @@
 
 import time
 
-PATIENCE = 300.0  # seconds after which a test counts as hanging
+PATIENCE = 600.0  # seconds after which a test counts as hanging
 
 
 def wait_until(condition):

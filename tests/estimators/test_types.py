@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import polyad
+from tests.waiting import PATIENCE
 
 USE = """
 import numpy as np
@@ -33,7 +34,7 @@ def test_pyright_in_strict_mode_knows_what_estimators_take_and_give(tmp_path):
     )
     done = subprocess.run(
         [sys.executable, "-m", "pyright", "use.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert "1 error, " in done.stdout, done.stdout
     assert '"Literal[\'joind\']" cannot be assigned to parameter "solver"' in done.stdout

@@ -29,6 +29,7 @@ from polyad.scene.raster.georeference import georeference
 from polyad.scene.write import cog
 from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.writers import write_map, write_probabilities
+from tests.waiting import PATIENCE
 
 CLASSES = (
     ClassInfo(1, "Corn, no till", "#4477AA"),
@@ -379,7 +380,7 @@ def test_disk_that_fills_while_writing_keeps_the_old_map(tmp_path: Path, name: s
     write_map(tmp_path / name, make_map((50, 50)))
     before = {other: (tmp_path / other).read_bytes() for other in names(tmp_path)}
     command = [sys.executable, "-c", WRITER_WITHOUT_ROOM, str(tmp_path / name)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "wanted room for the whole file" in done.stdout
     assert {other: (tmp_path / other).read_bytes() for other in names(tmp_path)} == before
 

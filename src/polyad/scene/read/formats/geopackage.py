@@ -17,7 +17,7 @@ from pathlib import Path
 from polyad.errors import SceneError, reason
 from polyad.scene.read.formats.opening import plain_name
 
-_SECONDS = 5.0  # that a question to the database may take
+_SECONDS = 5.0  # of the processor that questions to the database may take
 _LONGEST = 4 * 2**20  # bytes of one value: a style with an image in it
 _MOST_TABLES = 10_000
 # A table that holds what it shows, or the index of one
@@ -76,12 +76,12 @@ def layer_style(path: Path, layer: str) -> str | None:
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database to read plain tables, for a while, without touching its folder."""
     name = plain_name(path).as_uri() + "?mode=ro&immutable=1"
-    end = time.monotonic() + _SECONDS
+    end = time.thread_time() + _SECONDS
     try:
         with closing(sqlite3.connect(name, uri=True)) as database:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             database.execute("PRAGMA trusted_schema = OFF")
-            database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            database.set_progress_handler(lambda: time.thread_time() > end, 10_000)
             yield database
     except sqlite3.Error as error:
         raise SceneError(
