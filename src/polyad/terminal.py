@@ -85,8 +85,8 @@ def steps(line: str | None) -> str:
     return "" if line is None else f"steps: {line}\n"
 
 
-def replaced_line(count: int) -> str:
-    r"""Return the line on corrupt pixels; nothing where there are none.
+def replaced_line(count: int | None) -> str:
+    r"""Return the line on corrupt pixels; nothing where there are none, or none were counted.
 
     Examples
     --------

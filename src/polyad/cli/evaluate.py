@@ -30,7 +30,7 @@ from polyad.cli.options import (
 )
 from polyad.cli.values import evaluate_values, one_field
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, report_lines, say
+from polyad.terminal import on_terminal, replaced_line, report_lines, say
 
 
 def evaluate(
@@ -98,4 +98,5 @@ def evaluate(
     written = report_lines(report)
     adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
     sets = "" if examination.sets is None else f"\n\n{examination.sets}"
-    say(result, as_json, adapted + str(examination.scores) + sets + written)
+    replaced = replaced_line(examination.replaced)
+    say(result, as_json, adapted + replaced + str(examination.scores) + sets + written)

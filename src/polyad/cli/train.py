@@ -176,7 +176,7 @@ def train(
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
         "labels_without_data": model.training["without_data"],
-        "pixels_replaced": model.training["replaced"],
+        "pixels_replaced": model.training.get("replaced"),
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "steps": None if model.recipe is None else model.recipe.line,

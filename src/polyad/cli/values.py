@@ -71,7 +71,7 @@ def train_values(
         "targets": [t._asdict() for t in fit.targets],
         "values_without_data": learned["without_data"],
         "values_incomplete": learned["incomplete"],
-        "pixels_replaced": learned["replaced"],
+        "pixels_replaced": learned.get("replaced"),
         "fit_seconds": learned["seconds"],
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_scores": [score.to_dict() for score in fit.scores],
@@ -86,7 +86,7 @@ def train_values(
         steps(result["steps"])
         + "".join(f"{line}\n" for line in fit.score_lines)
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
-        + replaced_line(learned["replaced"])
+        + replaced_line(learned.get("replaced"))
         + f"{result['n_train']} pixels with values learned in {learned['seconds']:.2f} s{more}; "
         f"model: {out}" + report_lines(reports),
     )
@@ -120,4 +120,5 @@ def evaluate_values(
         polyad.scene.write_value_report(reports, found, title=title, record=record, model=model)
     written = report_lines(reports)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
-    say(result, as_json, adapted + str(found) + written)
+    replaced = replaced_line(found.replaced)
+    say(result, as_json, adapted + replaced + str(found) + written)

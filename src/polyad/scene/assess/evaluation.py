@@ -17,11 +17,13 @@ from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, score
 from polyad.scene.assess.set_scores import SetScores, score_sets
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.radiometry import corrupt_pixels
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
 from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.classes import class_key
 from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.inside import note_read_whole
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.class_matching import in_model_ids
 from polyad.scene.read.labels import check_labels, drop_nodata
@@ -88,6 +90,9 @@ class Examination:
         How the model was adapted to the scene's light, in words.
     sets : SetScores or None
         How often prediction sets hold the true class, if asked for.
+    replaced : int or None
+        Corrupt pixels of the scene, read as their neighbors; None of a large scene of which only
+        a part was mapped.
     """
 
     scores: Scores
@@ -100,6 +105,7 @@ class Examination:
     map_seconds: float
     adapted: str | None = None
     sets: SetScores | None = None
+    replaced: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings."""
@@ -110,6 +116,7 @@ class Examination:
                 "n_test": len(self.split.test),
                 "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
                 "map_seconds": round(self.map_seconds, 4),
+                "pixels_replaced": self.replaced,
             }
             | ({} if self.adapted is None else {"adapted": self.adapted})
             | ({} if self.sets is None else self.sets.to_dict())
@@ -165,6 +172,7 @@ def examine(
         seconds,
         model.adapted,
         None if rule is None else score_sets(true, proba, rule, model.classes),
+        corrupt_pixels(scene),
     )
 
 
@@ -199,14 +207,16 @@ def map_pixels(
     proba = np.empty((len(pixels), len(model.classes)), np.float32)
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
     place[tuple(pixels.T)] = np.arange(len(pixels))
-    tiles = scene_tiles(scene, model=model) if tiles is None else tiles
-    wanted = [tile for tile in tiles if whole is not None or (place[tile] >= 0).any()]
+    some = scene_tiles(scene, model=model) if tiles is None else tiles
+    wanted = [tile for tile in some if whole is not None or (place[tile] >= 0).any()]
     for tile, class_ids, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
         if whole is not None:
             whole[tile] = class_ids
         inside = place[tile] >= 0
         ids[place[tile][inside]] = class_ids[inside]
         proba[place[tile][inside]] = shares[inside] if shares is not None else np.nan
+    if tiles is None and len(wanted) == len(some):
+        note_read_whole(scene)
     return ids, proba
 
 

@@ -36,7 +36,8 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
     if "note" in model.left_out:
         facts["Bands left out"] = str(model.left_out["note"])
     if model.training.get("replaced"):
-        facts["Corrupt pixels"] = f"{model.training['replaced']:,}, replaced by their neighbors"
+        told = f"{model.training['replaced']:,}, replaced by their neighbors"
+        facts["Corrupt pixels of the training scene"] = told
     if model.adapted is not None:
         facts["Light"] = model.adapted
     return facts

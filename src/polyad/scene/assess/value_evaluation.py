@@ -19,10 +19,12 @@ from polyad.scene.draw.figures import DARK, LIGHT
 from polyad.scene.draw.values import scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.radiometry import corrupt_pixels
 from polyad.scene.learn.steps.spatial import spatial_folds
 from polyad.scene.learn.steps.value_scores import ValueScore, score_values
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import iter_map, scene_tiles
+from polyad.scene.raster.inside import note_read_whole
 from polyad.scene.raster.targets import Target, as_values
 from polyad.scene.read.labels import drop_nodata
 
@@ -45,6 +47,8 @@ class ValueExamination:
     fit_seconds, map_seconds : float
     adapted : str or None
         How the model was adapted to the scene's light, in words.
+    replaced : int or None
+        See `Examination`.
     """
 
     scores: tuple[ValueScore, ...]
@@ -56,6 +60,7 @@ class ValueExamination:
     fit_seconds: float | None
     map_seconds: float
     adapted: str | None = None
+    replaced: int | None = None
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -83,6 +88,7 @@ class ValueExamination:
             "n_test": len(self.pixels),
             "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
             "map_seconds": round(self.map_seconds, 4),
+            "pixels_replaced": self.replaced,
         } | ({} if self.adapted is None else {"adapted": self.adapted})
 
     def __str__(self) -> str:
@@ -137,6 +143,7 @@ def examine_values(
         model.fit_seconds,
         seconds,
         model.adapted,
+        corrupt_pixels(scene),
     )
 
 
@@ -174,11 +181,14 @@ def predict_pixels(model: SceneModel, scene: xr.DataArray, pixels: Array, progre
     numbers = np.empty((len(pixels), model.value_fit.bands(uncertainty=True)))
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)
     place[tuple(pixels.T)] = np.arange(len(pixels))
-    wanted = [tile for tile in scene_tiles(scene, model=model) if (place[tile] >= 0).any()]
+    tiles = scene_tiles(scene, model=model)
+    wanted = [tile for tile in tiles if (place[tile] >= 0).any()]
     for tile, _, found in iter_map(model, scene, True, progress=progress, tiles=wanted):
         inside = place[tile] >= 0
         if found is not None:
             numbers[place[tile][inside]] = found[inside]
+    if len(wanted) == len(tiles):
+        note_read_whole(scene)
     return numbers
 
 

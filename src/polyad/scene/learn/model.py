@@ -23,9 +23,9 @@ from polyad.scene.learn.held_out_scores import HeldOutScores
 from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.radiometry import (
     Radiometry,
+    corrupt_pixels,
     radiometry_of,
     repairs_soundness,
-    replaced_pixels,
     soundness_from_dict,
     soundness_to_dict,
 )
@@ -72,7 +72,8 @@ class SceneModel:
     training : dict
         ``scene`` (fingerprint) and ``pixels`` (row, column of every training pixel), so that an
         evaluation on the same scene can leave them out; ``counts``, how many of these are of each
-        class; ``replaced``, how many corrupt pixels were read as their neighbors; ``seconds`` that
+        class; ``replaced``, how many pixels of the scene are corrupt and read as their neighbors,
+        unless only a part of a large one was read; ``seconds`` that
         training took in all; ``without_data``, how many labels lie where the scene has no data;
         ``numbered_by_name``, whether the labels had names and no ids; ``choice`` and
         ``accuracy``, see there. Older models lack some of these.
@@ -467,15 +468,14 @@ def scene_facts(scene: xr.DataArray, pixels: Array, training: Mapping[str, Any])
     if LEFT_OUT in scene.attrs:
         left_out = {"kept": band_numbers(scene).tolist(), "in_file": int(scene.attrs[IN_FILE])}
         left_out["note"] = left_out_note(scene)
+    learned = {"scene": fingerprint(scene), "pixels": pixels.tolist(), **training}
+    replaced = corrupt_pixels(scene)
+    if replaced is not None:
+        learned["replaced"] = replaced
     return {
         "bands": scene.sizes["band"],
         "wavelength": wavelength,
-        "training": {
-            "scene": fingerprint(scene),
-            "pixels": pixels.tolist(),
-            **training,
-            "replaced": replaced_pixels(scene),
-        },
+        "training": learned,
         "fwhm": fwhm,
         "left_out": left_out,
         "radiometry": radiometry_of(scene, pixels),

@@ -19,7 +19,7 @@ import xarray as xr
 from polyad.estimators.schema import Fault
 from polyad.scene.raster.corrupt import REPAIRS, Soundness, learn_soundness, picked
 from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import cropped_to_mask, read_pixels, with_repairs
+from polyad.scene.raster.inside import cropped_to_mask, read_pixels, repairs_of, with_repairs
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.pixels import valid_pixels
 
@@ -187,6 +187,24 @@ def replaced_pixels(scene: xr.DataArray) -> int:
     """
     repairs = as_scene(scene).attrs.get(REPAIRS)
     return 0 if repairs is None else repairs.count()
+
+
+def corrupt_pixels(scene: xr.DataArray) -> int | None:
+    """Return how many pixels of a scene are corrupt, whatever part of it was needed so far.
+
+    None of a large scene that was not read whole: a part would give another number in every
+    command. A small one is read for it.
+    """
+    scene = as_scene(scene)
+    repairs = repairs_of(scene)
+    if repairs is None:
+        return 0
+    if not repairs.whole:
+        if scene.sizes["y"] * scene.sizes["x"] > SMALL:
+            return None
+        read_pixels(scene, slice(None), slice(None))
+        repairs.whole = True
+    return repairs.count()
 
 
 def soundness_to_dict(soundness: Soundness | None) -> dict[str, list[float]] | None:

@@ -28,7 +28,7 @@ from polyad.scene.learn.steps.tiled import Cutting, scene_superpixels, sharper_w
 from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import cropped_to_mask, packed, read_pixels
+from polyad.scene.raster.inside import cropped_to_mask, note_read_whole, packed, read_pixels
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import Tile
@@ -104,7 +104,10 @@ def graph_statistics(
     budget = memory_budget() if budget is None else budget
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
     steps = _Steps(progress, check, run_here(scene) if run is None else run)
-    return build(scene, settings, budget, steps, keep_components)
+    statistics = build(scene, settings, budget, steps, keep_components)
+    if run is None:
+        note_read_whole(scene)
+    return statistics
 
 
 @contextmanager

@@ -78,6 +78,7 @@ class Repairs:
     soundness: Soundness
     shape: tuple[int, int]
     replaced: Array | None = field(default=None, repr=False)  # bits (y, x / 8), once there is one
+    whole: bool = False  # whether every pixel has been read, so that all are counted
 
     def note(self, rows: slice, cols: slice, replaced: Array) -> None:
         """Remember the pixels of a window that were replaced."""

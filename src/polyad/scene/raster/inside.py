@@ -161,6 +161,13 @@ def repairs_of(scene: xr.DataArray) -> Repairs | None:
     return repairs if fits else None
 
 
+def note_read_whole(scene: xr.DataArray) -> None:
+    """Remember that every pixel of a scene has been read, and every corrupt one replaced."""
+    repairs = repairs_of(scene)
+    if repairs is not None:
+        repairs.whole = True
+
+
 def with_repairs(scene: xr.DataArray, soundness: Soundness | None) -> xr.DataArray:
     """Return a scene of which `read_pixels` replaces corrupt pixels; nothing is read."""
     repairs = scene.attrs.get(REPAIRS)
@@ -207,7 +214,11 @@ def cropped_to_mask(scene: xr.DataArray) -> xr.DataArray:
         return scene
     inside = scene[INSIDE].values
     rows, cols = (_reach(np.asarray(inside.any(axis=1 - axis))) for axis in (0, 1))
-    return scene.isel(y=rows, x=cols)
+    cut, repairs = scene.isel(y=rows, x=cols), repairs_of(scene)
+    if repairs is None:
+        return cut
+    # A count of its own: rows and columns of the cut are not those of the scene
+    return cut.assign_attrs({REPAIRS: Repairs(repairs.soundness, (cut.sizes["y"], cut.sizes["x"]))})
 
 
 def _reach(line: NDArray[np.bool_]) -> slice:
