@@ -3,13 +3,20 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The versions and checksums that polyad is tested with, for the Python of $(VENV)
+LOCK = locks/$$($(BIN)/python -c 'import sys; print("py311" if sys.version_info < (3, 12) else "py312")')
+LOCKED = $(PIP) --no-deps --require-hashes -r $(LOCK)
+# Address of an index with CPU builds of torch; without it pip takes its usual one
+TORCH_INDEX ?=
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-all lint ruff spelling page types unit browser coverage docs package bench attacks fuzz \
-    check-oldest constraints audit qgis-plugin test-qgis clean
+    check-oldest lock audit qgis-plugin test-qgis clean
 
-demo: $(VENV)/.ready
+# Writes to polyad-demo/, which git ignores.
+demo: $(VENV)/.scene
 	$(BIN)/polyad demo
 
 test: lint types unit
@@ -20,24 +27,31 @@ test-all: lint types
 
 lint: ruff spelling page
 
+# Files that git tracks are checked, so that your maps, notebooks and environments may lie beside
+# them. A source archive has no git: there, the folders of the second argument are.
+FOLDERS := attacks benchmarks docs examples integrations packaging src tests tools
+tracked = { git grep -Ilz '' -- $(1) 2>/dev/null || printf '%s\0' $(2); } | xargs -0
+
 ruff: $(VENV)/.ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(call tracked,'*.py' '*.pyi' '*.ipynb' pyproject.toml,$(FOLDERS) pyproject.toml) $(BIN)/ruff check
+	$(call tracked,'*.py' '*.pyi' '*.ipynb',$(FOLDERS)) $(BIN)/ruff format --check
 
 spelling: $(VENV)/.ready
-	$(BIN)/codespell
+	$(call tracked,.,$(FOLDERS) *.md) $(BIN)/codespell
 
 # The labeling page's scripts: eslint, and TypeScript over their JSDoc types. Where npm is missing,
 # or has no network for its first install, they are left out with a note.
 PAGE := tools/page
 PAGE_BIN := $(PAGE)/node_modules/.bin
+STATIC := src/polyad/app/static
 page:
 	@if ! command -v npm >/dev/null 2>&1; then \
 	    echo "npm is not installed: the labeling page's scripts are not checked"; \
 	elif ! $(MAKE) --silent $(PAGE)/node_modules/.ready >/dev/null 2>&1; then \
 	    echo "npm could not install eslint: the labeling page's scripts are not checked"; \
 	else \
-	    $(PAGE_BIN)/eslint --config $(PAGE)/eslint.config.js --max-warnings 0 src/polyad/app/static \
+	    $(call tracked,'$(STATIC)/*.js',$(STATIC)) \
+	        $(PAGE_BIN)/eslint --config $(PAGE)/eslint.config.js --max-warnings 0 \
 	    && $(PAGE_BIN)/tsc --project $(PAGE); \
 	fi
 
@@ -66,9 +80,16 @@ coverage: $(VENV)/.ready browser
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --sort cover
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+# What the demonstration needs, and what tests and checks need beside it.
+$(VENV)/.scene: pyproject.toml $(wildcard locks/*.txt locks/*/*.txt)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(LOCKED)/scene.txt
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r locks/torch.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.scene
+	$(LOCKED)/dev.txt
 	touch $@
 
 # The documentation site, with the gallery run: build/site/html. Warnings are errors.
@@ -76,7 +97,7 @@ docs: $(VENV)/.docs
 	$(ONE_THREAD) $(BIN)/python -m tools.site.build
 
 $(VENV)/.docs: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(LOCKED)/docs.txt
 	touch $@
 
 # Source archive and wheel in dist/, with what a package index would refuse found here.
@@ -87,7 +108,7 @@ package: $(VENV)/.release
 	$(BIN)/check-wheel-contents dist/*.whl
 
 $(VENV)/.release: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	$(LOCKED)/release.txt
 	touch $@
 
 # Side-by-side timings (about 10 minutes): writes docs/benchmarks.md. Leave the machine alone.
@@ -95,7 +116,7 @@ bench: $(VENV)/.bench
 	$(ONE_THREAD) $(BIN)/python -W ignore -m benchmarks
 
 $(VENV)/.bench: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(LOCKED)/bench.txt
 	touch $@
 
 # Hostile files: every case that is kept, under strace (about 15 minutes), and a search for more.
@@ -107,7 +128,7 @@ fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m attacks.search --seconds $(SECONDS)
 
 $(VENV)/.fuzz: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	$(LOCKED)/fuzz.txt
 	touch $@
 
 # The lowest versions that pyproject.toml allows (this fetches an old torch: several GB).
@@ -117,19 +138,27 @@ check-oldest: .venv-oldest/.ready
 .venv-oldest/.ready: pyproject.toml tools/oldest.py
 	$(PYTHON) -m venv .venv-oldest
 	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -c .venv-oldest/constraints.txt -e '.[dev]'
+	.venv-oldest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'  # the first with --group
+	.venv-oldest/bin/python -m pip install --quiet -c .venv-oldest/constraints.txt \
+	    -e '.[all]' --group dev
 	touch $@
 
-# Write down what is installed. To move on: pip install --upgrade in $(VENV), make test, then this.
-constraints: $(VENV)/.ready
-	$(BIN)/python tools/constraints.py > constraints.part
-	mv constraints.part constraints.txt
-	touch $(VENV)/.ready
+# Write locks/. Versions that are locked stay; make lock UPGRADE=--upgrade takes the newest of each.
+UPGRADE ?=
+lock: .venv-lock/.ready
+	.venv-lock/bin/python tools/lock.py $(UPGRADE)
 
-# Known vulnerabilities of what constraints.txt names; asks a public database, so it needs a network.
+.venv-lock/.ready:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check packaging uv
+	touch $@
+
+# Known vulnerabilities of what locks/ names; asks a public database, so it needs a network.
 audit: .venv-audit/.ready
-	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+	for lock in py311 py312; do \
+	    .venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r locks/torch.txt \
+	        $$(printf ' -r %s' locks/$$lock/*.txt) || exit 1; \
+	done
 
 .venv-audit/.ready:
 	$(PYTHON) -m venv .venv-audit
@@ -149,5 +178,5 @@ test-qgis: $(VENV)/.ready
 	fi
 
 clean:
-	rm -rf .venv .venv-oldest .venv-audit .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* \
-	    htmlcov $(PAGE)/node_modules
+	rm -rf .venv .venv-oldest .venv-audit .venv-lock .mypy_cache .ruff_cache .hypothesis .coverage \
+	    .coverage.* htmlcov $(PAGE)/node_modules

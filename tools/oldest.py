@@ -10,8 +10,9 @@ COMPANIONS = [
     "pyparsing<3.3",  # the same with matplotlib 3.9
 ]
 
-project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-extras = project["optional-dependencies"].values()
+settings = tomllib.loads(Path("pyproject.toml").read_text())
+project = settings["project"]
+extras = [*project["optional-dependencies"].values(), settings["dependency-groups"]["dev"]]
 for requirement in [*project["dependencies"], *(r for extra in extras for r in extra)]:
     # Type stubs carry a date as their last number, and no test runs them.
     if match := re.match(r"(?!types-)([\w.-]+)>=([\w.]+)$", requirement):

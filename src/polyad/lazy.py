@@ -19,7 +19,7 @@ EXTRAS: dict[str, str] = {
     for extra, names in {
         "scene": "xarray rioxarray rasterio affine skimage h5py h5netcdf pooch matplotlib typer "
         "jinja2 tensorly",
-        "zarr": "numcodecs",
+        "zarr": "numcodecs zarr",
         "vector": "pyogrio",
         "app": "fastapi starlette uvicorn h11",
         "dask": "dask distributed cryptography",

@@ -64,7 +64,7 @@ def once(tmp_path_factory, worker_id):
 def installed(once):
     """The folder of a polyad that was built as a wheel and installed; its packages are ours."""
     if importlib.util.find_spec("hatchling") is None:
-        pytest.fail("hatchling builds the wheel and is not there; pip install -e '.[dev]'")
+        pytest.fail("hatchling builds the wheel and is not installed; run make test")
     return once("installed", _install)
 
 
