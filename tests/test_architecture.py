@@ -50,7 +50,8 @@ LAYERS = {
 ROOMS = ("files", "raster", "draw", "read", "write", "learn", "map", "assess")
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FRONT = ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "README", "SECURITY")
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / f"{name}.md" for name in FRONT)])
 FILES = sorted(SRC.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
@@ -281,7 +282,8 @@ print(json.dumps([name for name in before if before[name] != after[name]]))
 
 def test_every_dependency_has_its_row_in_the_documentation():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"].values()
+    extras = [*project["project"]["optional-dependencies"].values()]
+    extras += project["dependency-groups"].values()
     asked = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     asked += [requirement for extra in extras for requirement in extra]
     names = {re.split(r"[\[<>=!~; ]", requirement)[0] for requirement in asked} - {"polyad"}

@@ -2,7 +2,10 @@
 
 import importlib.metadata
 import json
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import polyad
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+needs_make = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 SYSTEMS = {"ubuntu-latest": "Linux", "macos-latest": "macOS", "windows-latest": "Windows"}
 
 
@@ -68,3 +72,60 @@ def test_every_hook_before_a_commit_is_a_make_target():
     entries = [hook["entry"].split() for hook in local["hooks"]]
     assert [e[:2] for e in entries] == [["make", "--silent"]] * len(entries)
     assert {e[2] for e in entries} == {"ruff", "types", "spelling", "page"}
+
+
+@needs_make
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_linters_and_spelling_are_given_files_that_git_tracks_and_no_others(tmp_path):
+    """A clone with a user's files in it: an environment, a map, a notebook, notes."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in (
+        "src/own.py",
+        "docs/own.md",
+        "env/lib/other.py",
+        "mine.py",
+        "notes.md",
+        "my.ipynb",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    (tmp_path / "removed.py").write_text("x = 1\n")
+    for words in (["init", "-q"], ["add", "Makefile", "src", "docs", "removed.py"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "removed.py").unlink()
+    assert given(tmp_path, "ruff") == [["check", "src/own.py"], ["format", "--check", "src/own.py"]]
+    assert given(tmp_path, "spelling") == [["Makefile", "docs/own.md", "src/own.py"]]
+
+
+@needs_make
+def test_a_source_archive_without_git_is_checked_folder_by_folder(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "README.md").write_text("")
+    (spelling,) = given(tmp_path, "spelling")
+    assert {"src", "docs", "tests", "README.md"} <= set(spelling)
+    assert "." not in spelling
+
+
+def given(folder, target):
+    """Return what a make target calls its tool with, for a tool that prints its arguments."""
+    tool = folder / ".venv/bin" / {"spelling": "codespell"}.get(target, target)
+    tool.parent.mkdir(parents=True, exist_ok=True)
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    words = ["make", "--silent", target, "-o", ".venv/.ready"]
+    quiet = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent), "MAKEFLAGS": ""}
+    (folder / ".venv/.ready").touch()
+    done = subprocess.run(words, cwd=folder, env=quiet, capture_output=True, text=True, check=True)
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_make_demo_writes_where_git_looks_away():
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert {"/polyad-demo/", ".venv*/", "venv/", "env/"} <= set(ignored)
+
+
+def test_developers_packages_are_no_extras():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras, groups = settings["project"]["optional-dependencies"], settings["dependency-groups"]
+    assert set(extras) == {"scene", "zarr", "dask", "vector", "app", "onnx", "all"}
+    assert set(groups) == {"dev", "bench", "docs", "fuzz", "release"}
