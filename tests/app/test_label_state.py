@@ -95,6 +95,18 @@ def test_classes_are_renamed_and_recolored_without_touching_labels():
     assert state.label_revision == before
 
 
+def test_loaded_classes_get_colors_that_are_not_in_use():
+    state = state_with_two_classes()
+    taken = {c.color for c in state.classes.values()}
+    first = state.classes[1].color.lower()
+    rows = [[1, "Soil", first], [2, "Oats", "#123456"], [3, "Rye", "#123456"], [4, "Water", first]]
+    state.do({"do": "load", "classes": rows, "labels": [[0, 0, 1]]})
+    colors = {c.name: c.color for c in state.classes.values()}
+    assert len({color.lower() for color in colors.values()}) == 5
+    assert taken == {colors["Water"], colors["Corn"]}  # what was there stays
+    assert colors["Oats"] == "#123456"  # and so does a color of the file that is free
+
+
 def test_new_classes_get_colors_that_are_not_in_use():
     state = LabelState((3, 3))
     for k in range(40):

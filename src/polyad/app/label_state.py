@@ -178,10 +178,7 @@ class LabelState:
     def _add(self, command: Command) -> Change:
         value = self._free()
         name = self._name(command.get("name"), value)
-        used = {c.color.lower() for c in self.classes.values()}
-        colors = [class_color(value), *palette(MAX_CLASSES + len(used))]
-        unused = [c for c in colors if c.lower() not in used]
-        color = _color(command.get("color") or unused[0])
+        color = _color(command.get("color") or self._unused_color(class_color(value)))
         return Change(classes={value: (None, ClassInfo(value, name, color))})
 
     def _change(self, command: Command) -> Change:
@@ -198,7 +195,10 @@ class LabelState:
         return Change(labels, {value: (self.classes[value], None)})
 
     def _load(self, command: Command) -> Change:
-        """Add the classes and labels of a file; classes of the same name are the same class."""
+        """Add the classes and labels of a file.
+
+        Classes of the same name are the same class; a color that another class has is replaced.
+        """
         by_name = {c.name: v for v, c in self.classes.items()}
         new: dict[int, tuple[ClassInfo | None, ClassInfo | None]] = {}
         ids: dict[int, int] = {UNLABELED: UNLABELED}
@@ -206,7 +206,8 @@ class LabelState:
             name = _clean_name(raw)
             if name not in by_name:
                 value = self._free({*new}, wish=int(file_id))
-                new[value] = (None, ClassInfo(value, name, _color(color)))
+                color = self._unused_color(_color(color), [c for _, c in new.values() if c])
+                new[value] = (None, ClassInfo(value, name, color))
                 by_name[name] = value
             ids[int(file_id)] = by_name[name]
         labels = {}
@@ -235,6 +236,11 @@ class LabelState:
         if free is None:
             raise InputError(f"there are {MAX_CLASSES} classes already; delete one first")
         return free
+
+    def _unused_color(self, wish: str, others: Sequence[ClassInfo] = ()) -> str:
+        """Return ``wish``, or the next color of the palette that no class has."""
+        used = {c.color.lower() for c in (*self.classes.values(), *others)}
+        return next(c for c in (wish, *palette(len(used) + 1)) if c.lower() not in used)
 
     def _name(self, raw: Any, value: int) -> str:
         name = _clean_name(raw if raw is not None else f"class {value}")
