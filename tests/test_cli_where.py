@@ -159,6 +159,17 @@ def test_the_labeling_page_takes_the_same_options(place, monkeypatch):
         workspace.close()
 
 
+@pytest.mark.parametrize(
+    ("option", "blind"), [((), True), (("--blind",), True), (("--show-map",), False)]
+)
+def test_a_sample_is_checked_blind_unless_the_map_is_asked_for(place, monkeypatch, option, blind):
+    app = pytest.importorskip("polyad.app")
+    given = {}
+    monkeypatch.setattr(app, "check", lambda *a, **k: given.update(k))
+    assert run("label", "scene.tif", "--check", "labels.gpkg", "--no-browser", *option) == 0
+    assert given["blind"] is blind
+
+
 def test_a_mask_opened_from_a_map_is_where_the_map_has_classes(place):
     assert run("train", "scene.tif", "labels.gpkg", "--field", "level_2", *QUICK) == 0
     assert run("map", "model.polyad", "scene.tif", "--bbox", *WEST) == 0

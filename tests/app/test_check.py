@@ -252,7 +252,9 @@ def test_a_blind_page_has_no_map_and_no_class_of_a_point(blind_page):
 
 
 def test_a_page_that_is_not_blind_shows_the_map_and_its_class(land, tmp_path):
-    served = prepare_check(land[0], drawn(land, tmp_path / "s.csv", blind=True), land[1]).start()
+    served = prepare_check(
+        land[0], drawn(land, tmp_path / "s.csv", blind=True), land[1], blind=False
+    ).start()
     try:
         state = get(served.url + "api/state").json()
         wanted = [int(land[1].values[row, col]) for row, col in state["points"]]
@@ -263,7 +265,7 @@ def test_a_page_that_is_not_blind_shows_the_map_and_its_class(land, tmp_path):
 
 
 def test_without_a_map_its_class_comes_from_the_file(land, tmp_path):
-    workspace = opened(land, drawn(land, tmp_path / "s.csv"), class_map=None)
+    workspace = opened(land, drawn(land, tmp_path / "s.csv"), class_map=None, blind=False)
     assert [c.name for c in workspace.classes] == list(NAMES)
     assert workspace.mapped == [int(r["map_class"]) for r in rows(tmp_path / "s.csv")]
     assert workspace.map_ids is None

@@ -46,6 +46,7 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         (("info", "{bad}/torn.polyad"), ("damaged",)),
         (("info", "{bad}/cut.hdr"), ("truncated", "100 bytes are missing")),
         (("label", "{place}/bil.hdr", "--blind"), ("--blind is for checking a sample", "--check")),
+        (("label", "{place}/bil.hdr", "--show-map"), ("--show-map is for checking a sample",)),
         (("label", "{place}/bil.hdr", "--check", "{bad}/no.csv"), ("no.csv: no such file",)),
         (
             ("label", "{place}/bil.hdr", "--check", "{bad}/outside.csv", "--truth", "indian-pines"),

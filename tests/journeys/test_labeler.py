@@ -86,7 +86,7 @@ def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
 
     user.types(f"polyad map {model} scene.hdr --out map.tif")
     user.types("polyad sample map.tif --size 12 --minimum 2 --blind --out sample.csv")
-    check = "polyad label scene.hdr --check sample.csv --map map.tif --blind --out checked.csv"
+    check = "polyad label scene.hdr --check sample.csv --map map.tif --out checked.csv"
     running = user.starts(f"{check} --no-browser")
     address = running.wait_for(r"http://\S+/(?=\s)")[0]
     with sync_playwright() as playwright:

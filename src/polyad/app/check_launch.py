@@ -22,7 +22,7 @@ def prepare_check(
     class_map: RasterSource | None = None,
     *,
     classes: Sequence[str] = (),
-    blind: bool = False,
+    blind: bool = True,
     out: str | PathLike[str] | None = None,
     field: str | None = None,
     layer: str | None = None,
@@ -54,7 +54,7 @@ def check(
     class_map: RasterSource | None = None,
     *,
     classes: Sequence[str] = (),
-    blind: bool = False,
+    blind: bool = True,
     out: str | PathLike[str] | None = None,
     field: str | None = None,
     layer: str | None = None,
@@ -74,8 +74,9 @@ def check(
         The map that is checked. Its classes are those to choose from.
     classes : sequence of str
         Names of the classes, where there is no map.
-    blind : bool, default=False
-        Keep the map, and what it says of a point, from the page.
+    blind : bool, default=True
+        Keep the map, and its class of each point, from the page: whoever sees them agrees with
+        the map too often.
     out : path, optional
         File of the checked points, ``.gpkg``, ``.geojson`` or ``.csv``; by default beside the
         sample. One that is there is resumed.

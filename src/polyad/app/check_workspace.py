@@ -47,7 +47,7 @@ class CheckWorkspace:
         The map that is checked; its classes are offered.
     classes : sequence of str
         Names of the classes, in place of those of a map.
-    blind : bool
+    blind : bool, default=True
         Keep the map and its class of each point from the page.
     out : path, optional
         Where the checked points go; by default beside the sample.
@@ -64,7 +64,7 @@ class CheckWorkspace:
         class_map: RasterSource | None = None,
         *,
         classes: Sequence[str] = (),
-        blind: bool = False,
+        blind: bool = True,
         out: str | PathLike[str] | None = None,
         field: str | None = None,
         layer: str | None = None,

@@ -29,8 +29,13 @@ def label(
         str | None, typer.Option(help="With --check: the classes, as 'Corn, Soil', without a map.")
     ] = None,
     blind: Annotated[
-        bool, typer.Option("--blind", help="With --check: do not show what the map says.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--blind/--show-map",
+            help="With --check: hide the map and its class of each point (default), or show them.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="With --check: the checked points; by default beside the sample."),
@@ -54,7 +59,8 @@ def label(
     """Label pixels on a web page and watch the map grow; or check a sample of a map."""
     labeling: dict[str, Any] = {"--labels": labels, "--truth": truth, "--mask": mask}
     labeling |= {"--bbox": bbox, "--all-touched": all_touched}
-    checking = {"--map": class_map, "--classes": classes, "--blind": blind, "--out": out}
+    checking: dict[str, Any] = {"--map": class_map, "--classes": classes, "--out": out}
+    checking |= {"--blind": blind is True, "--show-map": blind is False}
     _refuse_others(checking if check is None else labeling, check)
     where: dict[str, Any] = {"mask": mask, "bbox": bbox}
     given = [labels, truth, check, class_map]
@@ -68,7 +74,7 @@ def label(
     reading: dict[str, Any] = {"layer": layer, "field": field}
     if check is not None:
         named = [] if classes is None else classes.split(",")
-        shown: dict[str, Any] = {"classes": named, "blind": blind, "out": out}
+        shown: dict[str, Any] = {"classes": named, "blind": blind is not False, "out": out}
         check_sample(scene, check, class_map, **shown, **reading, **place)
         return
     reading |= {"all_touched": all_touched}

@@ -52,6 +52,7 @@ export class CheckStore extends Store {
   /** @param {number} point */
   go(point) {
     this.current = point;
+    this.active = this.answers[point].value; // what was chosen for the last point leads nobody
     this.tell("point");
   }
 
