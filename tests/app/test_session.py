@@ -11,7 +11,7 @@ import xarray as xr
 
 from polyad.app.journal import journal_path
 from polyad.app.session import Session
-from polyad.errors import OutputError
+from polyad.errors import InputError, OutputError
 
 
 def test_a_label_that_cannot_be_written_is_not_taken(scene, tmp_path, monkeypatch):
@@ -33,6 +33,39 @@ def test_a_label_that_cannot_be_written_is_not_taken(scene, tmp_path, monkeypatc
     again = Session(scene, journal=tmp_path / "j")
     assert again.label_state.labels == {(1, 1): 1}
     again.close()
+
+
+@pytest.fixture
+def holed(scene, tmp_path):
+    """A session of a scene whose first five columns have no data in one band."""
+    values = scene.values.copy()
+    values[:, :5, 3] = np.nan
+    session = Session(scene.copy(data=values), journal=tmp_path / "j")
+    session.do({"do": "add", "name": "Water"})
+    yield session
+    session.close()
+
+
+def test_a_pixel_without_data_is_not_labeled(holed):
+    revision = holed.label_state.revision
+    with pytest.raises(InputError, match=r"not labeled: pixel \[3, 4\] has no data"):
+        holed.do({"do": "label", "class": 1, "pixels": [[3, 4]]})
+    with pytest.raises(InputError, match="not labeled: all 2 pixels have no data"):
+        holed.do({"do": "label", "class": 1, "pixels": [[3, 4], [3, 3]]})
+    assert (holed.label_state.labels, holed.label_state.revision) == ({}, revision)
+
+
+def test_a_stroke_labels_its_pixels_with_data_and_says_how_many_have_none(holed):
+    answer = holed.do({"do": "label", "class": 1, "pixels": [[3, 3], [3, 4], [3, 5]]})
+    assert (answer["labels"], answer["skipped"]) == ([[3, 5, 1]], 2)
+    assert holed.do({"do": "label", "class": 0, "pixels": [[3, 4], [3, 5]]})["skipped"] == 0
+
+
+def test_labels_of_a_file_without_data_are_left_out_and_counted(holed, truth):
+    values = np.zeros(truth.shape, np.uint16)
+    values[0, 3:7] = 1
+    answer = holed.load(truth.copy(data=values))
+    assert (len(answer["labels"]), answer["skipped"]) == (2, 2)
 
 
 def test_a_session_comes_back_as_it_was_with_undo_and_redo(scene, tmp_path):

@@ -1,17 +1,20 @@
 """Uploaded label files: read within limits by a process of their own, while labeling goes on."""
 
+import io
 import json
+import struct
 import subprocess
 import sys
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
 import pytest
 
-from polyad.app import uploads
-from polyad.errors import InputError
+from polyad.app import upload_worker, uploads
+from polyad.errors import InputError, SceneError
 from polyad.scene.read.labels import open_labels
 from tests.waiting import PATIENCE, wait_until
 
@@ -30,6 +33,84 @@ def test_an_upload_is_what_opening_the_file_gives(scene, tmp_path, kind, content
     labels = uploads.read_upload(content, kind, scene)
     np.testing.assert_array_equal(labels.values, wanted.values)
     assert all(labels.attrs[k] == wanted.attrs[k] for k in labels.attrs)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """Return the folder of one layer of points in each format of GIS programs."""
+    pyogrio = pytest.importorskip("pyogrio")
+    folder = tmp_path_factory.mktemp("vectors")
+    points = struct.Struct("<BIdd")
+    places = [(500045.0, 5199945.0), (500615.0, 5199645.0), (500645.0, 5199645.0)]
+    shapes = np.array([points.pack(1, 1, x, y) for x, y in places], object)
+    kinds = np.array(["Water", "Corn", "Corn"], object)
+    for ending in ("gpkg", "shp", "fgb"):
+        pyogrio.raw.write(
+            folder / f"upload.{ending}", shapes, [kinds], ["kind"],
+            geometry_type="Point", crs="EPSG:32632",
+        )  # fmt: skip
+    return folder
+
+
+def parts(folder):
+    """Return what the page sends of a Shapefile: its files, and what follows the first."""
+    beside = [path for path in sorted(folder.glob("upload.*")) if path.suffix[1:] in uploads.BESIDE]
+    content = b"".join(path.read_bytes() for path in (folder / "upload.shp", *beside))
+    return content, ",".join(f"{p.suffix[1:]}:{p.stat().st_size}" for p in beside)
+
+
+def zipped(folder, place="fields/", **others):
+    """Return a zip of a Shapefile as a file manager makes it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for ending in ("shp", "shx", "dbf", "prj"):
+            archive.write(folder / f"upload.{ending}", f"{place}Plots.{ending}")
+        archive.writestr("__MACOSX/fields/._Plots.shp", b"x")
+        for name, content in others.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["gpkg", "fgb", "shp", "zip"])
+def test_an_upload_of_a_gis_format_is_what_labels_reads(scene, vectors, kind):
+    if kind == "shp":
+        content, beside = parts(vectors)
+    else:
+        content = zipped(vectors) if kind == "zip" else (vectors / f"upload.{kind}").read_bytes()
+        beside = ""
+    wanted = open_labels(vectors / f"upload.{'shp' if kind == 'zip' else kind}", scene)
+    labels = uploads.read_upload(content, kind, scene, beside)
+    np.testing.assert_array_equal(labels.values, wanted.values)
+    assert labels.attrs["class_names"] == wanted.attrs["class_names"] == ["Corn", "Water"]
+    assert (labels.values > 0).sum() == 3
+
+
+def test_a_shapefile_without_its_other_files_says_which_are_missing(scene, vectors):
+    content = (vectors / "upload.shp").read_bytes()
+    with pytest.raises(InputError, match=r"\.shx and \.dbf missing; choose all of them together"):
+        uploads.read_upload(content, "shp", scene)
+
+
+@pytest.mark.parametrize("beside", ["dbf:-1", "dbf:99999", "dbf", "exe:1", "../x:1", "dbf:1:2"])
+def test_parts_that_make_no_sense_are_refused(scene, beside):
+    with pytest.raises(InputError, match="expected"):
+        uploads.read_upload(b"0123456789", "shp", scene, beside)
+
+
+def test_a_zip_of_several_shapefiles_of_none_or_of_too_much_is_refused(tmp_path, vectors):
+    (tmp_path / "upload.zip").write_bytes(zipped(vectors, **{"b.shp": b"x"}))
+    with pytest.raises(SceneError, match="expected a zip of one Shapefile, got 2"):
+        upload_worker.unpacked(tmp_path / "upload.zip")
+    with zipfile.ZipFile(tmp_path / "upload.zip", "w") as archive:
+        archive.writestr("../../a.txt", b"x")
+    with pytest.raises(SceneError, match="expected a zip of one Shapefile, got 0"):
+        upload_worker.unpacked(tmp_path / "upload.zip")
+    with zipfile.ZipFile(tmp_path / "upload.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../a.shp", b"x")
+        archive.writestr("../../a.dbf", bytes(65 * 2**20))  # 65 KB packed
+    with pytest.raises(SceneError, match=r"expected at most 64\.0 MiB when unpacked"):
+        upload_worker.unpacked(tmp_path / "upload.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["upload.zip"]
 
 
 def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):

@@ -15,10 +15,14 @@ interface Scene {
   tile: number; // pixels of a tile's side
   levels: number; // of the pyramid of tiles
   georeferenced: boolean;
+  transform: number[] | null; // from column and row to map coordinates
+  crs: string; // its name and code
+  unit: string; // of map coordinates
   truth: boolean;
   large: boolean; // what is in view is mapped first
   uncertainty_ramp: [at: number, rgba: [number, number, number, number]][];
   journal: string;
+  uploads: [kinds: string[], beside: string[]]; // endings of files of labels, and of what belongs to them
 }
 
 interface ClassInfo {
@@ -37,6 +41,7 @@ interface Change {
   redo: boolean;
   labels: [row: number, col: number, value: number][]; // 0: the label was erased
   classes: ClassChange[];
+  skipped?: number; // pixels without data
 }
 
 interface Score {
@@ -57,8 +62,6 @@ interface MapState {
   shares?: Record<string, number>;
   score?: Score | null;
   advice?: Advice[];
-  fit_seconds?: number;
-  map_seconds?: number;
   steps?: string;
 }
 
@@ -73,12 +76,14 @@ interface State {
   labels: [row: number, col: number, value: number][];
   map: MapState;
   learned: number | null; // share of a large scene; null where nothing is being learned
+  failed: boolean; // the last fit made no map
 }
 
 interface Spectrum {
   row: number;
   col: number;
   values: (number | null)[];
+  data: boolean; // in every band
 }
 
 type Means = Record<string, { count: number; mean: (number | null)[] }>;
@@ -163,6 +168,8 @@ interface PageElements {
   "hint-skip": HTMLElementTagNameMap["button"];
   "hint-close": HTMLElementTagNameMap["button"];
   place: HTMLElementTagNameMap["span"];
+  coordinates: HTMLElementTagNameMap["span"];
+  crs: HTMLElementTagNameMap["span"];
   under: HTMLElementTagNameMap["span"];
   legend: HTMLElementTagNameMap["div"];
   "legend-ramp": HTMLElementTagNameMap["i"];

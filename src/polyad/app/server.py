@@ -130,11 +130,12 @@ def _add_commands(app: FastAPI, workspace: Workspace) -> None:
         return {}
 
     @app.post("/api/labels/{kind}")
-    async def upload(kind: str, request: Request) -> dict[str, Any]:
+    async def upload(kind: str, request: Request, beside: str = "") -> dict[str, Any]:
         content = await request.body()
 
         def load() -> dict[str, Any]:
-            return workspace.session.load(read_upload(content, kind, workspace.scene))
+            labels = read_upload(content, kind, workspace.scene, beside)
+            return workspace.session.load(labels)
 
         return await run_in_threadpool(load)
 

@@ -14,11 +14,12 @@ import xarray as xr
 
 from polyad.app.journal import Journal, journal_path
 from polyad.app.label_state import Change, Command, LabelState, Pixel
-from polyad.errors import PolyadError, SceneError
+from polyad.errors import InputError, PolyadError, SceneError
 from polyad.regular import open_regular
 from polyad.scene.learn.model import fingerprint
-from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
-from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, with_classes
+from polyad.scene.raster.inside import INSIDE, without_mask
+from polyad.scene.read.labels import has_data
 
 Listener = Callable[[Change, dict[str, Any]], None]
 
@@ -71,6 +72,7 @@ class Session:
     ) -> None:
         shape = scene.sizes["y"], scene.sizes["x"]
         mark = fingerprint(scene)
+        self._scene = scene
         self.label_state = LabelState(shape)
         self.journal = Journal(
             journal or journal_path(source, mark), {"shape": list(shape), "scene": mark}
@@ -96,7 +98,16 @@ class Session:
         self.journal.commands.clear()
 
     def do(self, command: Command) -> dict[str, Any]:
-        """Carry out a command and return what it changed, as JSON types."""
+        """Carry out a command and return what it changed, as JSON types.
+
+        Pixels without data are not labeled; ``skipped`` says how many these are.
+
+        Raises
+        ------
+        InputError
+            The command is malformed, or every pixel that it labels lacks data.
+        """
+        command, skipped = self._with_data(command)
         with self._lock:
             change = self.label_state.plan(command)
             if change or "digest" in command:
@@ -107,7 +118,32 @@ class Session:
             if change:
                 for listener in self._listeners:
                     listener(change, answer)
-            return answer
+            return answer | {"skipped": skipped}
+
+    def _with_data(self, command: Command) -> tuple[Command, int]:
+        """Return a command that labels no pixel without data, and how many were taken out."""
+        do, scene = command.get("do"), self._scene
+        if do not in ("label", "load") or command.get("class") == UNLABELED:
+            return command, 0
+        if do == "label":
+            with self._lock:
+                self.label_state.plan(command)  # refuses what is malformed
+        else:  # another time the page may be started without the mask
+            scene = scene.drop_vars(INSIDE, errors="ignore")
+        name = "pixels" if do == "label" else "labels"
+        pixels = command[name]
+        try:
+            valid = has_data(scene, [p[0] for p in pixels], [p[1] for p in pixels])
+        except (PolyadError, OSError, RuntimeError):  # the file is gone: labels are kept anyway
+            return command, 0
+        if len(valid) and not valid.any():
+            places = f"pixel [{pixels[0][0]}, {pixels[0][1]}] has"
+            if len(valid) > 1:
+                places = f"all {len(valid):,} pixels have"
+            where = " inside the mask" if INSIDE in scene.coords else ""
+            raise InputError(f"not labeled: {places} no data{where}; label where there is data")
+        kept = [pixel for pixel, good in zip(pixels, valid, strict=True) if good]
+        return {**command, name: kept}, len(pixels) - len(kept)
 
     def load(self, labels: xr.DataArray, digest: str = "") -> dict[str, Any]:
         """Load a raster of labels as one step, unless its digest was loaded before."""

@@ -155,6 +155,11 @@ class Trainer(threading.Thread):
         """How much of a large scene has been learned; None before and after."""
         return None if self._learning is None else self._learning.share
 
+    @property
+    def failed(self) -> bool:
+        """Whether the last round made no map."""
+        return self._failure is not None
+
     def final_model(self, timeout: float = 120.0) -> SceneModel | None:
         """Wait for the model that ``polyad train`` gives on the newest labels, and return it.
 

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,9 @@ from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import human_bytes
 from polyad.scene.read.class_tables import complete
-from polyad.scene.read.label_marks import draw
+from polyad.scene.read.formats.ogr import vector_kind
+from polyad.scene.read.label_layers import read_layer_marks
+from polyad.scene.read.label_marks import Mark, draw
 from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
 
 try:
@@ -36,11 +39,17 @@ try:
 except ImportError:  # pragma: no cover - Windows: the page limits the time
     resource = None  # type: ignore[assignment]
 
-VECTORS = {".csv": read_csv_marks, ".geojson": read_geojson_marks}
+TEXTS = {
+    ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
+    ".geojson": read_geojson_marks, ".json": read_geojson_marks,
+}  # fmt: skip
+VECTORS = {*TEXTS, ".gpkg", ".shp", ".zip", ".fgb", ".kml"}
+SHAPEFILE = ("shp", "shx", "dbf", "prj", "cpg", "qml")  # the first three must be there
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Linux' CLONE_NEWUSER and CLONE_NEWNET
 _OPEN_FILES = 64
 _SLACK = 32 * 2**20  # bytes of an answer beside its raster
+_UNPACKED = 64 * 2**20  # bytes of all files in a zip
 
 
 def main() -> None:
@@ -52,7 +61,8 @@ def main() -> None:
     grid = Grid((request["shape"][0], request["shape"][1]), crs, transform)
     if path.suffix not in VECTORS:
         import polyad.scene.read.label_rasters  # noqa: F401  (before the limits; takes a second)
-    confine(budget, int(request["seconds"]), 2 * grid.shape[0] * grid.shape[1] + _SLACK)
+    written = 2 * grid.shape[0] * grid.shape[1] + _SLACK
+    confine(budget, int(request["seconds"]), max(written, _UNPACKED))
     warnings.simplefilter("ignore")  # the page shows the labels themselves
     answer: Mapping[str, Any]
     values = np.empty((0, 0), np.uint16)
@@ -72,7 +82,7 @@ def main() -> None:
 def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple[ClassInfo, ...]]:
     """Return class ids on the scene's grid, and the classes."""
     if path.suffix in VECTORS:
-        values, names, colors = draw(path, VECTORS[path.suffix](path, grid, budget), grid)
+        values, names, colors = draw(path, read_marks(path, grid, budget), grid)
     else:
         from polyad.scene.read.label_rasters import read_label_raster
 
@@ -82,6 +92,40 @@ def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple
     if not values.any():
         raise SceneError(f"{path}: no label in the file; label some pixels of each class")
     return values, complete(values, names, colors)
+
+
+def read_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
+    """Return the features of a vector file on the scene's grid."""
+    if path.suffix in TEXTS:
+        return TEXTS[path.suffix](path, grid, budget)
+    if path.suffix == ".zip":
+        path = unpacked(path)
+    kind = vector_kind(path)
+    if kind is None:  # pragma: no cover - vector_kind refuses what its ending does not promise
+        raise SceneError(f"{path}: unsupported file format")
+    return read_layer_marks(path, kind, grid, budget)
+
+
+def unpacked(path: Path) -> Path:
+    """Unpack the Shapefile in a zip, beside it and under its name; return the ``.shp``."""
+    with zipfile.ZipFile(path) as archive:
+        members = {member.filename.lower(): member for member in archive.infolist()}
+        shapes = [n for n in members if n.endswith(".shp") and not n.startswith("__macosx/")]
+        if len(shapes) != 1:
+            raise SceneError(
+                f"{path}: expected a zip of one Shapefile, got {len(shapes)}; zip the .shp, .shx, "
+                ".dbf and .prj of one, or load another format"
+            )
+        stem = shapes[0].removesuffix("shp")
+        files = {end: members[stem + end] for end in SHAPEFILE if stem + end in members}
+        if sum(member.file_size for member in files.values()) > _UNPACKED:
+            raise SceneError(
+                f"{path}: expected at most {human_bytes(_UNPACKED)} when unpacked, got more; give "
+                "the Shapefile to polyad label with --labels"
+            )
+        for ending, member in files.items():
+            path.with_suffix(f".{ending}").write_bytes(archive.read(member))
+    return path.with_suffix(".shp")
 
 
 def confine(memory: int, seconds: int, output: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from rasterio.crs import CRS
 
 from polyad.app.events import EventBus
 from polyad.app.fits import Settings
@@ -16,13 +19,16 @@ from polyad.app.label_spectra import plain_floats
 from polyad.app.session import Session, file_digest
 from polyad.app.tile_images import RAMP, TILE, SceneTiles, levels
 from polyad.app.trainer import Trainer
-from polyad.errors import InputError
+from polyad.app.uploads import BESIDE, UPLOADS
+from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.color import color_bands
 from polyad.scene.files.known import KNOWN_SCENES
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.inside import INSIDE
+from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.read.labels import is_vector, open_labels
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -74,7 +80,13 @@ class Workspace:
         self.truth = None if truth is None else _as_labels(truth, self.scene, reading or {})
         self.session = Session(self.scene, source, None if journal is None else Path(journal))
         if initial is not None:
-            self.session.load(initial, _digest(labels))
+            skipped = self.session.load(initial, _digest(labels))["skipped"]
+            if skipped:
+                warnings.warn(
+                    f"{skipped:,} labels lie where the scene has no data and were left out",
+                    PolyadWarning,
+                    stacklevel=2,
+                )
         if self.truth is not None and not self.session.label_state.classes:
             offered = [list(c) for c in class_table(self.truth)]
             self.session.do({"do": "load", "classes": offered, "labels": [], "given": True})
@@ -105,6 +117,7 @@ class Workspace:
             "large": self.trainer.large,
             "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
             "journal": self.session.journal.path.name,
+            "uploads": [UPLOADS, BESIDE],
         }
 
     def state(self) -> dict[str, Any]:
@@ -114,6 +127,7 @@ class Workspace:
             **self.session.state(),
             "map": self.trainer.newest_map.describe(),
             "learned": self.trainer.learned,
+            "failed": self.trainer.failed,
         }
 
     def spectrum(self, row: int, col: int) -> dict[str, Any]:
@@ -124,6 +138,7 @@ class Workspace:
 def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
     """Return what every page must know of a scene, as JSON types."""
     grid = grid_of(scene)
+    crs, unit = describe_crs(grid.crs)
     nm = scene["wavelength"].values if "wavelength" in scene.coords else None
     wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
     return {
@@ -137,7 +152,32 @@ def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
         "tile": TILE,
         "levels": levels((scene.sizes["y"], scene.sizes["x"])),
         "georeferenced": grid.crs is not None and grid.transform is not None,
+        "transform": None if grid.transform is None else list(grid.transform)[:6],
+        "crs": crs,
+        "unit": unit,
     }
+
+
+def describe_crs(crs: CRS | None) -> tuple[str, str]:
+    """Return name and code of a coordinate reference system, and the unit of its coordinates.
+
+    Examples
+    --------
+    >>> describe_crs(CRS.from_epsg(32632))
+    ('WGS 84 / UTM zone 32N (EPSG:32632)', 'm')
+    >>> describe_crs(CRS.from_epsg(4326))
+    ('WGS 84 (EPSG:4326)', '°')
+    """
+    if crs is None:
+        return "", ""
+    named = re.match(r'\w+\["([^"]+)"', crs.to_wkt())
+    name, code = named[1] if named else "", crs.to_epsg()
+    if code is not None:
+        name = f"{name} (EPSG:{code})"
+    if crs.is_geographic:
+        return name, "°"
+    unit = crs.linear_units if crs.is_projected else ""
+    return name, {"metre": "m", "meter": "m"}.get(unit, unit)
 
 
 def pixel_spectrum(scene: xr.DataArray, row: int, col: int) -> dict[str, Any]:
@@ -145,11 +185,13 @@ def pixel_spectrum(scene: xr.DataArray, row: int, col: int) -> dict[str, Any]:
     height, width = scene.shape[:2]
     if not (0 <= row < height and 0 <= col < width):
         raise InputError(f"pixel [{row}, {col}] lies outside the scene")
-    values = np.asarray(scene.isel(y=row, x=col).values, dtype=float)
-    nodata = scene.rio.nodata
+    stored = np.asarray(scene.isel(y=row, x=col).values)
+    values, nodata = stored.astype(float), scene.rio.nodata
     if nodata is not None:
         values = np.where(values == nodata, np.nan, values)
-    return {"row": row, "col": col, "values": plain_floats(values)}
+    inside = INSIDE not in scene.coords or bool(scene[INSIDE].values[row, col])
+    has_data = inside and bool(valid_pixels(stored, nodata))
+    return {"row": row, "col": col, "values": plain_floats(values), "data": has_data}
 
 
 def _as_labels(

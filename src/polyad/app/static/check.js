@@ -4,7 +4,7 @@ import { choicePanel, pointList } from "./check_panels.js";
 import { CheckStore } from "./check_store.js";
 import { CheckPointer, CheckViewer } from "./check_view.js";
 import { $, choice, toast } from "./dom.js";
-import { pageFrame } from "./frame.js";
+import { pageFrame, showPlace } from "./frame.js";
 import { bindKeys } from "./keys.js";
 import { colorPanel } from "./panels.js";
 import { spectrumPlot } from "./spectrum.js";
@@ -33,10 +33,7 @@ async function say(answer, { onward = true } = {}) {
 }
 
 /** @param {number} value */
-function give(value) {
-  store.choose(value);
-  say({ value });
-}
+function give(value) { say({ value }); }
 
 const cannotTell = () => say({ unsure: true });
 const clear = () => say({ note: "" }, { onward: false }).then(() => { $("note").value = ""; });
@@ -99,7 +96,7 @@ function lookAtPoint() {
  */
 function look(row, col) {
   spectrum.show(row, col);
-  $("place").textContent = `row ${row}, column ${col}`;
+  showPlace(store.openScene, row, col);
 }
 
 function ask() {

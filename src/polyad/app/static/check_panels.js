@@ -76,8 +76,8 @@ export function pointList(store, go) {
     if (info) swatch.style.background = info.color;
     button.replaceChildren(
       el("span", { class: "number" }, String(k + 1)), swatch, el("span", { class: "name" }, said),
-      el("span", { class: "mark", title: note }, note ? "note" : ""));
-    button.setAttribute("aria-label", `Point ${k + 1}, ${said}${note ? `, note: ${note}` : ""}`);
+      el("span", { class: "mark" }, note ? "note" : ""));
+    button.title = note;
   }
 
   function rebuild() {

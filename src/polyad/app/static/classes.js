@@ -59,7 +59,7 @@ export function classList(store) {
         if (e.detail) $("view").focus({ preventScroll: true }); // the next key is for the scene
       },
     },
-    named(choose, "choose", `Choose ${info.name}`), named(swatch, "color", `Color of ${info.name}`), name,
+    named(choose, "choose", `${key ? `${key}, label` : "Label"} with ${info.name}`), named(swatch, "color", `Color of ${info.name}`), name,
     el("span", { class: "count", title: "labels" }), el("span", { class: "share", title: "share of the map" }),
     named(pencil, "rename", `Rename ${info.name}`), named(remove, "delete", `Delete ${info.name}`),
     el("i", { class: "meter" }));

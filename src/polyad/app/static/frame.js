@@ -30,3 +30,24 @@ export function pageFrame(store, viewer) {
     }
   }, true);
 }
+
+/**
+ * Say where a pixel is: row and column, and its center in map coordinates if the scene has any.
+ *
+ * @param {Scene} scene
+ * @param {number} row
+ * @param {number} col
+ */
+export function showPlace({ transform, crs, unit }, row, col) {
+  $("place").textContent = `row ${row}, column ${col}`;
+  if (!transform) return;
+  const [a, b, left, d, e, top] = transform;
+  const [across, down] = [col + 0.5, row + 0.5];
+  // One digit finer than a pixel
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(Math.hypot(a, d))) + 1, 0), 8);
+  const names = unit === "°" ? ["longitude", "latitude"] : ["x", "y"];
+  const space = unit && unit !== "°" ? " " : "";
+  $("coordinates").textContent = [a * across + b * down + left, d * across + e * down + top]
+    .map((value, k) => `${names[k]} ${value.toFixed(digits)}${space}${unit}`).join(", ");
+  $("crs").textContent = crs;
+}

@@ -3,7 +3,7 @@
 import { adviceBanner } from "./advice.js";
 import { classList } from "./classes.js";
 import { $, choice, percent, toast } from "./dom.js";
-import { pageFrame } from "./frame.js";
+import { pageFrame, showPlace } from "./frame.js";
 import { bindKeys } from "./keys.js";
 import { colorPanel, filesPanel, mapPanel, scorePanel } from "./panels.js";
 import { Pointer } from "./pointer.js";
@@ -31,7 +31,7 @@ let asked = 0;
  * @param {number} col
  */
 async function look(row, col) {
-  $("place").textContent = `row ${row}, column ${col}`;
+  showPlace(store.openScene, row, col);
   spectrum.show(row, col);
   const mine = (asked += 1);
   const label = store.labels.get(`${row},${col}`);
@@ -182,7 +182,9 @@ function status(text, kind = "") {
 
 function mapStatus() {
   const { stage, revision = 0, version, labels: count = store.labels.size } = store.map;
-  if (stage === "none") status(store.labels.size ? "label a second class" : "ready");
+  if (store.awaitsMap && store.failed) status("no map", "problem");
+  else if (store.awaitsMap) status(`computing the map of ${store.labels.size} labels`, "busy");
+  else if (stage === "none") status(store.labels.size ? "label a second class" : "ready");
   else status(`map of ${count} labels${stage === "draft" ? ", refining" : ""}`, stage);
   $("status").dataset.version = String(version);
   $("status").dataset.stage = stage;
@@ -200,7 +202,8 @@ store.addEventListener("choice", () => setTool(store.erasing ? "erase" : "label"
 store.addEventListener("map", mapStatus);
 store.on("progress", ({ stage, share, labels }) => {
   if (share) status(`map of ${labels} labels, ${percent(share, 0)}`, "draft"); // the rest of the scene
-  else if (stage === "draft") status(`fitting ${labels} labels`, "busy");
+  else if (stage === "draft" || store.awaitsMap) status(`fitting ${labels} labels`, "busy");
+  else status(`map of ${labels} labels, refining`, "draft");
 });
 store.on("learning", ({ share }) => {
   const note = $("learning");
@@ -209,7 +212,10 @@ store.on("learning", ({ share }) => {
   note.textContent = `learning the scene, ${percent(share, 0)}`;
   note.setAttribute("aria-valuenow", String(Math.round(100 * share)));
 });
-store.on("problem", ({ message }) => toast(message));
+store.on("problem", ({ message }) => {
+  toast(message);
+  if (store.awaitsMap) mapStatus();
+});
 store.addEventListener("offline", () => status("polyad has stopped; labels are safe", "problem"));
 store.addEventListener("online", () => mapStatus());
 store.addEventListener("scene", () => {

@@ -35,12 +35,18 @@ export function mapPanel(store, viewer) {
       .map(([at, [r, g, b, a]]) => `rgb(${r} ${g} ${b} / ${a / 255}) ${100 * at}%`);
     $("legend-ramp").style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   });
-  store.addEventListener("map", () => {
-    const { stage, fit_seconds: fit = 0, map_seconds: map = 0, share = 0, steps } = store.map;
+  function note() {
+    const { stage, share = 0 } = store.map;
     $("map-note").textContent =
-      stage === "none" ? "label two classes to see it"
-        : share < 1 ? share ? `${percent(share, 0)} mapped` : "what is in view; the rest follows"
-          : `fitted in ${fit.toFixed(2)} s, mapped in ${map.toFixed(2)} s`;
+      store.awaitsMap ? store.failed ? "" : "being computed"
+        : stage === "none" ? "label two classes to see it"
+          : share < 1 ? share ? `${percent(share, 0)} mapped` : "what is in view; the rest follows"
+            : stage;
+  }
+  for (const kind of ["labels", "problem"]) store.addEventListener(kind, note);
+  store.addEventListener("map", () => {
+    const { stage, steps } = store.map;
+    note();
     $("map-steps").textContent = steps ?? "";
     $("map-how").hidden = stage === "none" || !steps;
     legend();
@@ -131,19 +137,47 @@ export function colorPanel(store, viewer) {
 export function filesPanel(store) {
   store.addEventListener("scene", () => {
     $("journal").textContent = store.openScene.journal;
+    $("load").accept = store.openScene.uploads.flat().map((ending) => `.${ending}`).join();
     if (!store.openScene.georeferenced) $("save-geojson").remove(); // it lies on the map
   });
   // A download that fails must say why instead of saving the error as a file.
   for (const link of document.querySelectorAll(".links a")) {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
+      if (link.ariaBusy === "true") return;
+      const done = tellProgress(link, ["save-map", "save-model"].includes(link.id));
       await save(link.getAttribute("href") ?? "");
+      done();
     });
+  }
+  /**
+   * Say in place of a link's name what its file waits for: map and model are those of the final
+   * fit, which may be under way. Returns what brings the name back.
+   *
+   * @param {Element} link
+   * @param {boolean} fits
+   */
+  function tellProgress(link, fits) {
+    const name = link.textContent;
+    let share = 0;
+    const say = () => {
+      link.textContent = !fits || store.settled ? "writing…" : share ? `mapping ${percent(share, 0)}` : "fitting…";
+    };
+    /** @param {Event} event */
+    const progress = (event) => { ({ share } = /** @type {CustomEvent} */ (event).detail); say(); };
+    link.ariaBusy = "true";
+    say();
+    store.addEventListener("progress", progress);
+    store.addEventListener("map", say);
+    return () => {
+      store.removeEventListener("progress", progress);
+      store.removeEventListener("map", say);
+      link.ariaBusy = null;
+      link.textContent = name;
+    };
   }
   /** @param {string} path */
   async function save(path) {
-    // The map is that of the final model, which may have to be fitted first.
-    const slow = setTimeout(() => toast("The file is being made ...", "busy"), 400);
     try {
       const answer = await store.ask(path);
       const name = /filename="([\w.]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? "polyad";
@@ -151,20 +185,31 @@ export function filesPanel(store) {
       el("a", { href: address, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10000);
       toast(`${name} saved`, "fine");
-    } catch (error) { toast(messageOf(error)); } finally { clearTimeout(slow); }
+    } catch (error) { toast(messageOf(error)); }
   }
   $("load").addEventListener("change", async () => {
-    const file = $("load").files?.[0];
+    const files = [...$("load").files ?? []];
     $("load").value = "";
-    if (!file) return;
-    const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
-    const kind = new Map([["json", "geojson"], ["tiff", "tif"]]).get(ending) ?? ending;
+    if (!files.length) return;
+    // One file of labels, and those that belong to it, such as the parts of a Shapefile.
+    const [kinds, others] = store.openScene.uploads;
+    const endingOf = (/** @type {File} */ file) => file.name.split(".").pop()?.toLowerCase() ?? "";
+    const [first, ...more] = files.filter((file) => kinds.includes(endingOf(file)));
+    const main = first ?? files[0];
+    if (more.length) {
+      toast(`Choose one file of labels at a time: ${main.name} or ${more[0].name}.`);
+      return;
+    }
+    const beside = files.filter((file) => file !== main && others.includes(endingOf(file)));
+    const sizes = beside.map((file) => `${endingOf(file)}:${file.size}`).join();
+    toast(`Reading ${main.name}…`, "busy");
     try {
-      const path = `api/labels/${encodeURIComponent(kind)}`;
+      const path = `api/labels/${encodeURIComponent(endingOf(main))}?beside=${encodeURIComponent(sizes)}`;
       /** @type {Change} */
-      const change = await store.call(path, { method: "POST", body: file });
+      const change = await store.call(path, { method: "POST", body: new Blob([main, ...beside]) });
       store.apply(change);
-      toast(`${change.labels.length} labels loaded`, "fine");
+      const lost = change.skipped ? `; ${change.skipped} without data were left out` : "";
+      toast(`${change.labels.length} labels loaded${lost}`, "fine");
     } catch (error) { toast(messageOf(error)); }
   });
   return { save };

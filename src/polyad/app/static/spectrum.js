@@ -67,7 +67,7 @@ export function spectrumPlot(store) {
       .map(({ value, color }) => (
         { values: store.means[value].mean, color, width: value === store.active ? 2.2 : 1.1 }));
     if (pixel) lines.push({ values: pixel.values, color: themeColor("--text"), width: 1.8 });
-    $("spectrum-note").textContent = pixel ? `row ${pixel.row}, column ${pixel.col}` : "";
+    $("spectrum-note").textContent = pixel ? `row ${pixel.row}, column ${pixel.col}${pixel.data ? "" : ", no data"}` : "";
     const all = lines.flatMap((line) => line.values.flatMap((v) => v ?? []));
     if (!all.length) {
       context.fillStyle = themeColor("--muted");

@@ -22,11 +22,16 @@ export class Store extends EventTarget {
     this.undo = this.redo = false;
     this.palette = 0; // counts changes of colors
     this.pending = 0; // commands on their way
+    this.settled = false; // the map is that of the final model of these labels
+    this.failed = false; // the last fit made no map
     /** @type {[labels: number, accuracy: number][]} */
     this.history = [];
     /** @type {EventSource | null} */
     this.source = null;
   }
+
+  /** Whether there are labels enough for a map that is not here yet. */
+  get awaitsMap() { return this.map.stage === "none" && new Set(this.labels.values()).size > 1; }
 
   /** The scene, for whatever happens only once there is one. */
   get openScene() {
@@ -90,6 +95,12 @@ export class Store extends EventTarget {
         body: JSON.stringify(command),
       });
       this.apply(change);
+      if (change.skipped) {
+        const many = change.skipped > 1;
+        this.tell("problem", { message: `${change.skipped} pixel${many ? "s have" : " has"} no data and `
+          + `${many ? "were" : "was"} not labeled.` });
+        await this.refresh(); // they were shown as labeled
+      }
       return change;
     } catch (error) {
       this.tell("problem", { message: messageOf(error) });
@@ -132,6 +143,7 @@ export class Store extends EventTarget {
     this.revision = change.revision;
     this.undo = change.undo;
     this.redo = change.redo;
+    if (change.labels.length) this.settled = this.failed = false;
     for (const [row, col, value] of change.labels) this.put(row, col, value);
     for (const info of change.classes) {
       if (info.name === null) this.classes.delete(info.value);
@@ -166,12 +178,14 @@ export class Store extends EventTarget {
     this.tell("classes");
     this.tell("labels");
     this.tell("learning", { share: state.learned });
+    this.failed = state.failed;
     this.setMap(state.map);
   }
 
   /** @param {MapState} map */
   setMap(map) {
     this.map = map;
+    this.settled = map.stage === "final";
     const { score, labels: count = 0 } = map;
     if (score && map.stage === "final") {
       this.history = this.history.filter(([labels]) => labels < count);
@@ -208,8 +222,8 @@ export class Store extends EventTarget {
     on("change", (change) => this.apply(change));
     on("map", (map) => this.setMap(map));
     on("learning", (about) => this.tell("learning", about));
-    on("progress", (about) => this.tell("progress", about));
-    on("problem", (about) => this.tell("problem", about));
+    on("progress", (about) => { this.settled = this.failed = false; this.tell("progress", about); });
+    on("problem", (about) => { this.failed = true; this.tell("problem", about); });
     on("lost", () => this.refresh());
     on("bye", () => this.tell("offline"));
     source.onerror = () => this.tell("offline");

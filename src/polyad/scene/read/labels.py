@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
 from polyad.scene.files.known import KNOWN_SCENES
@@ -225,12 +225,27 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     """
     scene, labels = as_scene(scene), as_labels(labels)
     rows, cols = np.nonzero(labels.to_numpy())
-    lost = np.zeros(len(rows), bool)
-    for chosen, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
-        lost[chosen] = ~valid_pixels(patches[:, 0, 0], scene.rio.nodata)
+    lost = ~has_data(scene, rows, cols)
     values = labels.to_numpy().copy()
     values[rows[lost], cols[lost]] = UNLABELED
     return labels.copy(data=values)
+
+
+def has_data(scene: xr.DataArray, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.bool_]:
+    """Return which pixels have a measurement in every band, shape (n,).
+
+    Only these pixels are read, a bounded number at a time.
+
+    Examples
+    --------
+    >>> scene = xr.DataArray(np.array([[[1.0], [np.nan]]]), dims=("y", "x", "band"))
+    >>> has_data(scene, [0, 0], [0, 1])
+    array([ True, False])
+    """
+    valid = np.zeros(len(np.asarray(rows)), bool)
+    for chosen, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
+        valid[chosen] = valid_pixels(patches[:, 0, 0], scene.rio.nodata)
+    return valid
 
 
 def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: int) -> xr.DataArray:
