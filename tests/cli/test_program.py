@@ -1,6 +1,7 @@
 """The program: `info`, `scenes`, `fetch`, help, version and what is typed wrongly."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from land import BANDS, HEIGHT, NAMES, WIDTH, pixels, refused, run, write_envi, write_tiff
+from polyad.cli.options import PANELS
 from polyad.scene.read.labels import open_labels
 
 
@@ -66,14 +68,56 @@ def test_known_scenes_are_listed_and_need_no_network(capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["demo", "train", "map", "evaluate", "export", "info", "scenes", "fetch", "label", "reproduce"],
-)
-def test_every_command_explains_itself_with_an_example(capsys, command):
+COMMANDS = (
+    "demo", "train", "map", "evaluate", "sample", "area", "export", "info", "scenes", "fetch",
+    "label", "reproduce",
+)  # fmt: skip
+
+
+def helped(capsys, monkeypatch, command, columns=80):
+    """Return the help of a command on a terminal of some width."""
+    monkeypatch.setenv("COLUMNS", str(columns))
     assert run(command, "--help") == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert f"Example: polyad {command}" in told
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(capsys, monkeypatch, command):
+    told = helped(capsys, monkeypatch, command)
+    assert f"\n  Example:  polyad {command}" in told
+    assert max(map(len, told.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_stand_in_panels_and_name_what_they_take(capsys, monkeypatch, command):
+    told = helped(capsys, monkeypatch, command)
+    panels = re.findall(r"^(\w+):$", told, re.M)
+    assert panels[-1] == "Advanced"
+    assert panels == [panel for panel in ("Arguments", *PANELS) if panel in panels]
+    assert re.findall(r"<\w+|\bNone\b|x<=|\[default", told) == []  # Python's types, Typer's notes
+
+
+def test_train_shows_choices_and_defaults(capsys, monkeypatch):
+    told = helped(capsys, monkeypatch, "train", columns=120)
+    assert "train SCENE LABELS... [OPTIONS]\n" in told
+    for words in (
+        "--preset best|fast|paper", "--goal this-scene|other-scenes", "--solver joint|alternating",
+        "--task classes|regression    Predict classes or continuous values. Default: classes.",
+        "--samples-per-class N        Training pixels per class (half of any smaller class).",
+        "Number of hidden units. Default: 75. At most 10000.\n",
+        "--out FILE                   Model file to write. Default: model.polyad.\n",
+        "Overwrite existing files not written by polyad.\n",
+    ):  # fmt: skip
+        assert words in told
+    assert told.index("Labels:") < told.index("Model:") < told.index("Output:")
+
+
+def test_the_list_of_commands_cuts_no_sentence_short(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("--help") == 0
+    told = capsys.readouterr().out
+    assert all(f"\n  {command} " in told for command in COMMANDS)
+    assert "..." not in told.partition("Commands:")[2]
 
 
 def test_version(capsys):

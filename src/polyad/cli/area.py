@@ -9,14 +9,16 @@ import typer
 
 import polyad.scene
 from polyad.cli.options import (
+    OUTPUT,
+    SAMPLE,
     AsJson,
     ClassMap,
     Force,
     Hash,
-    Layer,
     MaxBytes,
     Reports,
     Strata,
+    option,
     source_title,
     typed_command,
 )
@@ -28,21 +30,26 @@ def area(
     context: typer.Context,
     class_map: ClassMap,
     points: Annotated[
-        str, typer.Argument(help="Checked points: CSV (x,y,reference), GeoJSON, GeoPackage.")
+        str, typer.Argument(help="Checked points: CSV (x,y,reference), GeoJSON or GeoPackage.")
     ],
     strata: Strata = "map",
     field: Annotated[
-        str, typer.Option(help="Field of the points that is the true class.")
+        str, option(SAMPLE, help="Attribute holding the true class.", metavar="NAME")
     ] = "reference",
-    layer: Layer = None,
+    layer: Annotated[
+        str | None,
+        option(SAMPLE, help="Layer of the points, if their file has several.", metavar="NAME"),
+    ] = None,
     design: Annotated[
-        str, typer.Option(help="How the points were drawn: stratified or random.")
+        str,
+        option(SAMPLE, help="How the points were drawn.", metavar="stratified|random"),
     ] = "stratified",
     skip_empty: Annotated[
-        bool, typer.Option("--skip-empty", help="Leave out points whose class could not be told.")
+        bool, option(SAMPLE, "--skip-empty", help="Leave out points without a class.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the table to this .csv or .json file too.")
+        Path | None,
+        option(OUTPUT, help="Also write the table to a .csv or .json file.", metavar="FILE"),
     ] = None,
     report: Reports = None,
     hashes: Hash = None,
@@ -50,7 +57,7 @@ def area(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the area of each class of a map, with intervals, from checked points."""
+    """Estimate the area of each class from checked points."""
     raster = None if strata == "map" else strata
     sources = [class_map, points, raster]
     check_arguments(outputs={"table of areas": out}, reports=report, labels=sources, force=force)

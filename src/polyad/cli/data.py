@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polyad.cli.options import AsJson, MaxBytes, Remote
+from polyad.cli.options import DATA, AsJson, MaxBytes, Remote, option
 from polyad.scene.files.known import known_scene
 from polyad.terminal import brief, on_terminal, say
 
@@ -22,7 +22,7 @@ def info(
     remote: Remote = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a file holds: a scene, a class map, labels, a spectral library or a model."""
+    """Show what a file holds: scene, map, labels, spectra or a model."""
     from polyad.scene.info import describe
 
     description = describe(file, max_bytes=max_bytes, remote=remote)
@@ -40,7 +40,7 @@ def info(
 
 
 def scenes(as_json: AsJson = False) -> None:
-    """List the scenes known by name, and whether their files are here."""
+    """List the known scenes, and whether they are on this machine."""
     from polyad.scene.files.known import list_known
 
     rows = list_known()
@@ -53,14 +53,14 @@ def scenes(as_json: AsJson = False) -> None:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name that `polyad scenes` lists.")],
+    name: Annotated[str, typer.Argument(help="A name listed by polyad scenes.")],
     from_file: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="Take a file fetched by hand; may be given twice."),
+        option(DATA, "--from", help="Use a file downloaded by hand. Repeatable.", metavar="FILE"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download a known scene and check it, or take files fetched by hand."""
+    """Download a known scene, or use files downloaded by hand."""
     known_scene(name)
     from polyad.scene.read.known_scenes import fetch as fetch_scene
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from polyad.cli.options import AsJson, Force, Goal, Preset, Seed
+from polyad.cli.options import OUTPUT, AsJson, Force, Goal, Preset, Seed, option
 from polyad.scene.arguments import check_arguments
 from polyad.scene.files.paths import make_folder
 from polyad.terminal import on_terminal, say, steps
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-demo"),
+    out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
+        "polyad-demo"
+    ),
     preset: Preset = "fast",
     goal: Goal = "this-scene",
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Map Indian Pines from ten labels per class: fit, map, score, figure, report."""
+    """Map Indian Pines from ten labels per class, with a report."""
     check_arguments(preset=(preset, goal))
     make_folder(out)
     outputs = {"model": out / "model.polyad", "map": out / "map.tif", "report": out / "report.html"}

@@ -9,6 +9,7 @@ import typer
 
 import polyad
 from polyad.cli.options import (
+    OUTPUT,
     Adapt,
     AllTouched,
     AsJson,
@@ -25,6 +26,7 @@ from polyad.cli.options import (
     Remote,
     Reports,
     Scene,
+    option,
     source_title,
     typed_command,
 )
@@ -39,7 +41,8 @@ def evaluate(
     scene: Scene,
     labels: Labels,
     out: Annotated[
-        Path | None, typer.Option(help="Write the scores to this .json or .csv file too.")
+        Path | None,
+        option(OUTPUT, help="Also write the scores to a .json or .csv file.", metavar="FILE"),
     ] = None,
     report: Reports = None,
     hashes: Hash = None,
@@ -55,7 +58,7 @@ def evaluate(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on the labeled pixels that it did not learn from."""
+    """Score a model on labeled pixels that it was not trained on."""
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
     outputs = {"file of scores": out}
     options: dict[str, Any] = {"bbox": bbox, "force": force, "remote": remote}

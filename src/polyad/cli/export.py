@@ -7,22 +7,28 @@ from typing import Annotated
 
 import typer
 
-from polyad.cli.options import AsJson, Force, Model
+from polyad.cli.options import OUTPUT, AsJson, Force, Model, option
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import say
 
 
 def export(
     model: Model,
-    out: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    out: Annotated[Path, typer.Argument(help="ONNX file to write.")],
     whole_scene: Annotated[
         bool,
-        typer.Option("--whole-scene", help="A graph that maps a tile, not one that takes windows."),
+        option(
+            OUTPUT,
+            "--whole-scene",
+            help="Export a graph that maps a tile instead of single windows.",
+        ),
     ] = False,
     network_only: Annotated[
         bool,
-        typer.Option(
-            "--network-only", help="Leave out label propagation and filter instead of refusing."
+        option(
+            OUTPUT,
+            "--network-only",
+            help="Export the network only, without label propagation and filter.",
         ),
     ] = False,
     force: Force = False,

@@ -5,58 +5,95 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from polyad.cli.options import AllTouched, BBox, Field, Goal, Layer, Mask, Preset, Scene
+from polyad.cli.options import (
+    LABELS,
+    PAGE,
+    SAMPLE,
+    AllTouched,
+    BBox,
+    Field,
+    Goal,
+    Layer,
+    Mask,
+    Preset,
+    Scene,
+    option,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import fail
 
 
 def label(
     scene: Scene,
-    labels: Annotated[str | None, typer.Option(help="Labels to begin with.")] = None,
+    labels: Annotated[
+        str | None, option(LABELS, help="Labels to start with.", metavar="FILE")
+    ] = None,
     truth: Annotated[
-        str | None, typer.Option(help="Labels to score the map against as it grows.")
+        str | None,
+        option(LABELS, help="Reference labels that score the map as it grows.", metavar="FILE"),
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(help="Points of polyad sample: check them, one after another, instead."),
+        option(
+            SAMPLE, help="Instead of labeling, check the points of polyad sample.", metavar="FILE"
+        ),
     ] = None,
     class_map: Annotated[
-        str | None, typer.Option("--map", help="With --check: the map, whose classes are offered.")
+        str | None,
+        option(
+            SAMPLE, "--map", help="With --check: map whose classes are offered.", metavar="FILE"
+        ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="With --check: the classes, as 'Corn, Soil', without a map.")
+        str | None,
+        option(
+            SAMPLE,
+            help="With --check and without --map: classes, e.g. 'Corn, Soil'.",
+            metavar="NAMES",
+        ),
     ] = None,
     blind: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            SAMPLE,
             "--blind/--show-map",
-            help="With --check: hide the map and its class of each point (default), or show them.",
+            help="With --check: hide the class of the map (default), or show it.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With --check: the checked points; by default beside the sample."),
+        option(
+            SAMPLE,
+            help="With --check: checked points to write. Default: beside the sample.",
+            metavar="FILE",
+        ),
     ] = None,
     layer: Layer = None,
     field: Field = None,
     all_touched: AllTouched = False,
     mask: Mask = None,
     bbox: BBox = None,
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int, option(PAGE, help="Port to listen on; 0 takes a free one.", metavar="N")
+    ] = 0,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; by default this machine alone.")
+        str,
+        option(
+            PAGE, help="Address to listen on; 127.0.0.1 is this machine only.", metavar="ADDRESS"
+        ),
     ] = "127.0.0.1",
     journal: Annotated[
-        Path | None, typer.Option(help="File that keeps every label; by default beside the scene.")
+        Path | None,
+        option(
+            PAGE, help="File that stores every label. Default: beside the scene.", metavar="FILE"
+        ),
     ] = None,
     preset: Preset = "best",
     goal: Goal = "this-scene",
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    browser: Annotated[bool, option(PAGE, help="Open the page in the browser.")] = True,
 ) -> None:
-    """Label pixels on a web page and watch the map grow; or check a sample of a map."""
+    """Label pixels on a web page, or check a sample of a map."""
     labeling: dict[str, Any] = {"--labels": labels, "--truth": truth, "--mask": mask}
     labeling |= {"--bbox": bbox, "--all-touched": all_touched}
     checking: dict[str, Any] = {"--map": class_map, "--classes": classes, "--out": out}

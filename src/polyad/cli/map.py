@@ -10,6 +10,8 @@ import typer
 
 import polyad.scene
 from polyad.cli.options import (
+    ADVANCED,
+    OUTPUT,
     Adapt,
     AsJson,
     BBox,
@@ -22,6 +24,7 @@ from polyad.cli.options import (
     Merge,
     Model,
     Remote,
+    option,
 )
 from polyad.scene.arguments import check_arguments
 from polyad.scene.files.paths import set_paths
@@ -32,34 +35,59 @@ def map_command(
     model: Model,
     scene: Annotated[
         list[str],
-        typer.Argument(help="Scene file, file:key, or a known name; many with --out-dir."),
+        typer.Argument(help="Scene file, FILE:KEY, or a known scene; several with --out-dir."),
     ],
     out: Annotated[
-        Path, typer.Option(help="The map: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.")
+        Path,
+        option(
+            OUTPUT,
+            help="Map to write: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.",
+            metavar="FILE",
+        ),
     ] = Path("map.tif"),
     out_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder for the maps of many scenes, such as 'scenes/*.hdr'."),
+        option(
+            OUTPUT,
+            help="Folder for the maps of several scenes, such as 'scenes/*.hdr'.",
+            metavar="FOLDER",
+        ),
     ] = None,
     ending: Annotated[
-        str | None, typer.Option(help="Kind of the maps in --out-dir; .tif when not given.")
+        str | None,
+        option(OUTPUT, help="Format of the maps in --out-dir. Default: .tif.", metavar=".EXT"),
     ] = None,
     cluster: Cluster = None,
     probabilities: Annotated[
-        Path | None, typer.Option(help="GeoTIFF with the probability of each class.")
+        Path | None,
+        option(OUTPUT, help="Also write a GeoTIFF of the class probabilities.", metavar="FILE"),
     ] = None,
     probability_type: Annotated[
-        str, typer.Option(help="float32, or uint8 at a quarter of the size.")
+        str,
+        option(
+            OUTPUT,
+            help="Data type of --probabilities; uint8 takes a quarter of the space.",
+            metavar="float32|uint8",
+        ),
     ] = "float32",
     uncertainty: Annotated[
         Path | None,
-        typer.Option(help="GeoTIFF of 1 - largest probability, 1 - margin and entropy."),
+        option(
+            OUTPUT,
+            help="Also write a GeoTIFF of 1 - largest probability, 1 - margin and entropy.",
+            metavar="FILE",
+        ),
     ] = None,
     coverage: Coverage = None,
     merge: Merge = None,
     colors: Colors = None,
     tile: Annotated[
-        int | None, typer.Option(help="Side of a tile in pixels, best a multiple of 256.")
+        int | None,
+        option(
+            ADVANCED,
+            help="Side of a tile, ideally a multiple of 256. Default: by memory.",
+            metavar="PIXELS",
+        ),
     ] = None,
     mask: Mask = None,
     bbox: BBox = None,

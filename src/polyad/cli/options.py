@@ -2,120 +2,227 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice.")]
+from polyad.scene.files.option_values import TASKS
+from polyad.scene.learn.steps.recipe import GOALS, OBJECTIVES, PRESETS
+
+# Panels of the help, in the order in which it shows them
+DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (
+    "Data", "Labels", "Model", "Accuracy", "Sample", "Page", "Runs", "Output", "Advanced",
+)  # fmt: skip
+
+
+def option(panel: str, *names: str, help: str, **given: Any) -> Any:  # noqa: A002 - Typer's name
+    """Return an option that its command's help shows in a panel."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **given)
+
+
+def choices(values: Iterable[str]) -> str:
+    """Return the metavar of an option that takes one of a few values."""
+    return "|".join(values)
+
+
+AsJson = Annotated[bool, option(OUTPUT, "--json", help="Print the result as one JSON object.")]
+Seed = Annotated[
+    int,
+    option(
+        ADVANCED, help="Seed of the random number generator.", metavar="N", min=0, max=2**32 - 1
+    ),
+]
 MaxBytes = Annotated[
     int | None,
-    typer.Option(help="Bytes that may be read at once; by default half of the machine's memory."),
+    option(
+        ADVANCED,
+        help="Most bytes to read at once. Default: half of the machine's memory.",
+        metavar="BYTES",
+    ),
 ]
 Cluster = Annotated[
-    str | None, typer.Option(help="Dask: local[:N] (by TLS), tls:// or tcp://host:port, or a file.")
+    str | None,
+    option(
+        ADVANCED,
+        help="Dask cluster: local[:N] (over TLS), tls://HOST:PORT, tcp://HOST:PORT, or a "
+        "scheduler file.",
+        metavar="ADDRESS",
+    ),
 ]
-Model = Annotated[str, typer.Argument(help="Model file made by `polyad train`.")]
+Model = Annotated[str, typer.Argument(help="Model file written by polyad train.")]
 Scene = Annotated[
-    str, typer.Argument(help="Scene file, file:key, or a known name such as indian-pines.")
+    str, typer.Argument(help="Scene file, FILE:KEY, or a known scene such as indian-pines.")
 ]
 Labels = Annotated[
     list[str],
     typer.Argument(
-        help="Labels: raster, GeoPackage, Shapefile, GeoJSON, CSV, or a known name; one or more."
+        help="Labels: raster, GeoPackage, Shapefile, GeoJSON, CSV, or a known scene; one or more."
     ),
 ]
 Layer = Annotated[
-    str | None, typer.Option(help="Layer of the labels, where their file has several.")
+    str | None,
+    option(LABELS, help="Layer of the label file, if it has several.", metavar="NAME"),
 ]
 Field = Annotated[
-    str | None, typer.Option(help="Field of the labels that is the class, where it is not plain.")
+    str | None,
+    option(
+        LABELS, help="Attribute holding the class. Default: the only candidate.", metavar="NAME"
+    ),
 ]
 Fields = Annotated[
     list[str] | None,
-    typer.Option(
-        "--field", help="Field that is the class, where it is not plain; or that is a value, each."
+    option(
+        LABELS,
+        "--field",
+        help="Attribute holding the class (default: the only candidate) or, for regression, a "
+        "target. Repeatable.",
+        metavar="NAME",
     ),
 ]
-Task = Annotated[str, typer.Option(help="What is learned: classes, or regression: values.")]
-Units = Annotated[list[str] | None, typer.Option(help="Unit of the values; once for each --field.")]
+Task = Annotated[
+    str, option(MODEL, help="Predict classes or continuous values.", metavar=choices(TASKS))
+]
+Units = Annotated[
+    list[str] | None,
+    option(LABELS, help="Unit of the target (regression); once for each --field.", metavar="UNIT"),
+]
 Bounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Between which all values lie, as 0 1 of a fraction."),
+    option(
+        LABELS,
+        help="Valid range of the target (regression), e.g. 0 1 for a fraction.",
+        metavar="LOW HIGH",
+    ),
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(help="Field of the labels whose values are held out together, as a plot or day."),
+    option(
+        ACCURACY,
+        help="Attribute whose values are held out together, such as a plot or a date.",
+        metavar="NAME",
+    ),
 ]
 AllTouched = Annotated[
     bool,
-    typer.Option("--all-touched", help="Label every pixel that a line or polygon touches."),
+    option(LABELS, "--all-touched", help="Label every pixel that a line or polygon touches."),
 ]
 Reports = Annotated[
     list[Path] | None,
-    typer.Option("--report", help="Write a page to mail or print; .json: its content. Repeatable."),
+    option(
+        OUTPUT,
+        "--report",
+        help="Write a report as .html, or its content as .json. Repeatable.",
+        metavar="FILE",
+    ),
 ]
 Hash = Annotated[
     bool | None,
-    typer.Option(
-        "--hash/--no-hash", help="SHA-256 of all files in the report; by default up to 16 GiB each."
+    option(
+        ADVANCED,
+        "--hash/--no-hash",
+        help="List the SHA-256 of all files in the report. Default: of files up to 16 GiB.",
     ),
 ]
 Mask = Annotated[
     str | None,
-    typer.Option(help="Raster or polygons: outside is neither trained on nor mapped."),
+    option(
+        DATA,
+        help="Raster or polygons; pixels outside are ignored.",
+        metavar="FILE",
+    ),
 ]
 BBox = Annotated[
     tuple[float, float, float, float] | None,
-    typer.Option(
-        metavar="LEFT BOTTOM RIGHT TOP", help="The same by a rectangle in the scene's coordinates."
+    option(
+        DATA,
+        help="Bounding box in the scene's coordinates; pixels outside are ignored.",
+        metavar="LEFT BOTTOM RIGHT TOP",
     ),
 ]
 Preset = Annotated[
-    str, typer.Option(help="fast, paper, or best: the most accurate map from a few labels.")
+    str,
+    option(
+        MODEL,
+        help="best: most accurate with few labels; fast: network only; paper: as published.",
+        metavar=choices(reversed(PRESETS)),
+    ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace outputs that are there and are something else.")
+    bool, option(OUTPUT, "--force", help="Overwrite existing files not written by polyad.")
 ]
 Merge = Annotated[
     list[str] | None,
-    typer.Option(help="Make one class of several: 'corn+soy=crops', by name or id. Repeatable."),
+    option(
+        LABELS,
+        help="Merge classes by name or id, e.g. 'corn+soy=crops'. Repeatable.",
+        metavar="RULE",
+    ),
 ]
 Colors = Annotated[
     Path | None,
-    typer.Option(help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table."),
+    option(
+        OUTPUT,
+        help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table.",
+        metavar="FILE",
+    ),
 ]
 Objective = Annotated[
     str,
-    typer.Option(help="Accuracy that counts: overall, or average over the classes, rare ones too."),
+    option(
+        MODEL,
+        help="Accuracy to optimize: overall, or average over the classes.",
+        metavar=choices(OBJECTIVES),
+    ),
 ]
 Adapt = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        MODEL,
         "--adapt/--no-adapt",
-        help="Adapt the model to the scene's light; by default, if trained for other-scenes.",
+        help="Radiometric normalization. Default: if the model was trained for other-scenes.",
     ),
 ]
 Coverage = Annotated[
     float | None,
-    typer.Option(help="Prediction sets, of which this share is to hold the true class: 0.9."),
+    option(
+        ACCURACY,
+        help="Prediction sets with this guaranteed coverage, e.g. 0.9.",
+        metavar="FRACTION",
+    ),
 ]
-Goal = Annotated[str, typer.Option(help="What best is to be best at: this-scene or other-scenes.")]
+Goal = Annotated[str, option(MODEL, help="Scenes that will be mapped.", metavar=choices(GOALS))]
 Remote = Annotated[
-    bool, typer.Option("--remote", help="Read the scene from an https:// address, by parts.")
+    bool,
+    option(DATA, "--remote", help="Allow an https:// address as the scene; read in parts."),
 ]
 Bands = Annotated[
-    str | None, typer.Option(help="Wavelengths to use, in nm, as in 400-1300,1450-1800; else all.")
+    str | None,
+    option(
+        DATA,
+        help="Wavelengths to use in nm, e.g. 400-1300,1450-1800. Default: all.",
+        metavar="RANGES",
+    ),
 ]
 DropNm = Annotated[
-    str | None, typer.Option(help="Wavelengths to leave out, in nm, as in 1340-1450,1800-1960.")
+    str | None,
+    option(
+        DATA,
+        help="Wavelengths to exclude in nm, e.g. 1340-1450,1800-1960.",
+        metavar="RANGES",
+    ),
 ]
 ClassMap = Annotated[
     str, typer.Argument(metavar="MAP", help="Class map: GeoTIFF, ENVI, NetCDF, Zarr, .npy or PNG.")
 ]
 Strata = Annotated[
-    str, typer.Option(help="map: its classes; or a raster or polygons that the sample is drawn by.")
+    str,
+    option(
+        SAMPLE,
+        help="Strata: the classes of the map, or a raster or polygons.",
+        metavar="map|FILE",
+    ),
 ]
 
 

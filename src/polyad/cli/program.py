@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 import polyad
 from polyad.cli.area import area
@@ -22,6 +21,7 @@ from polyad.cli.data import fetch, info, scenes
 from polyad.cli.demo import demo
 from polyad.cli.evaluate import evaluate
 from polyad.cli.export import export
+from polyad.cli.help import WIDTH, Command
 from polyad.cli.label import label
 from polyad.cli.map import map_command
 from polyad.cli.reproduce import Lists, reproduce
@@ -57,8 +57,9 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("fetch", fetch, "fetch salinas"),
 )
 for _name, _command, _example in COMMANDS:
-    _kind: Any = Lists if _command is reproduce else TyperCommand
-    app.command(_name, cls=_kind, epilog=f"Example:  polyad {_example}")(_command)
+    _kind: Any = Lists if _command is reproduce else Command
+    _about: Any = {"context_settings": WIDTH, "epilog": f"Example:  polyad {_example}"}
+    app.command(_name, cls=_kind, **_about)(_command)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from polyad.cli.options import AsJson, Cluster, Force
+from polyad.cli.help import Command
+from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, AsJson, Cluster, Force, option
 from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
@@ -39,7 +39,7 @@ def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
     return out
 
 
-class Lists(TyperCommand):
+class Lists(Command):
     """A command without arguments, whose options take one value or several."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -49,51 +49,77 @@ class Lists(TyperCommand):
 
 
 def reproduce(
-    scene: Annotated[list[str] | None, typer.Option(help="One or more scenes.")] = None,
+    scene: Annotated[
+        list[str] | None, option(RUNS, help="Scenes; one or more.", metavar="NAME...")
+    ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="One or more of rank-1 to rank-5, cnn, cnn-tuned, dense, svm-..."),
+        option(
+            RUNS,
+            help="Models: rank-1 to rank-5, cnn, cnn-tuned, dense, svm-...; one or more.",
+            metavar="NAME...",
+        ),
     ] = None,
     samples_per_class: Annotated[
-        list[int] | None, typer.Option(help="Training pixels of each class; one or more numbers.")
+        list[int] | None,
+        option(RUNS, help="Training pixels per class; one or more.", metavar="N..."),
     ] = None,
     noise: Annotated[
-        list[str] | None, typer.Option(help="One or more of none, pixel, band-offset.")
+        list[str] | None,
+        option(
+            RUNS, help="Noise added to the scene; one or more.", metavar="none|pixel|band-offset..."
+        ),
     ] = None,
     protocol: Annotated[
-        list[str] | None, typer.Option(help="One or more of random, other-fields, blocks.")
+        list[str] | None,
+        option(
+            RUNS,
+            help="How training pixels are drawn; one or more.",
+            metavar="random|other-fields|blocks...",
+        ),
     ] = None,
     train: Annotated[
-        Path | None, typer.Option(help="Raster of a published split: classes of training pixels.")
+        Path | None,
+        option(DATA, help="Published split: raster of the training classes.", metavar="FILE"),
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Raster of the same split: classes of test pixels.")
+        Path | None,
+        option(DATA, help="Published split: raster of the test classes.", metavar="FILE"),
     ] = None,
     accept: Annotated[
         bool,
-        typer.Option("--accept", help="Run files of the right shape whose sums are not known."),
+        option(DATA, "--accept", help="Accept files of the right shape whose checksum is unknown."),
     ] = False,
-    runs: Annotated[int, typer.Option(help="Seeds; 0 writes the report alone.")] = 10,
+    runs: Annotated[
+        int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
+    ] = 10,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of each run: 500, with --against 50.")
+        int | None,
+        option(RUNS, help="Epochs of each run. Default: 500; with --against 50.", metavar="N"),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 1,
+    jobs: Annotated[
+        int, option(ADVANCED, help="Number of processes, one thread each.", metavar="N")
+    ] = 1,
     cluster: Cluster = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("polyad-paper"),
+    out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
+        "polyad-paper"
+    ),
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="The authors' Rank_R_FNN.py on your disk: RUN IT beside ours, same start, same "
-            "batches, and compare weights, accuracy and seconds."
+        option(
+            ADVANCED,
+            help="The authors' Rank_R_FNN.py on your disk. RUNS THAT SCRIPT beside polyad from the "
+            "same start, and compares weights, accuracy and time.",
+            metavar="FILE",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
+        bool, option(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the paper's experiments again: records, tables, figures, report."""
+    """Run the paper's experiments: records, tables, figures, report."""
     if not force:
         check_kind(out / "report.html", "report")
     if (train is None) != (test is None):

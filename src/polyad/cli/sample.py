@@ -5,46 +5,75 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import polyad.scene
-from polyad.cli.options import AsJson, ClassMap, Force, MaxBytes, Seed, Strata
+from polyad.cli.options import (
+    OUTPUT,
+    SAMPLE,
+    AsJson,
+    ClassMap,
+    Force,
+    MaxBytes,
+    Seed,
+    Strata,
+    option,
+)
 from polyad.scene.arguments import check_arguments
 from polyad.terminal import say
 
 
 def sample(
     class_map: ClassMap,
-    size: Annotated[int | None, typer.Option(help="How many pixels to draw.")] = None,
+    size: Annotated[
+        int | None, option(SAMPLE, help="Number of pixels to draw.", metavar="N")
+    ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="Or: as many as overall accuracy needs to be known to, such as 0.03."),
+        option(
+            SAMPLE,
+            help="Instead of --size: margin of error of the overall accuracy, e.g. 0.03.",
+            metavar="FRACTION",
+        ),
     ] = None,
     strata: Strata = "map",
     allocation: Annotated[
-        str, typer.Option(help="How strata share the points: proportional, equal or optimal.")
+        str,
+        option(
+            SAMPLE,
+            help="Allocation of the points to the strata.",
+            metavar="proportional|equal|optimal",
+        ),
     ] = "proportional",
-    minimum: Annotated[int, typer.Option(help="Points of each stratum at least.")] = 2,
+    minimum: Annotated[
+        int, option(SAMPLE, help="Minimum number of points per stratum.", metavar="N")
+    ] = 2,
     accuracy: Annotated[
         list[str] | None,
-        typer.Option(help="Accuracy expected: 0.8, or Corn=0.9 for one stratum. Repeatable."),
+        option(
+            SAMPLE,
+            help="Expected accuracy, e.g. 0.8, or Corn=0.9 for one stratum. Repeatable.",
+            metavar="[NAME=]FRACTION",
+        ),
     ] = None,
     deviation: Annotated[
         list[str] | None,
-        typer.Option(help="Or its standard deviation, of a quantity of yours. Repeatable."),
+        option(
+            SAMPLE,
+            help="Instead of --accuracy: standard deviation in the strata. Repeatable.",
+            metavar="[NAME=]NUMBER",
+        ),
     ] = None,
     blind: Annotated[
-        bool, typer.Option("--blind", help="Leave the class of the map out of the file.")
+        bool, option(OUTPUT, "--blind", help="Leave the class of the map out of the file.")
     ] = False,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="The points: .gpkg, .geojson or .csv.")] = Path(
-        "sample.gpkg"
-    ),
+    out: Annotated[
+        Path, option(OUTPUT, help="Points to write: .gpkg, .geojson or .csv.", metavar="FILE")
+    ] = Path("sample.gpkg"),
     max_bytes: MaxBytes = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a random sample of a map's pixels to be checked on the ground."""
+    """Draw a random sample of the pixels of a map to be checked."""
     raster = None if strata == "map" else strata
     check_arguments(outputs={"sample": out}, labels=[class_map, raster], force=force)
     from polyad.scene import draw_sample, open_strata, parse_by_stratum

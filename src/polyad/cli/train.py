@@ -9,6 +9,10 @@ import typer
 
 import polyad.scene
 from polyad.cli.options import (
+    ACCURACY,
+    LABELS,
+    MODEL,
+    OUTPUT,
     AllTouched,
     AsJson,
     Bands,
@@ -34,12 +38,14 @@ from polyad.cli.options import (
     Seed,
     Task,
     Units,
+    choices,
+    option,
     source_title,
     typed_command,
 )
 from polyad.cli.values import asks_for_values, one_field, train_values
 from polyad.scene.arguments import check_arguments
-from polyad.scene.files.option_values import check_folds_by
+from polyad.scene.files.option_values import FOLDS_BY, check_folds_by
 from polyad.terminal import brief, fail, on_terminal, replaced_line, say, steps
 
 
@@ -47,68 +53,93 @@ def train(
     context: typer.Context,
     scene: Scene,
     labels: Labels,
-    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.polyad"),
+    out: Annotated[Path, option(OUTPUT, help="Model file to write.", metavar="FILE")] = Path(
+        "model.polyad"
+    ),
+    field: Fields = None,
+    layer: Layer = None,
+    all_touched: AllTouched = False,
     samples_per_class: Annotated[
         int | None,
-        typer.Option(help="Pixels drawn of each class, half of a smaller one; else all."),
+        option(
+            LABELS,
+            help="Training pixels per class (half of any smaller class). Default: all.",
+            metavar="N",
+        ),
     ] = None,
+    merge: Merge = None,
+    units: Units = None,
+    bounds: Bounds = None,
+    task: Task = "classes",
     preset: Preset = "fast",
     goal: Goal = "this-scene",
     rank: Annotated[
         int | None,
-        typer.Option(max=1000, help="Rank of each hidden unit's weights; 1 when not given."),
+        option(
+            MODEL,
+            help="Rank of the weights of each hidden unit. Default: 1.",
+            metavar="N",
+            max=1000,
+        ),
     ] = None,
     hidden: Annotated[
-        int | None, typer.Option(max=10_000, help="Hidden units; 75 when not given.")
+        int | None,
+        option(MODEL, help="Number of hidden units. Default: 75.", metavar="N", max=10_000),
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(help="Side of the window around a pixel; odd; else chosen, paper 5."),
+        option(
+            MODEL,
+            help="Side of the window around a pixel, odd. Default: chosen; preset paper: 5.",
+            metavar="PIXELS",
+        ),
     ] = None,
     objective: Objective = "overall",
     solver: Annotated[
-        str | None, typer.Option(help="joint, or alternating as in the paper; else the preset's.")
+        str | None,
+        option(
+            MODEL,
+            help="Optimizer; alternating is the paper's. Default: the preset's.",
+            metavar="joint|alternating",
+        ),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes over the training pixels at most; 200 when not given, paper 50."),
+        option(
+            MODEL, help="Maximum number of epochs. Default: 200; preset paper: 50.", metavar="N"
+        ),
     ] = None,
-    layer: Layer = None,
-    field: Fields = None,
-    task: Task = "classes",
-    units: Units = None,
-    bounds: Bounds = None,
-    all_touched: AllTouched = False,
-    groups: Groups = None,
     cross_validate: Annotated[
         bool,
-        typer.Option(
+        option(
+            ACCURACY,
             "--cross-validate",
-            help="Estimate the accuracy by whole trainings on folds of the labels: ten times as "
-            "long.",
+            help="Estimate the accuracy by spatial cross-validation; takes ten times as long.",
         ),
     ] = False,
     folds_by: Annotated[
         str | None,
-        typer.Option(
-            help="What --cross-validate holds out together: blocks, as when not given, or clusters."
+        option(
+            ACCURACY,
+            help="What --cross-validate holds out together. Default: blocks.",
+            metavar=choices(FOLDS_BY),
         ),
     ] = None,
+    groups: Groups = None,
     mask: Mask = None,
     bbox: BBox = None,
     bands: Bands = None,
     drop_nm: DropNm = None,
-    merge: Merge = None,
+    remote: Remote = False,
+    report: Reports = None,
     colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
-    remote: Remote = False,
-    report: Reports = None,
     hashes: Hash = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model on the labeled pixels of a scene."""
+    """Train a model on the labeled pixels of a scene."""
     of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
     of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
     of_classes |= {"groups": groups, "cross_validate": cross_validate, "folds_by": folds_by}
