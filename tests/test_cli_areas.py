@@ -10,10 +10,15 @@ from affine import Affine
 
 from attacks.vectors import at, box, multi, point, polygon, write
 from polyad.cli import main
+from polyad.errors import SceneMismatch
 from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.counting import ids_digest
+from polyad.scene.raster.georeference import grid_of
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_points import open_points
+from polyad.scene.read.sample_files import open_sample
+from polyad.scene.read.sample_points import check_origin, open_points
 from polyad.scene.write.map_writer import MapWriter
+from polyad.scene.write.points import write_points
 
 NAMES = ("Corn", "Oats", "Water")
 PLACE = Affine(30, 0, 365_000, 0, -30, 5_809_000)
@@ -183,7 +188,8 @@ def test_ids_serve_as_well_as_names(land, capsys):
 
 def test_a_blind_sample_tells_nothing_of_the_map(land, capsys):
     assert run("sample", "map.tif", "--size", 50, "--blind", "--out", "blind.csv") == 0
-    assert list(rows_of(land / "blind.csv")[0]) == ["id", "x", "y", "row", "col", "reference"]
+    names = ["id", "x", "y", "row", "col", "drawn_from", "reference"]
+    assert list(rows_of(land / "blind.csv")[0]) == names
 
 
 def test_points_lie_on_the_centers_of_their_pixels(land):
@@ -229,8 +235,50 @@ def test_a_sample_of_other_strata_is_not_taken_for_one_of_the_map(land, capsys):
         out.write(zones, 1)
     path = checked(land, "--strata", "zones.tif")
     said = refused(capsys, "area", "map.tif", path)
+    assert "checked.csv: the sample was drawn from zones.tif (" in said
+    assert "--strata" in said
+    rows = [{k: v for k, v in row.items() if k != "drawn_from"} for row in rows_of(path)]
+    said = refused(capsys, "area", "map.tif", write_rows(land / "older.csv", rows))
     assert "was drawn from stratum" in said
     assert "--strata" in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson"])
+def test_a_blind_sample_of_another_map_is_refused(land, capsys, ending):
+    drawn = f"sample.{ending}"
+    assert run("sample", "map.tif", "--size", 60, "--blind", "--out", drawn) == 0
+    found = open_sample(drawn, grid_of(open_labels("map.tif")))
+    (origin,) = set(found.fields["drawn_from"])
+    rows, cols = found.pixels.T
+    fields = found.fields | {"reference": truth()[rows, cols].tolist()}
+    write_points(f"checked.{ending}", grid_of(open_labels("map.tif")), found.pixels, fields)
+    assert result(capsys, "area", "map.tif", f"checked.{ending}")["n_points"] == 60
+    before = open_labels("map.tif")
+    write_map(land / "earlier.tif", before.values)
+    other = np.where(mapped() > 0, mapped() % 3 + 1, 0).astype(np.uint8)
+    write_map(land / "map.tif", other)  # as another model maps it
+    said = refused(capsys, "area", "map.tif", f"checked.{ending}")
+    now = ids_digest(open_labels("map.tif"))
+    assert f"was drawn from map.tif ({origin[-12:]}), got another map or strata ({now})" in said
+    told = result(capsys, "area", "map.tif", f"checked.{ending}", "--strata", "earlier.tif")
+    assert "the strata are not the map's classes" in told["estimator"]
+    write_map(land / "map.tif", before.values, names=("a", "b", "c"))  # the same map, renamed
+    assert result(capsys, "area", "map.tif", f"checked.{ending}")["n_points"] == 60
+
+
+def test_a_geopackage_keeps_the_map_that_it_was_drawn_from(land):
+    pytest.importorskip("pyogrio")
+    assert run("sample", "map.tif", "--size", 60, "--blind") == 0
+    table = open_sample("sample.gpkg", grid_of(open_labels("map.tif")))
+    check_origin("sample.gpkg", table.texts("drawn_from"), open_labels("map.tif"))
+    with pytest.raises(SceneMismatch, match=r"sample.gpkg: the sample was drawn from map.tif \("):
+        check_origin("sample.gpkg", table.texts("drawn_from"), open_labels("map.tif") + 1)
+
+
+def test_a_sample_of_a_map_with_other_classes_is_told_as_such(land, capsys):
+    path = checked(land, "--blind")
+    write_map(land / "map.tif", truth(), names=("Wheat", "Rye", "Barley"))
+    assert "the sample was drawn from map.tif (" in refused(capsys, "area", "map.tif", path)
 
 
 def test_a_random_sample_is_stratified_afterwards(land, capsys):

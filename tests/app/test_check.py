@@ -21,6 +21,7 @@ from polyad.app.checklist import Answer
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene import draw_sample, estimate_areas, open_points
 from polyad.scene.raster.classes import ClassInfo, with_classes
+from polyad.scene.raster.counting import ids_digest
 from polyad.scene.raster.lazy import describe
 from tests.waiting import PATIENCE
 
@@ -223,6 +224,7 @@ def test_a_blind_page_is_told_nothing_that_depends_on_the_map(land, blind_page, 
         value = int(row["map_class"]) % 3 + 1
         row |= {"map_class": value, "map_name": NAMES[value - 1]}
         row |= {"stratum": value, "stratum_name": NAMES[value - 1]}
+        row["drawn_from"] = f"map=map#{ids_digest(turned)}"
     with (other / "s.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]))
         writer.writeheader()
@@ -385,6 +387,16 @@ def test_a_hostile_sample_is_refused_with_nothing_written(land, tmp_path, ending
     with pytest.raises(SceneError, match=f"s.{ending}"):
         opened(land, tmp_path / f"s.{ending}")
     assert [p.name for p in tmp_path.iterdir()] == [f"s.{ending}"]
+
+
+def test_a_sample_of_another_map_is_refused_with_both_named(land, tmp_path):
+    sample = drawn(land, tmp_path / "s.csv", source="old/map.tif", blind=True)
+    other = land[1].copy(data=np.where(land[1] > 0, land[1] % 3 + 1, 0).astype(np.uint16))
+    own, given = ids_digest(land[1]), ids_digest(other)
+    words = rf"s.csv: the sample was drawn from map.tif \({own}\), got another map \({given}\)"
+    with pytest.raises(SceneMismatch, match=words):
+        opened(land, sample, class_map=other)
+    assert not (tmp_path / "s-checked.csv").exists()
 
 
 def test_an_output_that_is_something_else_is_left_as_it_is(land, tmp_path):

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import xarray as xr
 from affine import Affine
 
 from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, pixels, run, truth, write_envi
+from polyad.scene import draw_sample
+from polyad.scene.files.own_outputs import sample_of
 from polyad.scene.learn.model import SceneModel
 from tests.waiting import wait_until
 
@@ -89,6 +92,34 @@ def test_a_map_of_every_kind(place, tmp_path, ending):
     out = tmp_path / f"map.{ending}"
     assert run("map", place / "m.polyad", place / "bsq.hdr", "--out", out) == 0
     assert out.stat().st_size > 100
+
+
+def test_a_map_is_replaced_with_a_word_unless_a_sample_was_drawn_from_it(place, tmp_path, capsys):
+    out, sample = tmp_path / "map.tif", tmp_path / "sample.csv"
+    command = ("map", place / "m.polyad", place / "bsq.hdr", "--out", out)
+    assert run(*command) == 0
+    assert "earlier" not in capsys.readouterr().out
+    assert run(*command) == 0
+    assert f"map: {out} in place of the earlier one" in capsys.readouterr().out
+    assert run("sample", out, "--size", 40, "--out", sample) == 0
+    assert run(*command) == 2
+    assert "sample.csv is a sample that was drawn from map.tif" in capsys.readouterr().err
+    assert run(*command[:-1], tmp_path / "other.tif") == 0
+    assert run(*command, "--force") == 0
+
+
+@pytest.mark.parametrize("ending", [".csv", ".geojson", ".gpkg"])
+def test_a_sample_of_any_kind_is_found_by_the_name_of_its_map(tmp_path, ending):
+    if ending == ".gpkg":
+        pytest.importorskip("pyogrio")
+    ids = np.arange(1, 13, dtype=np.uint8).reshape(3, 4)
+    places = {"y": [2.5, 1.5, 0.5], "x": np.arange(4) + 0.5}
+    land = xr.DataArray(ids, dims=("y", "x"), coords=places)
+    sample = draw_sample(land.rio.write_crs("EPSG:32633"), 12)
+    sample.save(tmp_path / f"s{ending}", source="maps/a map.tif", blind=True)
+    assert sample_of(tmp_path / "a map.tif") == tmp_path / f"s{ending}"
+    assert sample_of(tmp_path / "map.tif") is None
+    assert sample_of(tmp_path / "a map.tiff") is None
 
 
 def test_an_ending_without_a_folder_is_refused_with_the_option_to_use(place, tmp_path, capsys):

@@ -19,6 +19,7 @@ from polyad.app.tile_images import SceneTiles
 from polyad.app.workspace import RasterSource, describe_scene, name_of, pixel_spectrum
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, SceneError
+from polyad.scene.files.own_outputs import DRAWN_FROM
 from polyad.scene.files.paths import check_apart, check_names_differ, check_output
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.band_choice import usable_bands
@@ -29,7 +30,7 @@ from polyad.scene.raster.legend import find_classes
 from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.sample_files import SampleFile, open_sample
-from polyad.scene.read.sample_points import REFERENCE
+from polyad.scene.read.sample_points import REFERENCE, check_origin
 from polyad.scene.read.scenes import open_scene
 
 _WRITTEN = (".gpkg", ".geojson", ".csv")
@@ -90,6 +91,8 @@ class CheckWorkspace:
                 "--out"
             )
         raster = None if class_map is None else _as_map(class_map, self.scene)
+        if raster is not None:
+            check_origin(str(points.path), points.texts(DRAWN_FROM), raster)
         self.classes = _classes(points, raster, classes)
         # Of a blind check, nothing that tells the map's class is kept at all
         self.map_ids = None if raster is None or blind else _positions(raster, self.classes)

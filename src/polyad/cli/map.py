@@ -113,6 +113,7 @@ def map_command(
         outputs |= {} if coverage is None else set_paths(out)
         files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
         check_arguments(outputs=outputs, force=force, remote=remote, **files)
+    earlier = " in place of the earlier one" if not many and out.exists() else ""
     palette = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if many:
@@ -191,7 +192,7 @@ def map_command(
         ("" if fitted.adapted is None else f"{fitted.adapted}\n")
         + replaced_line(replaced)
         + ("" if mapped == pixels else f"{mapped:,} of ")
-        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}"
+        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}{earlier}"
         + (f"; sets: {', '.join(sets)}" if sets else "")
         + "".join(f"; {name}: {path}" for name, path in beside.items()),
     )

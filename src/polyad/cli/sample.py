@@ -90,5 +90,5 @@ def sample(
         deviations=parse_by_stratum(deviation or ()),
         random_state=seed,
     )
-    drawn.save(out, blind=blind)
+    drawn.save(out, blind=blind, source=class_map, strata=raster)
     say({"sample": str(out)} | drawn.to_dict(), as_json, f"{drawn}\nsample: {out}")

@@ -15,7 +15,7 @@ from polyad.scene.assess.areas import Z95, Shares, estimate_shares, interval
 from polyad.scene.assess.regions import Region, region_of
 from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
 from polyad.scene.raster.legend import find_classes
-from polyad.scene.read.sample_points import SamplePoints, check_classed, look_up
+from polyad.scene.read.sample_points import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]
 DESIGNS = ("stratified", "random")
@@ -281,6 +281,9 @@ def estimate_areas(
     if design not in DESIGNS:
         raise InputError(f"unknown design {design[:40]!r}; wanted one of {', '.join(DESIGNS)}")
     region = region_of(class_map, strata)
+    if design == "stratified":
+        file = points.place(0).rpartition(", ")[0] if points.where else "the sample"
+        check_origin(file, points.origins, region.stratum_map, strata=True)
     mapped = look_up(region.class_map, points.pixels)
     check_classed(points, mapped, "the map has no class")
     own = look_up(region.stratum_map, points.pixels)

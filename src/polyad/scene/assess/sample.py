@@ -23,10 +23,12 @@ from polyad.scene.assess.designs import (
     size_for_error,
 )
 from polyad.scene.assess.regions import Region, region_of
+from polyad.scene.files.own_outputs import DRAWN_FROM
 from polyad.scene.raster.classes import ClassInfo, class_key
+from polyad.scene.raster.counting import ids_digest
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
-from polyad.scene.read.sample_points import REFERENCE, STRATUM, look_up
+from polyad.scene.read.sample_points import REFERENCE, STRATUM, Origin, look_up
 from polyad.scene.write.points import centers, write_points
 
 EXPECTED = 0.8  # user's accuracy of a class of which nothing is known
@@ -57,6 +59,9 @@ class Sample:
         Half the width of the 95 % interval of overall accuracy that is expected.
     wanted : float or None
         The margin that was asked for.
+    map_id, strata_id : str
+        Digests of the ids of the map and of the strata, by which `polyad area` knows them again;
+        the second is empty where the strata are the classes of the map.
     """
 
     grid: Grid
@@ -68,11 +73,20 @@ class Sample:
     minimum: int
     margin: float
     wanted: float | None = None
+    map_id: str = ""
+    strata_id: str = ""
 
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def save(self, path: str | os.PathLike[str], *, blind: bool = False) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        blind: bool = False,
+        source: str = "map",
+        strata: str | None = None,
+    ) -> None:
         """Write the points with an empty field ``reference``; see `polyad.scene.write_points`.
 
         Parameters
@@ -81,6 +95,9 @@ class Sample:
             Ending in ``.gpkg``, ``.geojson`` or ``.csv``.
         blind : bool, default=False
             Leave out stratum and class of the map, so that whoever looks is not led by them.
+        source, strata : str
+            Names of the map and of the strata, which the field ``drawn_from`` keeps with their
+            digests.
         """
         n = len(self)
         fields: dict[str, list[Any]] = {"id": list(range(1, n + 1))}
@@ -91,6 +108,9 @@ class Sample:
                 "map_class": [c.value for c in self.mapped],
                 "map_name": [c.name for c in self.mapped],
             }
+        if self.map_id:
+            origin = Origin(source, self.map_id, strata or "strata", self.strata_id)
+            fields[DRAWN_FROM] = [str(origin)] * n
         write_points(path, self.grid, self.pixels, fields | {REFERENCE: [None] * n})
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,6 +264,8 @@ def draw_sample(
         minimum,
         Z95 * accuracy_error(pixels, spread, counts),
         margin,
+        ids_digest(region.class_map),
+        "" if region.by_class else ids_digest(region.stratum_map),
     )
 
 

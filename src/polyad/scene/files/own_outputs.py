@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from polyad.text import clean_name
+
 _HEAD = 2**16  # bytes
 _TAGS = 1000  # of a TIFF's first picture; ours has 16
 _GDAL_METADATA = 42112
@@ -21,6 +23,9 @@ QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
 LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
 VALUES = "predicted value"  # that of a map of values
 DEVIATION = "standard deviation of the predicted value"  # and of what is written beside it
+# What a sample says in its field `drawn_from`, after the name of the file
+DRAWN_FROM = "drawn_from"
+_SAMPLES, _SAMPLE_BYTES = (".gpkg", ".geojson", ".csv"), 2**24
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 # Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
 _TIFF = {
@@ -53,6 +58,31 @@ def is_ours(path: Path, what: str) -> bool:
             return tell(file)
     except (OSError, struct.error, OverflowError, ValueError):
         return False
+
+
+def drawn_from(name: str, digest: str) -> str:
+    """Return what a sample says of the map that it was drawn from.
+
+    Examples
+    --------
+    >>> drawn_from("maps/map.tif", "cb0ba8d17eb5")
+    'map=map.tif#cb0ba8d17eb5'
+    """
+    return f"map={clean_name(Path(name).name)}#{digest}"
+
+
+def sample_of(path: Path) -> Path | None:
+    """Return the first sample beside a map that was drawn from a map of its name, else None."""
+    # Text lies in all three formats as it is; the digest ends the name
+    mark = re.compile(re.escape(drawn_from(path.name, "").encode()) + rb"[0-9a-f]{12}")
+    for file in sorted(path.absolute().parent.iterdir()):
+        try:
+            small = file.is_file() and file.stat().st_size <= _SAMPLE_BYTES
+            if small and file.suffix.lower() in _SAMPLES and mark.search(file.read_bytes()):
+                return file
+        except OSError:  # whoever may not read it does not check it either
+            continue
+    return None
 
 
 def _is_zarr_map(store: Path) -> bool:

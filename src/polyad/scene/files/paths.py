@@ -14,7 +14,7 @@ from pathlib import Path
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
 from polyad.scene.files.known import KNOWN_SCENES, nearest_known
-from polyad.scene.files.own_outputs import is_ours
+from polyad.scene.files.own_outputs import is_ours, sample_of
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
@@ -235,6 +235,13 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
             raise OutputError(
                 f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "
                 "and would be lost; choose another name, or replace it with --force"
+            )
+        drawn = sample_of(there) if what == "map" and _holds_something(there) else None
+        if drawn is not None:
+            raise OutputError(
+                f"cannot write {os.fspath(path)}: {drawn.name} is a sample that was drawn from "
+                f"{there.name}, and does not fit another map; choose another name, or replace the "
+                "map with --force"
             )
         if there.suffix.lower() not in (".tif", ".tiff", ".img") or _holds_something(there):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,25 @@ def iter_strips(
     step = max(1, pixels // max(1, width))
     for top in range(0, height, step):
         yield top, [raster.isel(y=slice(top, top + step)).to_numpy() for raster in rasters]
+
+
+def ids_digest(raster: xr.DataArray) -> str:
+    """Return twelve hexadecimal digits that tell the ids of one map from those of another.
+
+    They depend on the ids and the shape alone, so the same map in another format has the same.
+
+    Examples
+    --------
+    >>> ids = np.array([[1, 2], [0, 2]])
+    >>> ids_digest(xr.DataArray(ids, dims=("y", "x")))
+    'f099e6bba365'
+    >>> ids_digest(xr.DataArray(ids.astype(np.uint8), dims=("y", "x")))
+    'f099e6bba365'
+    """
+    digest = hashlib.sha256(f"{raster.sizes['y']} {raster.sizes['x']}".encode())
+    for _, (strip,) in iter_strips(raster):
+        digest.update(np.ascontiguousarray(strip, "<u2").data)
+    return digest.hexdigest()[:12]
 
 
 def count_ids(strip: NDArray[Any]) -> Ids:

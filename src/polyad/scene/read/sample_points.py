@@ -7,7 +7,8 @@ instead: none may be lost, doubled, empty or off the map.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
+from polyad.scene.files.own_outputs import DRAWN_FROM, drawn_from
 from polyad.scene.files.paths import locate, no_file
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table
+from polyad.scene.raster.counting import ids_digest
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid, describe_extents
@@ -38,9 +41,11 @@ from polyad.scene.read.label_vectors import (
     read_geojson,
 )
 from polyad.scene.read.labels import open_labels
+from polyad.text import clean_name
 
 REFERENCE = "reference"
 STRATUM = "stratum"  # the field that a sample of ours has
+_ORIGIN = re.compile(r"map=(.*?)#([0-9a-f]{12})(?: strata=(.*?)#([0-9a-f]{12}))?")
 TABLES, GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
 
 
@@ -60,6 +65,8 @@ class SamplePoints:
         File and place in it of each point, for messages.
     left_out : int
         Points of the file without a reference, which are not among these.
+    origins : tuple of str
+        From which map, and which strata, the file says that they were drawn.
     """
 
     pixels: NDArray[np.intp]
@@ -67,6 +74,7 @@ class SamplePoints:
     strata: tuple[str, ...] | None = None
     where: tuple[str, ...] = ()
     left_out: int = 0
+    origins: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -76,19 +84,79 @@ class SamplePoints:
         return self.where[k] if self.where else f"point {k + 1}"
 
 
+class Origin(NamedTuple):
+    """The map, and the strata if others than its classes, that a sample was drawn from."""
+
+    map_name: str
+    map_id: str
+    strata_name: str = ""
+    strata_id: str = ""
+
+    def __str__(self) -> str:
+        said = drawn_from(self.map_name, self.map_id)
+        if not self.strata_id:
+            return said
+        return f"{said} strata={clean_name(Path(self.strata_name).name)}#{self.strata_id}"
+
+    @classmethod
+    def of(cls, text: str) -> Origin | None:
+        """Return what the field of a sample says, None if it is not ours.
+
+        Examples
+        --------
+        >>> Origin.of("map=map.tif#cb0ba8d17eb5 strata=zones.tif#0123456789ab")
+        Origin(map_name='map.tif', map_id='cb0ba8d17eb5', strata_name='zones.tif',
+               strata_id='0123456789ab')
+        """
+        found = _ORIGIN.fullmatch(text) if len(text) < 1000 else None
+        return None if found is None else cls(*(group or "" for group in found.groups()))
+
+
+def check_origin(
+    path: str, texts: Iterable[str], raster: xr.DataArray, *, strata: bool = False
+) -> None:
+    """Raise `SceneMismatch` if a sample says that it was drawn from another map.
+
+    Parameters
+    ----------
+    path : str
+        The sample, for the message.
+    texts : iterable of str
+        Its field ``drawn_from``.
+    raster : DataArray of int, dims (y, x)
+        The map, or what the points are taken to be drawn from.
+    strata : bool, default=False
+        Whether it is compared with the strata of the sample, where these are not its map's classes.
+    """
+    origins = [origin for text in dict.fromkeys(texts) if (origin := Origin.of(text))]
+    given = ids_digest(raster) if origins else ""
+    for origin in origins:
+        name, digest = origin[:2]
+        if strata and origin.strata_id:
+            name, digest = origin[2:]
+        if digest != given:
+            raise SceneMismatch(
+                f"{path}: the sample was drawn from {name} ({digest}), got another "
+                f"{'map or strata' if strata else 'map'} ({given}); name the one that it was drawn "
+                "from, which the model that made it makes again, or draw a new sample (polyad area "
+                "estimates the areas of another map if --strata names the one drawn from)"
+            )
+
+
 class _Table(NamedTuple):
-    """The points of a file: where in it, where in pixels, what was seen, from which stratum."""
+    """Points of a file: where in it, in pixels, what was seen, from which stratum and map."""
 
     where: list[str]
     xy: NDArray[np.float64]
     values: list[str]
     strata: list[str] | None
+    origins: tuple[str, ...] = ()
 
     def only(self, kept: list[int]) -> _Table:
         """Return some of the points."""
         strata = None if self.strata is None else [self.strata[k] for k in kept]
         where, values = [self.where[k] for k in kept], [self.values[k] for k in kept]
-        return _Table(where, self.xy[kept], values, strata)
+        return _Table(where, self.xy[kept], values, strata, self.origins)
 
 
 def open_points(
@@ -146,10 +214,14 @@ def open_points(
     if empty:
         kept = [k for k, value in enumerate(table.values) if value]
         pixels, table = pixels[kept], table.only(kept)
-    reference = _references(path, table, class_table(class_map), field)
+    try:
+        reference = _references(path, table, class_table(class_map), field)
+    except SceneError:
+        check_origin(str(path), table.origins, class_map)  # the reason, if it is another map
+        raise
     strata = None if table.strata is None else tuple(table.strata)
     where = tuple(f"{path}, {w}" for w in table.where)
-    return SamplePoints(pixels, reference, strata, where, empty)
+    return SamplePoints(pixels, reference, strata, where, empty, table.origins)
 
 
 def open_strata(
@@ -186,12 +258,15 @@ def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) ->
 
 def _read_csv(path: Path, grid: Grid, budget: int, field: str) -> _Table:
     points = read_csv_points(path, grid, budget, field=field)
-    said = read_csv_points(path, grid, budget, field=STRATUM, required=False)
-    values, strata = (
-        ["" if a is None else a.label for a in each.annotations] for each in (points, said)
+    said = (
+        read_csv_points(path, grid, budget, field=name, required=False)
+        for name in (STRATUM, DRAWN_FROM)
+    )
+    values, strata, origins = (
+        ["" if a is None else a.label for a in each.annotations] for each in (points, *said)
     )
     where = [f"line {number}" for number in points.numbers]
-    return _Table(where, points.xy, values, _told(strata))
+    return _Table(where, points.xy, values, _told(strata), tuple(dict.fromkeys(origins)))
 
 
 def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
@@ -201,7 +276,7 @@ def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
     records = [properties_of(feature) for feature in features]
     names = dict.fromkeys(name for record in records for name in record)
     plain = (int, float, str, type(None))
-    wanted = [n for n in names if n.casefold() in (field.casefold(), STRATUM)]
+    wanted = [n for n in names if n.casefold() in (field.casefold(), STRATUM, DRAWN_FROM)]
     columns = [
         Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
         for n in (wanted if any(n.casefold() == field.casefold() for n in wanted) else names)
@@ -226,9 +301,12 @@ def _read_layer(
 
 def _table(path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str) -> _Table:
     column = choose_field(path, columns, field)
-    said = next((c for c in columns if c.name.casefold() == STRATUM), None)
+    named = {c.name.casefold(): c for c in columns}
+    said, drawn = named.get(STRATUM), named.get(DRAWN_FROM)
     where = [f"feature {number}" for number in range(1, len(xy) + 1)]
-    return _Table(where, xy, _labels(column), None if said is None else _told(_labels(said)))
+    strata = None if said is None else _told(_labels(said))
+    origins = () if drawn is None else tuple(dict.fromkeys(_labels(drawn)))
+    return _Table(where, xy, _labels(column), strata, origins)
 
 
 def _labels(column: Column) -> list[str]:
