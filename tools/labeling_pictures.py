@@ -1,6 +1,7 @@
-"""Make the pictures of the labeling page in docs/images: ``python tools/labeling_pictures.py``.
+"""Make the pictures of both pages in docs/images: ``python tools/labeling_pictures.py [folder]``.
 
-Indian Pines with six labels per class, in Chromium: light, dark at a suggested pixel, on a phone.
+Indian Pines in Chromium, light, dark and on a phone: with six labels per class, in the dark at a
+suggested pixel; and a sample of 200 points being checked, blind but for the dark one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import io
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from polyad.app import prepare
+from polyad.app import prepare, prepare_check
+from polyad.app.check_launch import CheckPage
+from polyad.app.launch import ServedPage
+from polyad.scene import draw_sample
 from polyad.scene.read.known_scenes import open_known_labels
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -41,41 +44,60 @@ def label_some(session: Any) -> None:
         session.do({"do": "label", "class": value, "pixels": pixels})
 
 
-def shoot(browser: Browser, url: str, name: str, folder: Path) -> None:
-    """Save one picture."""
+def answer_some(checklist: Any) -> None:
+    """Answer the first points and a few later ones by the ground truth; one nobody can tell."""
+    truth = open_known_labels("indian-pines").values
+    for point in (*range(11), *range(40, 50)):
+        row, col = checklist.sample.pixels[point].tolist()
+        checklist.do({"point": point, "class": int(truth[row, col])})
+    checklist.do({"point": 7, "unsure": True, "note": "mixed pixel"})
+
+
+def shoot(browser: Browser, page: ServedPage[Any], name: str, path: Path) -> None:
+    """Save one picture of a page."""
     context, size = SHOTS[name]
     tab: Page = browser.new_context(**context).new_page()
-    tab.goto(url)
-    tab.wait_for_selector(FINAL, timeout=120_000)
-    if name == "dark":
-        tab.keyboard.press("2")
-        tab.keyboard.press("n")
-    elif name == "light":
-        tab.mouse.move(460, 500)
-    while tab.evaluate("polyad.viewer.shownVersion !== polyad.store.map.version"):
-        tab.wait_for_timeout(50)
+    tab.goto(page.url)
+    if isinstance(page, CheckPage):
+        tab.wait_for_selector("#choices button")
+        if name == "dark":
+            tab.keyboard.press("m")
+    else:
+        tab.wait_for_selector(FINAL, timeout=120_000)
+        if name == "dark":
+            tab.keyboard.press("2")
+            tab.keyboard.press("n")
+        elif name == "light":
+            tab.mouse.move(460, 500)
+        while tab.evaluate("polyad.viewer.shownVersion !== polyad.store.map.version"):
+            tab.wait_for_timeout(50)
     tab.wait_for_timeout(800)  # spectrum and transitions
     picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
-    picture.resize(size, Image.Resampling.LANCZOS).save(
-        folder / f"labeling-{name}.jpg", quality=85, optimize=True
-    )
+    picture.resize(size, Image.Resampling.LANCZOS).save(path, quality=85, optimize=True)
     tab.context.close()
 
 
 def main(folder: Path) -> None:
     """Make all pictures."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with tempfile.TemporaryDirectory() as journal, sync_playwright() as playwright:
-        served = prepare("indian-pines", truth="indian-pines", journal=f"{journal}/j").start()
-        label_some(served.workspace.session)
+    truth = open_known_labels("indian-pines")
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"],
                                              ignore_default_args=["--hide-scrollbars"])  # fmt: skip
+        served = prepare("indian-pines", truth="indian-pines", journal=f"{place}/j").start()
+        label_some(served.workspace.session)
         served.workspace.trainer.final_model()
-        time.sleep(1)
         for name in SHOTS:
-            shoot(browser, served.url, name, folder)
-        browser.close()
+            shoot(browser, served, name, folder / f"labeling-{name}.jpg")
         served.stop()
+        draw_sample(truth, 200, random_state=1).save(f"{place}/sample.csv")
+        for name in SHOTS:  # blind, but for the one with the map
+            options: dict[str, Any] = {"blind": name != "dark", "out": f"{place}/{name}.csv"}
+            checked = prepare_check("indian-pines", f"{place}/sample.csv", truth, **options).start()
+            answer_some(checked.workspace.checklist)
+            shoot(browser, checked, name, folder / f"checking-{name}.jpg")
+            checked.stop()
+        browser.close()
 
 
 if __name__ == "__main__":

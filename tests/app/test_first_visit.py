@@ -100,6 +100,11 @@ def test_the_pointer_has_map_coordinates_with_unit_and_reference_system(tab, lab
     kit.until(tab, "document.querySelector('#place').textContent === 'row 6, column 17'")
     assert tab.inner_text("#coordinates") == "x 500525 m, y 5199805 m"  # the pixel's center
     assert tab.inner_text("#crs") == "WGS 84 / UTM zone 32N (EPSG:32632)"
+    degrees = {"transform": [0.0003, 0, 9, 0, -0.0003, 47], "crs": "WGS 84", "unit": "°"}
+    script = """async (scene) => (await import(new URL("static/frame.js", location.href)))
+        .showPlace(scene, 10, 20)"""
+    tab.evaluate(script, degrees)
+    assert tab.inner_text("#coordinates") == "longitude 9.00615°, latitude 46.99685°"
 
 
 def test_the_map_shows_no_seconds(tab, labeling, kit):
