@@ -8,15 +8,42 @@ takes `CASES` of them, spread over the whole list, unless it is marked ``every_c
 import os
 import signal
 from collections import defaultdict
+from fnmatch import fnmatch
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 TESTS = Path(__file__).parent
-CASES = 5
-# Hostile files, faults, long ways and what the published pages say: folders and files as a whole.
-SLOW = ("attacks", "benchmarks", "faults", "real", "site")
+CASES = 2
+SLOW = (  # folders and files as a whole
+    # hostile files, faults and kills
+    "attacks/*",
+    "faults/*",
+    "*hostile*",
+    "scene/map/test_odd_scenes.py",
+    "scene/read/test_readers_parts.py",
+    "scene/read/test_readers_remote.py",
+    "scene/read/test_reference_systems.py",
+    "scene/read/test_zarr_store.py",
+    # clusters
+    "distributed/*",
+    "journeys/test_cluster_user.py",
+    # what published pages and records say, examples, notebooks, the site
+    "benchmarks/*",
+    "experiments/test_against.py",
+    "experiments/test_findings_page.py",
+    "experiments/test_records_kept.py",
+    "experiments/test_report.py",
+    "journeys/test_notebooks.py",
+    "site/*",
+    "test_examples.py",
+    # other people's data and processes without this one's imports
+    "real/*",
+    "test_extras.py",
+    # many like functions
+    "test_dimension_order.py",
+)
 
 
 def pytest_configure():
@@ -31,18 +58,21 @@ def pytest_configure():
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if os.name != "posix" and (item.get_closest_marker("unix") or _below(item, "faults")):
+        if os.name != "posix" and (
+            item.get_closest_marker("unix") or _place(item).startswith("faults")
+        ):
             reason = "needs what only Linux and macOS have"
             item.add_marker(pytest.mark.skip(reason=reason))
-        if any(_below(item, place) for place in SLOW):
+        if any(fnmatch(_place(item), pattern) for pattern in SLOW):
             item.add_marker(pytest.mark.slow)
     for cases in _functions(items):
         for item in _spread(cases)[CASES:]:
             item.add_marker(pytest.mark.slow)
 
 
-def _below(item, place):
-    return item.path.is_relative_to(TESTS / place)
+def _place(item):
+    """Return the path of a test's file below this folder; doctests have another."""
+    return os.path.relpath(item.path, TESTS)
 
 
 def _functions(items):

@@ -98,7 +98,11 @@ def test_summed_classes_can_beat_a_single_larger_one(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ways", [["--out-dir", "maps"], ["--cluster", "local:1", "--out", "map.tif"]]
+    "ways",
+    [
+        ["--out-dir", "maps"],
+        pytest.param(["--cluster", "local:1", "--out", "map.tif"], marks=pytest.mark.slow),
+    ],
 )
 def test_pixels_with_a_class_are_counted_by_every_way(
     place: Path,
@@ -119,7 +123,11 @@ def test_pixels_with_a_class_are_counted_by_every_way(
 
 
 @pytest.mark.parametrize(
-    "ways", [["--out-dir", "maps"], ["--cluster", "local:1", "--out", "map.tif"]]
+    "ways",
+    [
+        ["--out-dir", "maps"],
+        pytest.param(["--cluster", "local:1", "--out", "map.tif"], marks=pytest.mark.slow),
+    ],
 )
 def test_merged_and_colored_maps_are_the_same_by_every_way(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str]

@@ -200,6 +200,7 @@ def test_many_scenes_are_each_adapted_to_their_own_light(folder, tmp_path, capsy
         assert accuracy(tmp_path / scene.name, folder) > 0.95
 
 
+@pytest.mark.slow
 def test_a_cluster_maps_in_the_scenes_light(folder, tmp_path, capsys):
     pytest.importorskip("distributed")
     scene, out = folder / "broken.tif", tmp_path / "map.tif"

@@ -147,6 +147,7 @@ def test_a_probe_that_blocks_is_ended(monkeypatch, tmp_path):
     assert probe._probe(str(tmp_path / "scene.h5")) == "did not end"
 
 
+@pytest.mark.slow
 def test_importing_polyad_needs_nothing_that_only_unix_has():
     """Whatever is imported at the top of a module is there on every system."""
     script = """

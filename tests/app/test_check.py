@@ -150,6 +150,7 @@ for k in range(200):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.unix
 def test_a_kill_loses_no_answer_that_was_confirmed(tmp_path):
     table = "\n".join(f"{k // 40},{k % 40}," for k in range(200))

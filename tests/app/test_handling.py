@@ -265,6 +265,7 @@ def drawn(tab, kit, pixels):
     return picture[places[:, 1], places[:, 0]]
 
 
+@pytest.mark.slow
 def test_colors_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_path, kit):
     # All of the palette lies over all of a real scene's colors.
     scene = open_known("indian-pines")
@@ -337,6 +338,7 @@ def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped_p
     assert {"hint-label", "hint-skip", "hint-close", "choose", "rename", "delete", "view"} <= seen
 
 
+@pytest.mark.slow
 def test_a_download_without_a_server_says_so_in_a_sentence(browser, page, kit):
     context = browser.new_context()
     lonely = context.new_page()

@@ -373,6 +373,7 @@ def test_doors_listen_on_this_machine_unless_asked():
     assert not AccessPolicy("t", 80).allows_host("192.168.1.7:80")
 
 
+@pytest.mark.slow
 def test_fifty_clients_lose_no_label(page, kit):
     def labels_of(worker):
         taken = []

@@ -121,6 +121,7 @@ for k in range(2500):
 """
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_label_that_was_answered(tmp_path):
     command = [sys.executable, "-c", KILLED, str(tmp_path / "j")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

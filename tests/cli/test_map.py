@@ -160,6 +160,7 @@ def test_a_warning_is_one_line_without_file_and_source(place, best, tmp_path):
     assert "--goal other-scenes" in line
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kill -9 is of Unix")
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_killed_map_leaves_the_old_file_or_none(place, tmp_path, existing):

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 import numpy as np
@@ -19,5 +21,6 @@ assert already or "sympy" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_fit_save_and_load_do_not_import_sympy(tmp_path):
     subprocess.run([sys.executable, "-c", CODE, tmp_path / "m.polyad"], check=True)

@@ -97,6 +97,7 @@ def test_a_compiled_network_trains_as_the_network_does():
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of torch itself
 def test_code_of_the_real_compiler_gives_the_layers_numbers():
     layer = layer_of((5, 5, 8), 2).eval()

@@ -116,6 +116,7 @@ run_all(plan, RecordStore(sys.argv[1]), progress=False)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no kill -9")
 def test_killed_at_any_moment_every_record_is_whole_and_the_rest_is_done_later(tmp_path):
     path = tmp_path / "standin-tiny_rank-1_5_none.jsonl"

@@ -6,6 +6,7 @@ polyad evaluate model.polyad SCENE TRUTH --report page.html
 """
 
 import re
+from itertools import product
 
 import pytest
 import rasterio
@@ -21,11 +22,14 @@ CAMPAIGNS = {
     ),
 }
 WISHES = ("", "--preset best", "--preset best --goal other-scenes")
+WAYS = [
+    pytest.param(campaign, wish, marks=pytest.mark.slow if number else (), id=f"{campaign} {wish}")
+    for number, (campaign, wish) in enumerate(product(CAMPAIGNS, WISHES))
+]
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
-@pytest.mark.parametrize("wish", WISHES, ids=lambda wish: wish or "defaults")
-@pytest.mark.parametrize("campaign", CAMPAIGNS)
+@pytest.mark.parametrize(("campaign", "wish"), WAYS)
 def test_from_a_scene_and_labels_to_a_map_its_accuracy_and_a_report(user, land, campaign, wish):
     scene, labels, truth = CAMPAIGNS[campaign]
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 
 def test_package_and_command_are_those_of_the_wheel(newcomer, installed):
     printed = newcomer.runs("import polyad; print(polyad.__file__)")
@@ -9,12 +11,14 @@ def test_package_and_command_are_those_of_the_wheel(newcomer, installed):
     assert Path(newcomer.types("command -v polyad").strip()) == installed / "bin" / "polyad"
 
 
+@pytest.mark.slow
 def test_a_command_that_starts_warm_is_the_one_of_the_wheel_too(user, installed):
     assert user.runs("import polyad; print(polyad.__file__)").strip() == str(
         installed / "polyad" / "__init__.py"
     )
 
 
+@pytest.mark.slow
 def test_version_is_the_same_in_the_package_and_at_the_prompt(newcomer, installed):
     (about,) = installed.glob("polyad-*.dist-info")
     assert newcomer.types("polyad --version").strip() == about.name.removesuffix(".dist-info")[7:]

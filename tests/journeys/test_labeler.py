@@ -79,6 +79,7 @@ def place(tab, row, col):
     return tab.evaluate(script, [row, col])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
 def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
     """polyad map, sample, label --check, area: by keys and clicks, blind to the map."""

@@ -65,11 +65,13 @@ def name(page):
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in RUN if page != README], ids=name)
 def test_what_a_page_shows_runs(page, user):
     paste(page, user)
 
 
+@pytest.mark.slow
 def test_what_the_readme_shows_runs_for_a_newcomer(newcomer):
     paste(README, newcomer)
 
@@ -135,6 +137,7 @@ def commands(page):
 PASTED = set().union(*map(commands, PAGES))
 
 
+@pytest.mark.slow
 def test_examples_of_the_help_that_stand_on_no_page_run(user, model):
     (user / "model.polyad").write_bytes(model.read_bytes())
     user.types(EXAMPLES["map"])

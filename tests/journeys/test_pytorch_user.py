@@ -4,6 +4,8 @@ The programs run by themselves, with the installed polyad; the second one begins
 the first one left.
 """
 
+import pytest
+
 
 def test_a_network_is_trained_saved_and_loaded_in_another_program(user):
     user.runs(
@@ -29,6 +31,7 @@ torch.testing.assert_close(model(X), torch.load("logits.pt"), rtol=0, atol=0)
     )
 
 
+@pytest.mark.slow
 def test_a_dense_layer_becomes_a_rank_r_layer(user):
     user.runs("""
 import torch

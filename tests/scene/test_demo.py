@@ -71,6 +71,7 @@ def test_the_report_stands_alone_and_says_how_to_do_it_again(made):
     assert len(page) < 2_000_000
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(demo, "train", lambda *a, **k: train(*a, **k, hidden=5, epochs=3))
     with pytest.raises(SystemExit) as stop:

@@ -138,6 +138,7 @@ def test_another_kind_of_estimator_is_refused(tmp_path, scene):
         export_onnx(other, tmp_path / "model.onnx", whole_scene=True)
 
 
+@pytest.mark.slow
 def test_indian_pines_has_the_same_classes_in_onnxruntime(tmp_path):
     scene, labels = polyad.open_scene("indian-pines"), polyad.open_labels("indian-pines")
     model = polyad.train(scene, labels, samples_per_class=10, random_state=0, epochs=40)

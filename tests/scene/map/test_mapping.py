@@ -418,6 +418,7 @@ print(peak() - before, scene.nbytes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="counts resident memory as Unix does")
 def test_memory_is_bounded_by_the_tile_and_not_by_the_scene(tmp_path):
     rng = np.random.default_rng(0)

@@ -118,6 +118,7 @@ def test_pixels_without_data_stay_and_lend_nothing(cube, soundness):
     assert repaired[6, 3].min() > 500
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 40), st.sampled_from([None, 0.0, 1000.0]))
 def test_fast_and_slow_agree(seed, count, nodata):
