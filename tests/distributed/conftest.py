@@ -14,6 +14,7 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_file
 from polyad.scene.read.scenes import open_scene
+from tests.waiting import PATIENCE
 
 HEIGHT, WIDTH, BANDS = 150, 110, 12
 TILE = 8  # 266 tiles, the last ones cut
@@ -129,7 +130,7 @@ def client():
 @pytest.fixture
 def two_workers(client):
     """The client, when both workers are there: an earlier test may have killed one."""
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=PATIENCE)
     return client
 
 

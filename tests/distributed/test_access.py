@@ -93,3 +93,16 @@ def test_without_cryptography_one_sentence_says_what_to_install(monkeypatch):
         open_cluster("local:1"),
     ):
         pass  # pragma: no cover
+
+
+def test_a_scheduler_too_busy_to_say_good_bye_spoils_nothing(monkeypatch):
+    class Client:
+        def __init__(self, **options):
+            pass
+
+        def close(self, timeout):
+            raise TimeoutError(f"timed out after {timeout} s.")
+
+    monkeypatch.setattr(distributed, "Client", Client)
+    with open_cluster("tcp://127.0.0.1:9") as client:
+        assert isinstance(client, Client)

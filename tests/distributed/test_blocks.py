@@ -9,6 +9,7 @@ from polyad.errors import InputError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.inside import mask_scene
 from polyad.scene.read.scenes import open_scene
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_nothing_is_read_before_the_map_is_computed(scene, model):
 
 def test_lazy_map_is_computed_by_a_cluster(scene, model, two_workers):
     lazy = map_lazy(model, scene.chunk(y=20, x=17))
-    found = two_workers.compute(lazy.data).result(timeout=60)
+    found = two_workers.compute(lazy.data).result(timeout=PATIENCE)
     np.testing.assert_array_equal(found, map_scene(model, scene).values)
 
 

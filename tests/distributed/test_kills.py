@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
@@ -15,19 +13,24 @@ from distributed import Client
 from polyad.distributed import BrokenLedgerWarning, map_files
 from polyad.errors import ClusterError, OutputError
 from polyad.scene.learn.model import SceneModel
+from tests.waiting import PATIENCE, wait_until
 
-MAP = [sys.executable, "-c", "from polyad.cli import main; main()", "map"]
 resource = pytest.importorskip("resource", reason="kills processes by signals")
-
-
-def wait_until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.005)
-    raise TimeoutError(f"not within {seconds} s")
+# The command; before it writes the tile of that number, its group is sent a signal
+MAP = """
+import os, sys
+import polyad.distributed.finished as finished
+from polyad.cli import main
+number, sent = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+real, written = finished.write_all, []
+def write_all(file, data, position):
+    written.append(position)
+    if len(written) == number:
+        os.killpg(0, sent)
+    real(file, data, position)
+finished.write_all = write_all
+main()
+"""
 
 
 def lines(out):
@@ -39,33 +42,27 @@ def lines(out):
         return []
 
 
-class Mapping(threading.Thread):
-    """A map made in another thread, and the error that it ended with."""
+def at_write(number, action, patch):
+    """Have something done just before the tile of that number is written."""
+    real, written = finished_module.write_all, []
 
-    def __init__(self, *arguments, **options):
-        super().__init__()
-        self.call, self.error = lambda: map_files(*arguments, **options), None
+    def write_all(file, data, position):
+        written.append(position)
+        if len(written) == number:
+            action()
+        real(file, data, position)
 
-    def run(self):
-        try:
-            self.call()
-        except Exception as error:
-            self.error = error
+    patch.setattr(finished_module, "write_all", write_all)
 
 
 def half_done(model, scene_path, out, tile, monkeypatch, before=0):
     """Make a map that breaks off, for want of room, 20 tiles further."""
-    written = []
-    real = finished_module.write_all
 
-    def write_all(file, data, position):
-        written.append(position)
-        if len(written) > 20:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(file, data, position)
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(finished_module, "write_all", write_all)
+        at_write(21, full, patch)
         with pytest.raises(OutputError, match=rf"is full.*{before + 20} of 266 tiles are kept"):
             map_files(model, scene_path, out, tile=tile)
 
@@ -78,29 +75,31 @@ def made(request, model_path, wanted, best, alone):
     return model_path, wanted[0]
 
 
+def run_map(*words, number=0, sent=signal.SIGKILL, **options):
+    """Run the command in a session of its own; a terminal's Ctrl+C reaches its workers too."""
+    command = [sys.executable, "-c", MAP, number, int(sent), "map", *words]
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False,
+        start_new_session=True, timeout=PATIENCE, **options,
+    )  # fmt: skip
+
+
 def test_driver_killed_resumes_where_it_was(
-    two_workers, certificates, made, scene_path, tile, tmp_path
+    two_workers, certificates, made, scene_path, tile, tmp_path, monkeypatch
 ):
     out, (model_path, wanted) = tmp_path / "map.tif", made
-    command = [*MAP, model_path, scene_path, "--out", out, "--tile", tile]
-    command += ["--cluster", two_workers.scheduler.address]
-    with subprocess.Popen(
-        [str(c) for c in command], stdout=subprocess.DEVNULL, env={**os.environ, **certificates}
-    ) as driver:
-        try:
-            wait_until(lambda: len(lines(out)) >= 20)
-        finally:
-            driver.kill()
+    words = [model_path, scene_path, "--out", out, "--tile", tile]
+    words += ["--cluster", two_workers.scheduler.address]
+    driver = run_map(*words, number=21, env={**os.environ, **certificates})
+    assert driver.returncode == -signal.SIGKILL
     before = lines(out)
-    assert 20 <= len(before) < 266
+    assert len(before) == 20
     assert not out.exists()
-    model = SceneModel.load(model_path)
-    job = Mapping(model, scene_path, out, cluster=two_workers, tile=tile)
-    job.start()
-    grown = wait_until(lambda: len(lines(out)) > len(before) and lines(out))
-    job.join(60)
-    assert job.error is None
-    assert grown[: len(before) - 1] == before[:-1]  # nothing is done twice
+    grown = []
+    at_write(2, lambda: grown.extend(lines(out)), monkeypatch)
+    map_files(SceneModel.load(model_path), scene_path, out, cluster=two_workers, tile=tile)
+    assert grown[:20] == before  # nothing is done twice
+    assert len(grown) == 21
     assert out.read_bytes() == wanted
     assert sorted(p.name for p in tmp_path.iterdir()) == ["map.qml", "map.tif", "map.tif.aux.xml"]
 
@@ -110,7 +109,7 @@ def start_scheduler(folder):
     file = folder / "scheduler.json"
     common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
     dashboard = ["--dashboard-address", "127.0.0.1:0"]
-    alone = ["--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
+    alone = ["--nthreads", "1", "--no-nanny", "--death-timeout", str(PATIENCE)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     processes = []
     for part, options in [("scheduler", ["--port", "0", *dashboard]), ("worker", alone)]:
@@ -121,24 +120,22 @@ def start_scheduler(folder):
 
 
 def test_lost_scheduler_is_told_and_the_next_one_resumes(
-    two_workers, model, scene_path, wanted, tile, tmp_path
+    two_workers, model, scene_path, wanted, tile, tmp_path, monkeypatch
 ):
     out = tmp_path / "map.tif"
     file, processes = start_scheduler(tmp_path)
     try:
-        with Client(scheduler_file=str(file), set_as_default=False, timeout=5) as client:
-            job = Mapping(model, scene_path, out, cluster=client, tile=tile)
-            job.start()
-            wait_until(lambda: len(lines(out)) >= 10)
-            processes[0].kill()
-            job.join(60)
+        with (
+            Client(scheduler_file=str(file), set_as_default=False, timeout=PATIENCE) as client,
+            monkeypatch.context() as patch,
+        ):
+            at_write(11, processes[0].kill, patch)
+            with pytest.raises(ClusterError, match=r"scheduler.*the same command resumes"):
+                map_files(model, scene_path, out, cluster=client, tile=tile)
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    assert isinstance(job.error, ClusterError)
-    assert "scheduler" in str(job.error)
-    assert "the same command resumes" in str(job.error)
     assert len(lines(out)) >= 10
     map_files(model, scene_path, out, cluster=two_workers, tile=tile)
     assert out.read_bytes() == wanted[0]
@@ -157,9 +154,8 @@ def test_full_disk_is_told_and_after_making_room_it_resumes(
 def test_limit_of_the_system_on_file_size_is_told(
     model, model_path, scene_path, wanted, tile, tmp_path
 ):
-    command = [*MAP, model_path, scene_path, "--tile", tile, "--out-dir", tmp_path]
-    limited = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, check=False,
+    limited = run_map(
+        model_path, scene_path, "--tile", tile, "--out-dir", tmp_path,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
     )  # fmt: skip
     assert limited.returncode == 2
@@ -216,35 +212,24 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
-def test_worker_killed_in_the_middle_loses_nothing(two_workers, made, scene_path, tile, tmp_path):
+def test_worker_killed_in_the_middle_loses_nothing(
+    two_workers, made, scene_path, tile, tmp_path, monkeypatch
+):
     out, (model_path, wanted) = tmp_path / "map.tif", made
     pid = next(iter(two_workers.run(os.getpid).values()))
-    job = Mapping(SceneModel.load(model_path), scene_path, out, cluster=two_workers, tile=tile)
-    job.start()
-    wait_until(lambda: len(lines(out)) >= 10)
-    os.kill(pid, signal.SIGKILL)
-    job.join(120)
-    assert job.error is None
+    at_write(11, lambda: os.kill(pid, signal.SIGKILL), monkeypatch)
+    map_files(SceneModel.load(model_path), scene_path, out, cluster=two_workers, tile=tile)
     assert out.read_bytes() == wanted
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
 def test_ctrl_c_ends_the_command_and_its_own_cluster(made, scene_path, tile, tmp_path):
     out, (model_path, wanted) = tmp_path / "map.tif", made
-    command = [*MAP, model_path, scene_path, "--tile", tile, "--out", out]
-    with subprocess.Popen(
-        [*map(str, command), "--cluster", "local:1"],
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as driver:  # fmt: skip
-        try:
-            wait_until(lambda: len(lines(out)) >= 20, 120)
-            os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: workers get it too
-            told = driver.communicate(timeout=60)[1]
-        finally:
-            driver.kill()
+    words = [model_path, scene_path, "--tile", tile, "--out", out, "--cluster", "local:1"]
+    driver = run_map(*words, number=21, sent=signal.SIGINT)
     assert driver.returncode == 130
-    assert "the same command resumes" in told
-    assert "Traceback" not in told
+    assert "the same command resumes" in driver.stderr
+    assert "Traceback" not in driver.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["map.tif.tiles"]
     map_files(SceneModel.load(model_path), scene_path, out, tile=tile)
     assert out.read_bytes() == wanted
