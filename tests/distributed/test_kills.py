@@ -11,7 +11,7 @@ import pytest
 import polyad.distributed.finished as finished_module
 from distributed import Client
 from polyad.distributed import BrokenLedgerWarning, map_files
-from polyad.errors import ClusterError, OutputError
+from polyad.errors import ClusterError, OutputError, PolyadWarning
 from polyad.scene.learn.model import SceneModel
 from tests.waiting import PATIENCE, wait_until
 
@@ -84,6 +84,7 @@ def run_map(*words, number=0, sent=signal.SIGKILL, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_driver_killed_resumes_where_it_was(
     two_workers, certificates, made, scene_path, tile, tmp_path, monkeypatch
 ):
@@ -119,6 +120,7 @@ def start_scheduler(folder):
     return file, processes
 
 
+@pytest.mark.slow
 def test_lost_scheduler_is_told_and_the_next_one_resumes(
     two_workers, model, scene_path, wanted, tile, tmp_path, monkeypatch
 ):
@@ -151,6 +153,7 @@ def test_full_disk_is_told_and_after_making_room_it_resumes(
     assert out.read_bytes() == wanted[0]
 
 
+@pytest.mark.slow
 def test_limit_of_the_system_on_file_size_is_told(
     model, model_path, scene_path, wanted, tile, tmp_path
 ):
@@ -165,6 +168,20 @@ def test_limit_of_the_system_on_file_size_is_told(
     assert [p.name for p in tmp_path.iterdir()] == ["polyad.tiles"]
     map_files(model, [str(scene_path)], out_dir=tmp_path, tile=tile)
     assert (tmp_path / "scene.tif").read_bytes() == wanted[0]
+
+
+def test_an_interrupted_map_says_that_the_same_command_resumes(
+    model, scene_path, tile, tmp_path, monkeypatch
+):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    at_write(21, interrupt, monkeypatch)
+    with (
+        pytest.warns(PolyadWarning, match=r"20 of 266 tiles are kept.*the same command resumes"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        map_files(model, scene_path, tmp_path / "map.tif", tile=tile)
 
 
 def test_damaged_ledger_line_is_set_aside_and_its_tile_done_again(
@@ -212,6 +229,7 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
+@pytest.mark.slow
 def test_worker_killed_in_the_middle_loses_nothing(
     two_workers, made, scene_path, tile, tmp_path, monkeypatch
 ):
@@ -223,6 +241,7 @@ def test_worker_killed_in_the_middle_loses_nothing(
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command_and_its_own_cluster(made, scene_path, tile, tmp_path):
     out, (model_path, wanted) = tmp_path / "map.tif", made
     words = [model_path, scene_path, "--tile", tile, "--out", out, "--cluster", "local:1"]

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,9 +33,9 @@ from filelock import FileLock
 from rasterio.warp import transform as reproject
 
 from attacks.vectors import point, write
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 600  # seconds until a command counts as hanging
 
 
 # --- polyad as it is installed -------------------------------------------------------------------
@@ -88,9 +87,12 @@ def warm(installed):
     server = subprocess.Popen(
         [*python, "serve", place], env=os.environ | {"PYTHONPATH": str(installed)}
     )
-    while not place.exists():
+
+    def ready():
         assert server.poll() is None
-        time.sleep(0.05)
+        return place.exists()
+
+    wait_until(ready)
     command = [sys.executable, "-ES", str(python[1]), "run", str(place)]
     polyad = folder / "polyad"
     polyad.write_text(f'#!/bin/sh\nexec {shlex.join(command)} {installed}/bin/polyad "$@"\n')
@@ -201,12 +203,15 @@ class Terminal:
 
     def wait_for(self, pattern):
         """Wait until a line matches, and return the match."""
-        end = time.monotonic() + PATIENCE
-        while not (found := re.search(pattern, self.screen)):
-            assert self.process.poll() is None, self.screen
-            assert time.monotonic() < end, f"no {pattern} in {self.screen}"
-            time.sleep(0.05)
-        return found
+
+        def matched():
+            if ended := self.process.poll() is not None:
+                self._reader.join()  # all that it printed is on the screen
+            found = re.search(pattern, self.screen)
+            assert found or not ended, self.screen
+            return found
+
+        return wait_until(matched)
 
     def read(self, warnings=()):
         """Wait for a good end and return what was printed; it warns of nothing else than said."""

@@ -13,6 +13,8 @@ import time
 import pytest
 import rasterio
 
+from tests.waiting import PATIENCE
+
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -34,6 +36,7 @@ def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, lan
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         tab = browser.new_page()
+        tab.set_default_timeout(1000 * PATIENCE)
         tab.goto(address)
         until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
         for name, pixels in CLICKS.items():
@@ -42,7 +45,7 @@ def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, lan
             until(tab, "n => [...polyad.store.classes.values()].some(c => c.name === n)", name)
             for row, col in pixels:
                 tab.mouse.click(*place(tab, row, col))
-        tab.wait_for_selector('#status[data-stage="final"][data-revision="16"]', timeout=120_000)
+        tab.wait_for_selector('#status[data-stage="final"][data-revision="16"]')
         for button, file in (("csv", "labels.csv"), ("map", "map.tif"), ("model", "model.polyad")):
             with tab.expect_download() as saved:
                 tab.click(f"#save-{button}")
@@ -63,9 +66,9 @@ def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, lan
         assert (made.read(1) == class_ids).all()
 
 
-def until(tab, script, argument=None, seconds=120):
+def until(tab, script, argument=None):
     """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE
     while not tab.evaluate(script, argument):
         assert time.monotonic() < end, f"waited in vain for {script}"
         tab.wait_for_timeout(20)
@@ -93,6 +96,7 @@ def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         tab = browser.new_page()
+        tab.set_default_timeout(1000 * PATIENCE)
         wrong = []
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.goto(address)

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from polyad.cli.program import app
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -91,7 +92,7 @@ def serve(user, language, code):
     for command in [code] if language == "python" else code.splitlines():
         running = user.starts(command, language)
         address = running.wait_for(r"http://127\.0\.0\.1:\d+/\S+/(?=\s)")[0]
-        answer = httpx.get(address, timeout=60)
+        answer = httpx.get(address, timeout=PATIENCE)
         running.press_ctrl_c()
         assert answer.status_code == 200
         assert "<title>" in answer.text
