@@ -156,8 +156,9 @@ lock: .venv-lock/.ready
 # Known vulnerabilities of what locks/ names; asks a public database, so it needs a network.
 audit: .venv-audit/.ready
 	for lock in py311 py312; do \
-	    .venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r locks/torch.txt \
-	        $$(printf ' -r %s' locks/$$lock/*.txt) || exit 1; \
+	    sed -n 's/^\([a-z0-9][^ ;]*==[^ ;]*\).*/\1/p' locks/torch.txt locks/$$lock/*.txt | sort -u \
+	        > .venv-audit/$$lock.txt && \
+	    .venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r .venv-audit/$$lock.txt || exit 1; \
 	done
 
 .venv-audit/.ready:
