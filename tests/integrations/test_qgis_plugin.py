@@ -8,6 +8,7 @@ import configparser
 import doctest
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def module(name):
         sys.path.remove(str(PLUGIN.parent))
 
 
-commands, running, sources = module("commands"), module("running"), module("sources")
+commands, dialogs, running, sources = map(module, ("commands", "dialogs", "running", "sources"))
 
 
 @pytest.mark.parametrize("part", [commands, running, sources], ids=lambda m: m.__name__)
@@ -52,81 +53,76 @@ def understood(words):
     return command.make_context(words[0], list(words[1:])).params
 
 
-def test_train_says_what_was_chosen():
-    words = commands.train(
-        "scene.hdr", ["truth.tif"], "m.polyad", preset="best", goal="other-scenes",
-        samples_per_class=10, rank=2, window=7, seed=3, force=True,
-    )  # fmt: skip
-    given = understood(words)
-    wanted = {
-        "scene": "scene.hdr", "out": Path("m.polyad"), "preset": "best", "goal": "other-scenes",
-        "samples_per_class": 10, "rank": 2, "window": 7, "seed": 3, "force": True,
+def given(name, **chosen):
+    """Return the words of a dialog in which the needed rows are filled in, and what is chosen."""
+    files = {
+        "SCENE": "s.hdr", "LABELS": "p.gpkg", "MODEL": "m", "MAP": "map.tif", "POINTS": "p.gpkg",
+        "OUTPUT": "out",
     }  # fmt: skip
-    assert {name: given[name] for name in wanted} == wanted
-    assert given["labels"] in ("truth.tif", ["truth.tif"])
+    rows = {option.name for option in dialogs.DIALOGS[name].options if option.needed}
+    return commands.words(name, {k: v for k, v in files.items() if k in rows} | chosen)
+
+
+VALUES = {"integer": 3, "number": 0.5, "range": (0.0, 1.0), "flag": True, "unless": True}
+
+
+@pytest.mark.parametrize("name", dialogs.DIALOGS)
+def test_polyad_understands_every_row_of_a_dialog(name):
+    rows = dialogs.DIALOGS[name].options
+    for row in rows:
+        value = row.limits[-1] if row.kind == "choice" else VALUES.get(row.kind, "chosen")
+        others = {o.name: None for o in rows if o.flag == row.flag}
+        words = given(name, **(others | {row.name: value}))
+        understood(words)  # ends with an error of usage otherwise
+        if row.flag.startswith("-"):
+            assert row.flag in words
+        else:
+            assert "chosen" in words[words.index("--") :]
+
+
+def test_dialogs_say_what_was_chosen():
+    words = given("train", LABELS=None, LABEL_RASTER="t.tif", PRESET="best", RANK=2, FORCE=True)
+    known = understood(words)
+    expected = {"scene": "s.hdr", "labels": ["t.tif"], "out": Path("out"), "preset": "best",
+                "rank": 2, "force": True, "task": "classes"}  # fmt: skip
+    assert {name: known[name] for name in expected} == expected
+
+
+def test_regression_says_its_task_fields_and_range():
+    known = understood(given("train_regression", FIELD=["cover", "biomass"], BOUNDS=(0.0, 1.0)))
+    assert (known["task"], known["field"]) == ("regression", ["cover", "biomass"])
+    assert tuple(known["bounds"]) == (0.0, 1.0)
 
 
 def test_what_was_not_chosen_is_left_to_polyad():
-    assert commands.train("s.hdr", ["t.tif"], "m") == [
-        "train",
-        "--out",
-        "m",
-        "--",
-        "s.hdr",
-        "t.tif",
-    ]
+    assert given("train") == ["train", "--out", "out", "--", "s.hdr", "p.gpkg"]
+    assert given("label") == ["label", "--", "s.hdr"]
 
 
-def test_vector_labels_go_with_their_layer_and_field():
-    words = commands.train("s.hdr", ["p.gpkg"], "m", layer="plots", field="class", all_touched=True)
-    assert words[1:-3] == ["--out", "m", "--layer", "plots", "--field", "class", "--all-touched"]
-    words = commands.evaluate("m", "s.hdr", ["p.gpkg"], layer="plots", field="class")
-    assert words[1:-4] == ["--layer", "plots", "--field", "class"]
-    words = commands.label("s.hdr", ["p.gpkg"], field="class")
-    assert words[1:-2] == ["--labels", "p.gpkg", "--field", "class"]
+def test_area_takes_the_map_and_then_the_points():
+    assert given("area", FIELD="truth") == ["area", "--field", "truth", "--", "map.tif", "p.gpkg"]
 
 
-@pytest.mark.parametrize("words", [
-    commands.train("s.hdr", ["p.gpkg"], "m", layer="plots", field="class", all_touched=True),
-    commands.evaluate("m", "s.hdr", ["p.gpkg"], layer="plots", field="class", all_touched=True),
-    commands.label("s.hdr", ["p.gpkg"], layer="plots", field="class", all_touched=True),
-], ids=lambda words: words[0])  # fmt: skip
-def test_polyad_understands_layer_and_field(words):
-    given = understood(words)
-    field = "class" if words[0] == "label" else ["class"]  # of values there may be several
-    assert (given["layer"], given["field"], given["all_touched"]) == ("plots", field, True)
-
-
-def test_map_says_what_was_chosen():
-    given = understood(commands.map_scene("m", "s.hdr", "o.tif", probabilities="p.tif", force=True))
-    assert (given["model"], given["scene"], given["force"]) == ("m", ["s.hdr"], True)
-    assert (given["out"], given["probabilities"]) == (Path("o.tif"), Path("p.tif"))
-
-
-def test_polyad_understands_uncertainty():
-    given = understood(commands.map_scene("m", "s.hdr", "o.tif", uncertainty="u.tif"))
-    assert given["uncertainty"] == Path("u.tif")
-
-
-def test_evaluate_says_what_was_chosen():
-    given = understood(commands.evaluate("m", "s.hdr", ["t.tif"], out="s.json", report="r.html"))
-    assert (given["model"], given["scene"]) == ("m", "s.hdr")
-    assert (given["out"], given["report"]) == (Path("s.json"), [Path("r.html")])
-
-
-def test_label_says_what_was_chosen():
-    given = understood(commands.label("s.hdr", ["t.tif"], preset="fast", browser=False))
-    assert (given["scene"], given["labels"], given["preset"]) == ("s.hdr", "t.tif", "fast")
-    assert given["browser"] is False
+@pytest.mark.parametrize(
+    ("chosen", "sentence"),
+    [
+        ({"SCENE": None}, "expected scene as a raster layer or as a file, got none; choose one"),
+        ({"SCENE_FILE": "a.he5"}, "expected scene as a raster layer or as a file, got both"),
+        ({"LABELS": None}, "expected labels as a vector layer or as a raster layer, got none"),
+    ],
+)
+def test_of_alternatives_one_is_to_be_chosen(chosen, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        given("train", **chosen)
 
 
 def test_file_whose_name_looks_like_an_option_stays_a_file():
-    assert understood(commands.map_scene("--help", "-s.hdr", "o.tif"))["scene"] == ["-s.hdr"]
+    assert understood(given("map", MODEL="--help", SCENE="-s.hdr"))["scene"] == ["-s.hdr"]
 
 
-def test_presets_and_goals_are_polyads():
-    assert set(commands.PRESETS) == set(PRESETS)
-    assert set(commands.GOALS) == set(GOALS)
+def test_choices_are_polyads():
+    assert set(dialogs.PRESETS) == set(PRESETS)
+    assert set(dialogs.GOALS) == set(GOALS)
 
 
 # --- the program and its environment -------------------------------------------------------------
@@ -222,7 +218,7 @@ def test_lines_and_bars_come_as_they_are_printed():
         "sys.stderr.write('\\rfitting:   0%|  | 0/2\\rfitting:  50%|# | 1/2\\n')\n"
         "print('polyad: warning: few labels', file=sys.stderr)\n"
     )
-    assert (ended.code, ended.canceled) == (0, False)
+    assert (ended.code, ended.interrupted) == (0, False)
     assert [line.text for line in lines if line.stream == "out"] == ["learned"]
     bars = [running.progress(line.text) for line in lines if line.stream == "err"]
     assert bars == [("fitting", 0), ("fitting", 50), None]
@@ -235,20 +231,20 @@ def test_error_of_the_command_is_its_sentence():
         "main(['map', 'no-such.polyad', 'indian-pines', '--out', 'map.tif'])"
     )
     assert ended.code == 2
-    sentence = running.error_sentence(ended.code, ended.errors)
+    sentence = running.error_sentence(ended)
     assert sentence == "no-such.polyad cannot be read: No such file or directory"
 
 
 def test_option_that_polyad_does_not_know_hints_at_an_older_polyad():
     ended, _ = run("from polyad.cli import main\nmain(['map', '--no-such-option', '--', 'a', 'b'])")
-    sentence = running.error_sentence(ended.code, ended.errors)
+    sentence = running.error_sentence(ended)
     assert sentence.startswith("No such option: --no-such-option")
     assert sentence.endswith("upgrade it")
 
 
 def test_crash_is_told_by_the_end_of_its_traceback():
     ended, _ = run("raise RuntimeError('disk on fire')")
-    assert running.error_sentence(ended.code, ended.errors) == "RuntimeError: disk on fire"
+    assert running.error_sentence(ended) == "RuntimeError: disk on fire"
 
 
 def test_bars_come_from_polyad_when_the_environment_asks_for_them(monkeypatch):
@@ -257,16 +253,6 @@ def test_bars_come_from_polyad_when_the_environment_asks_for_them(monkeypatch):
     assert [line.text for line in run(script)[1]] == ["False"]
     monkeypatch.setenv("POLYAD_PROGRESS", "1")
     assert [line.text for line in run(script)[1]] == ["True"]
-
-
-class CancelAfter:
-    """Wants to cancel once the file exists."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __call__(self):
-        return self.file.exists()
 
 
 SLEEPS = (
@@ -280,9 +266,23 @@ SLEEPS = (
 def test_cancel_ends_the_command_and_lets_it_clean_up(tmp_path):
     ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
     script = SLEEPS.format(ready=str(ready), cleaned=str(cleaned))
-    ended, _ = run(script, CancelAfter(ready), grace=120)
-    assert ended.canceled
+    ended, _ = run(script, ready.exists, grace=120)
+    assert ended.interrupted
     assert cleaned.exists()
+    assert running.error_sentence(ended) == "canceled; no output was written"
+
+
+@pytest.mark.unix
+def test_command_that_swallows_the_first_wish_to_end_gets_a_second(tmp_path, monkeypatch):
+    """As Python does while it imports a module that catches everything."""
+    ready = tmp_path / "ready"
+    script = (
+        f"import pathlib, time\ntry:\n    pathlib.Path({str(ready)!r}).touch(); time.sleep(600)\n"
+        "except BaseException:\n    pass\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr(running, "_AGAIN", 0.2)
+    ended, _ = run(script, ready.exists, grace=120)
+    assert ended.code == -signal.SIGINT
 
 
 @pytest.mark.unix
@@ -292,8 +292,44 @@ def test_command_that_does_not_listen_is_ended_by_force(tmp_path):
         "import pathlib, signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         f"pathlib.Path({str(ready)!r}).touch(); time.sleep(600)\n"
     )
-    ended, _ = run(script, CancelAfter(ready), grace=0.2)
-    assert (ended.canceled, ended.code) == (True, -9)
+    ended, _ = run(script, ready.exists, grace=0.2)
+    assert (ended.interrupted, ended.code) == (True, -9)
+    assert running.error_sentence(ended).endswith("polyad had to be ended by force")
+
+
+@pytest.mark.unix
+def test_cancel_after_the_end_interrupts_nothing(tmp_path):
+    """All is written, and only then the last line is read."""
+    asked = []
+
+    def canceled():
+        asked.append(True)
+        return len(asked) > 1
+
+    def wait(line):
+        os.waitid(os.P_PID, int(line.text), os.WEXITED | os.WNOWAIT)
+
+    command = [sys.executable, "-c", "import os; print(os.getpid())"]
+    ended = running.run(command, os.environ, wait, canceled)
+    assert (ended.code, ended.interrupted) == (0, False)
+
+
+def test_output_that_was_written_before_the_cancel_is_named(tmp_path):
+    model, report = tmp_path / "model.polyad", tmp_path / "report.html"
+    model.write_text("earlier")
+    report.write_text("earlier")
+    before = running.states([model, report])
+    model.unlink()
+    model.write_text("another")
+    changed = [p.name for p, state in running.states([model, report]).items() if state != before[p]]
+    sentence = running.error_sentence(running.Ended(130, [], True), changed)
+    assert sentence == "canceled, after model.polyad was written"
+
+
+def test_error_that_came_before_the_cancel_is_told():
+    ended = running.Ended(2, ["polyad: scene.hdr: no such file"], True)
+    if os.name != "nt":
+        assert running.error_sentence(ended) == "scene.hdr: no such file"
 
 
 @pytest.mark.unix
@@ -323,6 +359,23 @@ def test_metadata_have_what_qgis_asks_for():
     assert wanted <= about.keys()
     assert about["hasprocessingprovider"] == "yes"
     assert (PLUGIN / about["icon"]).is_file()
+
+
+def test_qgis_4_may_load_the_plugin():
+    """Without a maximum, QGIS takes the last version with the same first number as the minimum."""
+    about = metadata()
+    assert about["qgismaximumversion"] == "4.99"
+    assert about["supportsqt6"] == "True"
+
+
+@pytest.mark.parametrize("path", sorted(PLUGIN.glob("*.py")), ids=lambda p: p.name)
+def test_enumerations_are_written_with_their_scope(path):
+    """Qt 6 knows `Class.Enumeration.Member` only, where Qt 5 knew `Class.Member` too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of_qgis = re.match(r"(Qgs?|Q)[A-Z]|Qt$|Qgis$", node.value.id)
+            is_member = re.match(r"(Type|Flag|Origin)[A-Z]|Any$|Integer$|Double$", node.attr)
+            assert not (of_qgis and is_member), f"{node.value.id}.{node.attr}"
 
 
 def test_version_of_the_plugin_is_that_of_polyad():

@@ -1,4 +1,4 @@
-"""polyad in QGIS: Train, Map, Evaluate and Label as Processing algorithms."""
+"""polyad in QGIS: its commands as Processing algorithms."""
 
 
 def classFactory(iface):

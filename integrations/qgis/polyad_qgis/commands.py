@@ -1,7 +1,7 @@
-"""Command lines of `polyad`, from what is chosen in QGIS; nothing of QGIS is imported here.
+"""The `polyad` command: where it is, the environment it needs, and its arguments.
 
-Options come first and files last, behind ``--``, so that no file's name is read as an option. What
-is None is left to polyad's own default.
+Nothing of QGIS is imported here. Options come first and files last, behind ``--``, so that no
+file's name is read as an option. An option that is not set is left to polyad's own default.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-PRESETS = ("fast", "paper", "best")
-GOALS = ("this-scene", "other-scenes")
+from .dialogs import DIALOGS, Option
 
 # QGIS points these at its own Python, GDAL and PROJ, with which another Python does not start, or
 # finds tables of another version.
@@ -60,136 +59,50 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "POLYAD_PROGRESS": "1", "PYTHONIOENCODING": "utf-8"}
 
 
-def train(
-    scene: str,
-    labels: Sequence[str],
-    model: str,
-    *,
-    layer: str | None = None,
-    field: str | None = None,
-    all_touched: bool = False,
-    preset: str | None = None,
-    goal: str | None = None,
-    samples_per_class: int | None = None,
-    rank: int | None = None,
-    window: int | None = None,
-    seed: int | None = None,
-    force: bool = False,
-) -> list[str]:
-    """Return the arguments of ``polyad train``.
+def words(name: str, given: Mapping[str, object]) -> list[str]:
+    """Return the words after ``polyad``.
+
+    Parameters
+    ----------
+    name : str
+        Key of `DIALOGS`.
+    given : mapping
+        What was chosen, by name of the option. None and False are not chosen; a list repeats the
+        option, a tuple is one option of several words.
+
+    Raises
+    ------
+    ValueError
+        If of several ways to give a file not exactly one was taken; its message is for the user.
 
     Examples
     --------
-    >>> " ".join(train("scene.hdr", ["points.gpkg"], "m.polyad", field="class", preset="best"))
-    'train --out m.polyad --field class --preset best -- scene.hdr points.gpkg'
-    """
-    options = {
-        "--out": model,
-        "--layer": layer,
-        "--field": field,
-        "--all-touched": all_touched,
-        "--preset": preset,
-        "--goal": goal,
-        "--samples-per-class": samples_per_class,
-        "--rank": rank,
-        "--window": window,
-        "--seed": seed,
-        "--force": force,
-    }
-    return _words("train", options, scene, *labels)
-
-
-def map_scene(
-    model: str,
-    scene: str,
-    out: str,
-    *,
-    probabilities: str | None = None,
-    uncertainty: str | None = None,
-    force: bool = False,
-) -> list[str]:
-    """Return the arguments of ``polyad map``.
-
-    Examples
-    --------
-    >>> " ".join(map_scene("m.polyad", "scene.hdr", "map.tif"))
+    >>> " ".join(words("map", {"MODEL": "m.polyad", "SCENE": "scene.hdr", "OUTPUT": "map.tif"}))
     'map --out map.tif -- m.polyad scene.hdr'
     """
-    options = {
-        "--out": out,
-        "--probabilities": probabilities,
-        "--uncertainty": uncertainty,
-        "--force": force,
-    }
-    return _words("map", options, model, scene)
+    dialog = DIALOGS[name]
+    options, files = [dialog.command, *dialog.fixed], []
+    for group in _alternatives(dialog.options).values():
+        chosen = [o for o in group if given.get(o.name) not in (None, False)]
+        if len(chosen) > 1 or (not chosen and group[0].needed):
+            ways = " or as a ".join(option.way for option in group)
+            got = "both" if chosen else "none"
+            raise ValueError(f"expected {group[0].what} as a {ways}, got {got}; choose one")
+        for option in chosen:
+            value = given[option.name]
+            if not option.flag.startswith("-"):
+                files.append(str(value))
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                options.append(option.flag)
+                if one is not True:
+                    options += map(str, one) if isinstance(one, tuple) else [str(one)]
+    return [*options, "--", *files]
 
 
-def evaluate(
-    model: str,
-    scene: str,
-    labels: Sequence[str],
-    *,
-    out: str | None = None,
-    report: str | None = None,
-    layer: str | None = None,
-    field: str | None = None,
-    all_touched: bool = False,
-    force: bool = False,
-) -> list[str]:
-    """Return the arguments of ``polyad evaluate``.
-
-    Examples
-    --------
-    >>> " ".join(evaluate("m.polyad", "scene.hdr", ["truth.tif"], out="scores.json"))
-    'evaluate --out scores.json -- m.polyad scene.hdr truth.tif'
-    """
-    options = {
-        "--out": out,
-        "--report": report,
-        "--layer": layer,
-        "--field": field,
-        "--all-touched": all_touched,
-        "--force": force,
-    }
-    return _words("evaluate", options, model, scene, *labels)
-
-
-def label(
-    scene: str,
-    labels: Sequence[str] = (),
-    *,
-    layer: str | None = None,
-    field: str | None = None,
-    all_touched: bool = False,
-    preset: str | None = None,
-    goal: str | None = None,
-    browser: bool = True,
-) -> list[str]:
-    """Return the arguments of ``polyad label``; it takes one file of labels at most.
-
-    Examples
-    --------
-    >>> " ".join(label("scene.hdr", preset="fast", browser=False))
-    'label --preset fast --no-browser -- scene.hdr'
-    """
-    options = {
-        "--labels": next(iter(labels), None),
-        "--layer": layer,
-        "--field": field,
-        "--all-touched": all_touched,
-        "--preset": preset,
-        "--goal": goal,
-        "--no-browser": not browser,
-    }
-    return _words("label", options, scene)
-
-
-def _words(command: str, options: Mapping[str, object], *files: str) -> list[str]:
-    """Return the command, its options that are set, and its files."""
-    words = [command]
-    for name, value in options.items():
-        if value is True:
-            words.append(name)
-        elif value is not None and value is not False:
-            words += [name, str(value)]
-    return [*words, "--", *files]
+def _alternatives(options: tuple[Option, ...]) -> dict[str, list[Option]]:
+    """Return the options by their place on the command line."""
+    groups: dict[str, list[Option]] = {}
+    for option in options:
+        groups.setdefault(option.flag, []).append(option)
+    return groups

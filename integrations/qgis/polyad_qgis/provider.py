@@ -8,10 +8,7 @@ from processing.core.ProcessingConfig import ProcessingConfig, Setting
 from qgis.core import QgsProcessingProvider
 from qgis.PyQt.QtGui import QIcon
 
-from .evaluating import Evaluate
-from .labeling import Label
-from .mapping import Map
-from .training import Train
+from .algorithms import ALGORITHMS
 
 SETTING = "POLYAD_COMMAND"
 ICON = str(Path(__file__).with_name("icon.svg"))
@@ -61,9 +58,13 @@ class PolyadProvider(QgsProcessingProvider):
 
     def loadAlgorithms(self):
         """Add the algorithms."""
-        for algorithm in (Label, Train, Map, Evaluate):
-            self.addAlgorithm(algorithm())
+        for name, algorithm in ALGORITHMS.items():
+            self.addAlgorithm(algorithm(name))
 
     def supportedOutputRasterLayerExtensions(self):
         """Return the endings of maps."""
         return ["tif"]
+
+    def supportedOutputVectorLayerExtensions(self):
+        """Return the endings of samples."""
+        return ["gpkg", "geojson", "csv"]

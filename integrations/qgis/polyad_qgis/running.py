@@ -13,20 +13,23 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 GRACE = 10.0  # seconds for polyad to remove what it has half written
+INTERRUPTED = (130, -signal.SIGINT, -9)  # exit codes: by polyad itself, before it began, by force
+_AGAIN = 3.0  # seconds until the wish is repeated; an import may have swallowed the first one
 _POLL = 0.1  # seconds between two looks at whether the user wants to cancel
 _SILENT = 20  # polls without a line after which a command that has ended has said everything
 _BAR = re.compile(r"(?P<what>[\w -]+):\s+(?P<percent>\d{1,3})%\|")
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit code, its lines on stderr, and whether it was canceled."""
+    """How a command ended: its exit code, its lines on stderr, and whether it was interrupted."""
 
     code: int
     errors: list[str]
-    canceled: bool
+    interrupted: bool
 
 
 class Line(NamedTuple):
@@ -67,7 +70,7 @@ def run(
     try:
         # A browser that the labeling page has opened may keep the pipes: silence ends it too
         while unfinished and silent < _SILENT:
-            if not stopped and canceled():
+            if not stopped and canceled() and process.poll() is None:
                 stopped = True
                 _stop(process, grace)
             try:
@@ -112,20 +115,51 @@ def warning(line: str) -> str | None:
     return line[len(start) :] if line.startswith(start) else None
 
 
-def error_sentence(code: int, errors: Sequence[str]) -> str:
+def states(paths: Sequence[Path]) -> dict[Path, tuple[int, ...] | None]:
+    """Return what tells a file from the one that was there before; None where there is none."""
+    found: dict[Path, tuple[int, ...] | None] = {}
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError:
+            found[path] = None
+        else:
+            found[path] = (about.st_ino, about.st_size, about.st_mtime_ns)
+    return found
+
+
+def error_sentence(ended: Ended, written: Sequence[str] = ()) -> str:
     """Return why a command failed, in one sentence.
 
-    That is polyad's own sentence, what was wrong with the arguments, or the end of a traceback.
+    That is Cancel, polyad's own sentence, what was wrong with the arguments, or the end of a
+    traceback.
+
+    Parameters
+    ----------
+    ended : Ended
+    written : sequence of str
+        The outputs that it wrote nevertheless: a model is written before its report.
 
     Examples
     --------
-    >>> error_sentence(2, ["polyad: warning: few labels", "polyad: scene.hdr: no such file"])
+    >>> lines = ["polyad: warning: few labels", "polyad: scene.hdr: no such file"]
+    >>> error_sentence(Ended(2, lines, False))
     'scene.hdr: no such file'
-    >>> error_sentence(2, ["Usage: polyad train", "", "Error: No such option: --layer"])
+    >>> error_sentence(Ended(2, ["Usage: polyad train", "Error: No such option: --layer"], False))
     'No such option: --layer; the polyad command may be older than this plugin, upgrade it'
-    >>> error_sentence(-9, [])
+    >>> error_sentence(Ended(-9, [], False))
     'polyad was ended from outside (signal 9)'
+    >>> error_sentence(Ended(130, ["polyad: stopped"], True))
+    'canceled; no output was written'
+    >>> error_sentence(Ended(130, ["polyad: stopped"], True), ["model.polyad"])
+    'canceled, after model.polyad was written'
     """
+    code, errors, interrupted = ended
+    if interrupted and (code in INTERRUPTED or os.name == "nt"):
+        force = "; polyad had to be ended by force" if code == -9 else ""
+        if written:
+            return f"canceled, after {', '.join(written)} was written{force}"
+        return f"canceled; no output was written{force}"
     lines = [line.strip() for line in errors if line.strip() and warning(line) is None]
     for line in reversed(lines):
         if line.startswith("polyad: "):
@@ -164,13 +198,14 @@ def _read(pipe: BinaryIO, stream: str, lines: queue.Queue[Line | None]) -> None:
 
 def _stop(process: subprocess.Popen[bytes], grace: float) -> None:
     """Ask a command to end, as Ctrl+C does, and end it by force if it does not."""
-    with suppress(ProcessLookupError):
-        if os.name == "nt":  # knows no such wish; polyad removes the half output at its next run
-            process.terminate()
-        else:
-            process.send_signal(signal.SIGINT)
-    try:
-        process.wait(grace)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    for patience in (min(_AGAIN, grace), grace):
+        with suppress(ProcessLookupError):
+            if os.name == "nt":  # knows no such wish; polyad removes half outputs at its next run
+                process.terminate()
+            else:
+                process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+            return
+    process.kill()
+    process.wait()

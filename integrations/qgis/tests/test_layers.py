@@ -77,12 +77,37 @@ def test_program_in_the_options_of_qgis_is_the_one_that_is_called(qgis, campaign
     assert result == {"prepared": True, "program": str(program), "settings": ["POLYAD_COMMAND"]}
 
 
-def test_canceled_map_leaves_nothing(qgis, area, model, tmp_path):
+def test_canceled_map_says_what_it_left(qgis, area, model, tmp_path):
+    """Cancel and the end of the command may cross: what is said must be so either way."""
     scene, _ = area
-    result = qgis.script("cancel", model=model, scene=scene, map=tmp_path / "map.tif")
-    assert result["canceled"]
-    assert "canceled; nothing was written" in result["error"]
-    assert list(tmp_path.iterdir()) == []
+    out = tmp_path / "map.tif"
+    result = qgis.script("cancel", model=model, scene=scene, map=out)
+    if result["error"]:
+        assert "canceled; no output was written" in result["error"]
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert "polyad had finished before it could be canceled" in result["said"]
+        assert out.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("echo ready; exec sleep 600", "canceled; no output was written"),
+        ('echo new >"$3"; echo ready; exec sleep 600', "canceled, after map.tif was written"),
+        ("echo ready; echo 'polyad: disk full' >&2; exit 2", "disk full"),
+    ],
+)
+def test_end_of_a_canceled_command_is_told(qgis, area, model, tmp_path, monkeypatch, script, error):
+    program = tmp_path / "polyad"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(qgis.environment, "POLYAD_COMMAND", str(program))
+    out = tmp_path / "map.tif"
+    out.write_text("of an earlier run")
+    result = qgis.script("cancel", model=model, scene=area[0], map=out)
+    assert error in result["error"]
+    assert (out.read_text() == "new\n") == ("was written" in error and "after" in error)
 
 
 def test_train_learns_from_a_geopackage(qgis, campaign, tmp_path):

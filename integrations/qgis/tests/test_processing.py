@@ -1,5 +1,6 @@
-"""What an analyst does in QGIS: Train, Map, Evaluate, Label, through `qgis_process`."""
+"""What an analyst does in QGIS, from labels to areas, through `qgis_process`."""
 
+import csv
 import json
 import os
 import re
@@ -19,16 +20,48 @@ def classes_in(path):
         return set(np.unique(raster.read(1, masked=True).compressed()).tolist())
 
 
-def test_toolbox_lists_the_four_algorithms(qgis):
+NAMES = {"label", "train", "train_regression", "map", "evaluate", "sample", "area"}
+
+
+def test_toolbox_lists_the_algorithms(qgis):
     listed = qgis.process("list").stdout
-    assert set(re.findall(r"polyad:\w+", listed)) == {
-        "polyad:train", "polyad:map", "polyad:evaluate", "polyad:label",
-    }  # fmt: skip
+    assert set(re.findall(r"polyad:(\w+)", listed)) == NAMES
 
 
-@pytest.mark.parametrize("name", ["train", "map", "evaluate", "label"])
-def test_algorithm_says_what_it_is_for(qgis, name):
-    assert len(json.loads(qgis.process("--json", "help", f"polyad:{name}").stdout)) > 0
+def test_dialogs_have_a_text_and_every_row_of_their_table(qgis):
+    for name, about in qgis.script("dialogs").items():
+        assert len(about["help"]) > 100, name
+        assert about["parameters"] == about["rows"], name
+
+
+def test_sample_is_checked_in_qgis_and_gives_areas(qgis, campaign, tmp_path):
+    points, page, table = tmp_path / "sample.gpkg", tmp_path / "a.html", tmp_path / "areas.csv"
+    class_map = {"MAP": campaign / "truth.tif"}  # a map that is right everywhere
+    drawn = qgis.run("sample", **class_map, SIZE=60, MINIMUM=5, SEED=1, OUTPUT=points)
+    assert drawn == {"OUTPUT": str(points)}
+    assert qgis.script("check_sample", points=points) == {"checked": 60, "crs": True}
+    given = {"POINTS": points, "REPORT": page, "TABLE": table}
+    results = qgis.run("area", **class_map, **given)
+    assert results == {"REPORT": str(page), "TABLE": str(table)}
+    assert "Error matrix" in page.read_text()
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert {float(row["users_accuracy"]) for row in rows if row["users_accuracy"]} == {1.0}
+
+
+def test_regression_is_trained_mapped_and_evaluated(qgis, campaign, tmp_path):
+    model, out = tmp_path / "cover.polyad", tmp_path / "cover.tif"
+    plots = qgis.script("plots", csv=campaign / "plots.csv", out=tmp_path / "plots.gpkg",
+                        scene=campaign / "scene.img")["path"]  # fmt: skip
+    scene = {"SCENE": campaign / "scene.img"}
+    qgis.run("train_regression", **scene, LABELS=plots, FIELD="cover", BOUNDS="0,1", OUTPUT=model)
+    assert qgis.run("map", MODEL=model, **scene, OUTPUT=out) == {"OUTPUT": str(out)}
+    with rasterio.open(out) as written:
+        values = written.read(1, masked=True).compressed()
+    assert (values.min() >= 0, values.max() <= 1) == (True, True)
+    raster = {"LABEL_RASTER": out}
+    results = qgis.run("evaluate", MODEL=model, **scene, **raster)
+    assert results["R2"] > 0.99
+    assert results["RMSE"] < 0.01
 
 
 def test_map_of_a_trained_model_lies_on_the_scene(qgis, area, model):
@@ -103,8 +136,11 @@ def test_missing_program_is_told_with_where_to_set_it(qgis, campaign, tmp_path, 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"LABEL_RASTER": "truth.tif"}, "wanted the scene as a raster layer or as a file, got nei"),
-        ({"SCENE": "scene.img"}, "wanted labels as a vector layer or as a raster layer, got neit"),
+        ({"LABEL_RASTER": "truth.tif"}, "expected scene as a raster layer or as a file, got none"),
+        (
+            {"SCENE": "scene.img"},
+            "expected labels as a vector layer or as a raster layer, got no",
+        ),
     ],
 )
 def test_what_is_missing_is_told_in_one_sentence(qgis, campaign, tmp_path, given, sentence):

@@ -1,4 +1,4 @@
-"""Cancel Map as soon as it has told its command."""
+"""Cancel Map at the first word of its command."""
 
 import session
 
@@ -11,4 +11,4 @@ try:
     error = ""
 except Exception as raised:
     error = str(raised)
-session.tell(error=error, canceled=feedback.isCanceled())
+session.tell(error=error, said=feedback.said)

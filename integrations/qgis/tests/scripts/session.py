@@ -15,22 +15,26 @@ sys.path.insert(0, GIVEN["plugins"])
 
 
 class Feedback(QgsProcessingFeedback):
-    """Keeps what an algorithm says, and cancels at the first word if asked to."""
+    """Keeps what an algorithm says, and cancels at its first word or percent if asked to."""
 
     def __init__(self, cancels=False):
         super().__init__(False)
         self.cancels, self.said, self.percents = cancels, [], []
         self.progressChanged.connect(self.percents.append)
 
-    def pushCommandInfo(self, info):
-        if self.cancels:
-            self.cancel()
+    def setProgressText(self, text):
+        self._heard()
 
     def pushConsoleInfo(self, info):
         self.said.append(info)
+        self._heard()
 
     def pushWarning(self, warning):
         self.said.append(warning)
+
+    def _heard(self):
+        if self.cancels:
+            self.cancel()
 
 
 def start():

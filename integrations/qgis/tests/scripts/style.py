@@ -4,7 +4,7 @@ import session
 from qgis.core import QgsPalettedRasterRenderer, QgsRasterLayer
 
 application, provider = session.start()
-from polyad_qgis.mapping import StyleBeside  # noqa: E402 - on the path since start()
+from polyad_qgis.algorithms import StyleBeside  # noqa: E402 - on the path since start()
 
 given = session.GIVEN
 layer = QgsRasterLayer(given["map"], "styled", "gdal")
