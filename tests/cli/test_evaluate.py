@@ -123,14 +123,12 @@ def test_names_alone_are_never_compared_with_bare_ids(place, tmp_path, capsys):
     assert "Corn" in sentence
 
 
-def test_the_report_tells_preset_goal_steps_and_the_whole_time_of_training(place, best, tmp_path):
+def test_the_report_tells_preset_goal_and_steps(place, best, tmp_path):
     page = tmp_path / "page.html"
     run("evaluate", best, place / "bil.hdr", place / "truth.tif", "--report", page)
     text, model = page.read_text(), SceneModel.load(best)
     assert "best, goal this-scene" in text
     assert model.recipe.line in html.unescape(text)
-    assert f"{model.training['seconds']:.2f} s" in text
-    assert model.training["seconds"] > sum(model.estimator.history_.seconds)
     assert f"{HEIGHT} rows x {WIDTH} columns, {BANDS} bands" in text
     assert "honest" not in text
     assert "the same fields as the labels" in " ".join(text.split())
