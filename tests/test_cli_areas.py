@@ -461,6 +461,7 @@ def test_a_sample_of_a_map_without_a_place_is_rows_and_columns(land, capsys):
     for out in ("s.gpkg", "s.geojson"):
         said = refused(capsys, "sample", "bare.npy", "--size", 60, "--out", out)
         assert "no georeference" in said
+        assert "as in --out s.csv" in said
         assert not (land / out).exists()
     assert run("sample", "bare.npy", "--size", 60, "--out", "s.csv") == 0
 

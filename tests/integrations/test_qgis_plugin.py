@@ -232,7 +232,7 @@ def test_error_of_the_command_is_its_sentence():
     )
     assert ended.code == 2
     sentence = running.error_sentence(ended)
-    assert sentence == "no-such.polyad cannot be read: No such file or directory"
+    assert sentence == "no-such.polyad cannot be read: No such file or directory; check the path"
 
 
 def test_option_that_polyad_does_not_know_hints_at_an_older_polyad():

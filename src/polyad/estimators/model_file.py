@@ -20,7 +20,8 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
             start = file.read(9)
             length = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
+        remedy = "; check the path" if isinstance(error, FileNotFoundError) else ""
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}{remedy}") from error
     if not start:
         raise ModelFileError(f"{path} is empty (0 bytes); a model file holds a header and weights")
     # A safetensors header opens after eight bytes of length, which may look like anything

@@ -176,7 +176,8 @@ def _strip_ids(
         row, col = np.argwhere(bad)[0]
         raise SceneError(
             f"{path}: class ids must be whole numbers from 0 (unlabeled) to 65535, got "
-            f"{values[row, col]} at row {top + row}, col {col}; is this the image, not its labels?"
+            f"{values[row, col]} at row {top + row}, col {col}; is this the image, or a map of "
+            "values, not of classes?"
         )
     return np.where(empty, 0, values).astype(np.uint16)
 

@@ -208,7 +208,7 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
 def _not_on_the_map(path: Path) -> OutputError:
     return OutputError(
         f"cannot write {path}: its points lie on the map, and this one has no georeference; choose "
-        "a name ending in .csv, for rows and columns"
+        f"a name ending in .csv, as in --out {path.with_suffix('.csv')}, for rows and columns"
     )
 
 
