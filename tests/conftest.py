@@ -13,6 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 CASES = 2
@@ -44,6 +45,11 @@ SLOW = (  # folders and files as a whole
     # many like functions
     "test_dimension_order.py",
 )
+
+
+# By default an example that takes 0.2 s fails, as does a slow draw of examples
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 def pytest_configure():

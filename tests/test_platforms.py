@@ -1,6 +1,7 @@
 """What Linux has and macOS or Windows lacks is taken away: everything still works."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from polyad.regular import open_own, read_at, write_at
 from polyad.scene.raster.tiles import plan_tiles
 from polyad.scene.read.formats import probe
 from polyad.threads import usable_cores
+from tests.conftest import pytest_configure
 from tests.waiting import PATIENCE
 
 WITHOUT = ("sched_getaffinity", "pread", "pwrite", "O_NOFOLLOW", "O_NONBLOCK", "link")
@@ -167,3 +169,19 @@ for module in pkgutil.walk_packages(polyad.__path__, "polyad."):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.unix
+def test_what_tests_start_can_be_interrupted_where_sigint_is_ignored():
+    """As under nohup, in a background job and on some CI runners."""
+
+    def ended():
+        return subprocess.run(["sh", "-c", "kill -INT $$"], check=False).returncode
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert ended() == 0
+        pytest_configure()
+        assert ended() == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)

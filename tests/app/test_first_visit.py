@@ -10,6 +10,7 @@ import pytest
 from polyad.app import prepare, prepare_check
 from polyad.scene import draw_sample
 from polyad.scene.raster.lazy import describe
+from tests.waiting import PATIENCE
 
 AXE = Path(__file__).parents[2] / "tools" / "page" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental"]
@@ -61,7 +62,7 @@ def restarted(kit, tmp_path_factory):
     served = prepare(scene, labels=labels, journal=folder / "j", settings=kit.quick)
     gate = threading.Event()
     served.workspace.trainer.start = lambda: None
-    served.workspace.trainer.final_model = lambda: gate.wait(60) and None
+    served.workspace.trainer.final_model = lambda: gate.wait(PATIENCE) and None
     yield SimpleNamespace(page=served.start(), gate=gate)
     served.stop()
 

@@ -84,7 +84,6 @@ def run_map(*words, number=0, sent=signal.SIGKILL, **options):
     )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_driver_killed_resumes_where_it_was(
     two_workers, certificates, made, scene_path, tile, tmp_path, monkeypatch
 ):
@@ -120,7 +119,6 @@ def start_scheduler(folder):
     return file, processes
 
 
-@pytest.mark.slow
 def test_lost_scheduler_is_told_and_the_next_one_resumes(
     two_workers, model, scene_path, wanted, tile, tmp_path, monkeypatch
 ):
@@ -153,7 +151,6 @@ def test_full_disk_is_told_and_after_making_room_it_resumes(
     assert out.read_bytes() == wanted[0]
 
 
-@pytest.mark.slow
 def test_limit_of_the_system_on_file_size_is_told(
     model, model_path, scene_path, wanted, tile, tmp_path
 ):
@@ -229,7 +226,6 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
-@pytest.mark.slow
 def test_worker_killed_in_the_middle_loses_nothing(
     two_workers, made, scene_path, tile, tmp_path, monkeypatch
 ):
@@ -241,7 +237,6 @@ def test_worker_killed_in_the_middle_loses_nothing(
     assert not (tmp_path / "map.tif.tiles").exists()
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_the_command_and_its_own_cluster(made, scene_path, tile, tmp_path):
     out, (model_path, wanted) = tmp_path / "map.tif", made
     words = [model_path, scene_path, "--tile", tile, "--out", out, "--cluster", "local:1"]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import pytest_configure  # noqa: F401 - Ctrl+C reaches what tests start
+
 ROOT = Path(__file__).parents[3]
 POTSDAM = ROOT.parent / "shared/data/enmap_potsdam"
 collect_ignore = ["scripts"]  # for the Python of QGIS

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import httpx
 import numpy as np
 import pytest
 import rasterio
+
+from tests.waiting import PATIENCE, wait_until
 
 
 def classes_in(path):
@@ -161,18 +162,21 @@ def test_label_tells_the_address_and_serves_until_it_is_ended(qgis, campaign):
     try:
         with os.fdopen(ours, errors="replace") as screen:
             address = next(filter(None, (re.search(r"http://\S+", line) for line in screen)))
-            assert httpx.get(address[0], timeout=60).status_code == 200
+            assert httpx.get(address[0], timeout=PATIENCE).status_code == 200
             os.killpg(running.pid, signal.SIGINT)  # as Ctrl+C does
             running.wait()
-        with pytest.raises(httpx.ConnectError):
-            wait_until_gone(address[0])
+        wait_until(lambda: gone(address[0]))
     finally:
         running.kill()
         running.wait()
 
 
-def wait_until_gone(address):
-    """Ask until nobody answers; the page closes its connections first."""
-    while True:
-        httpx.get(address, timeout=60)
-        time.sleep(0.2)
+def gone(address):
+    """Whether nobody answers there any more; the page closes its connections first."""
+    try:
+        httpx.get(address, timeout=PATIENCE)
+    except httpx.ConnectError:
+        return True
+    except httpx.TransportError:
+        return False
+    return False
