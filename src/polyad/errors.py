@@ -60,7 +60,7 @@ class SceneMismatch(SceneError, ValueError):
 
 
 class BudgetExceeded(SceneError):
-    """A file declares more bytes than the memory budget allows to be read."""
+    """More bytes would be read or held at once than the memory budget allows."""
 
 
 class ClusterError(PolyadError):

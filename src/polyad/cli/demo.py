@@ -16,7 +16,7 @@ def demo(
     out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
         "polyad-demo"
     ),
-    preset: Preset = "fast",
+    preset: Preset = None,
     goal: Goal = "this-scene",
     seed: Seed = 0,
     force: Force = False,

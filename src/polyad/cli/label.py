@@ -89,7 +89,7 @@ def label(
             PAGE, help="File that stores every label. Default: beside the scene.", metavar="FILE"
         ),
     ] = None,
-    preset: Preset = "best",
+    preset: Preset = None,
     goal: Goal = "this-scene",
     browser: Annotated[bool, option(PAGE, help="Open the page in the browser.")] = True,
 ) -> None:
@@ -115,7 +115,7 @@ def label(
         check_sample(scene, check, class_map, **shown, **reading, **place)
         return
     reading |= {"all_touched": all_touched}
-    settings = Settings(preset=preset, goal=goal)
+    settings = Settings(preset="best" if preset is None else preset, goal=goal)
     serve(scene, labels, truth, settings=settings, **reading, **where, **place)
 
 

@@ -142,10 +142,11 @@ BBox = Annotated[
     ),
 ]
 Preset = Annotated[
-    str,
+    str | None,
     option(
         MODEL,
-        help="best: most accurate with few labels; fast: network only; paper: as published.",
+        help="best: most accurate with few labels; fast: network only; paper: as published. "
+        "Default: best, or fast if best does not fit in memory.",
         metavar=choices(reversed(PRESETS)),
     ),
 ]

@@ -71,7 +71,7 @@ def train(
     units: Units = None,
     bounds: Bounds = None,
     task: Task = "classes",
-    preset: Preset = "fast",
+    preset: Preset = None,
     goal: Goal = "this-scene",
     rank: Annotated[
         int | None,
@@ -186,6 +186,7 @@ def train(
     model = polyad.train(cube, marks, verbose=int(seen), **drawing, **options)
     if cross_validate:
         known = {"pixels": model.training["pixels"], "statistics": model.statistics}
+        options["preset"] = "fast" if model.recipe is None else model.recipe.preset
         found = polyad.cross_validate(
             cube, marks, by=folds_by or "blocks", progress=seen, **known, **options
         )
@@ -210,6 +211,8 @@ def train(
         "pixels_replaced": model.training.get("replaced"),
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
+        "preset": None if model.recipe is None else model.recipe.preset,
+        "goal": goal,
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_accuracy": None if model.choice is None else _scores(model),
         "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),

@@ -73,6 +73,8 @@ def train_values(
         "values_incomplete": learned["incomplete"],
         "pixels_replaced": learned.get("replaced"),
         "fit_seconds": learned["seconds"],
+        "preset": None if model.recipe is None else model.recipe.preset,
+        "goal": None if model.recipe is None else model.recipe.goal,
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_scores": [score.to_dict() for score in fit.scores],
     }

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.option_values import (
@@ -31,7 +32,7 @@ _NONE: Mapping[str, None] = MappingProxyType({})
 
 def check_arguments(
     *,
-    preset: tuple[str, ...] | None = None,
+    preset: tuple[Any, ...] | None = None,
     outputs: Mapping[str, str | os.PathLike[str] | None] = _NONE,
     reports: Sequence[str | os.PathLike[str]] | None = None,
     model: str | os.PathLike[str] | None = None,

@@ -26,7 +26,7 @@ def run_demo(
     out: str | Path,
     *,
     seed: int = 0,
-    preset: str = "fast",
+    preset: str | None = None,
     goal: str = "this-scene",
     progress: bool = False,
 ) -> dict[str, Any]:
@@ -86,10 +86,11 @@ def run_demo(
     return result
 
 
-def _options(preset: str, goal: str) -> str:
-    if preset == "fast":
-        return ""
-    return f" --preset {preset}" + (f" --goal {goal}" if preset == "best" else "")
+def _options(preset: str | None, goal: str) -> str:
+    """Return the options that are not the defaults."""
+    return ("" if preset is None else f" --preset {preset}") + (
+        "" if goal == "this-scene" else f" --goal {goal}"
+    )
 
 
 def _facts(result: dict[str, Any]) -> dict[str, str]:

@@ -59,7 +59,7 @@ def moved(scene, gain=1.0, offset=0.0):
 
 
 KINDS = {
-    "fast": {},
+    "fast": {"preset": "fast"},
     "other-scenes": {"preset": "best", "goal": "other-scenes"},
     "this-scene": {"preset": "best", "goal": "this-scene"},
 }

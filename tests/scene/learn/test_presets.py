@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.errors import InputError, SceneError
+from polyad.errors import InputError, PolyadWarning, SceneError
+from polyad.scene.assess.cross_validation import cross_validate
 from polyad.scene.assess.evaluation import evaluate
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
@@ -38,7 +39,7 @@ def models():
         goal: train(scene, labels, samples_per_class=8, preset="best", goal=goal, **QUICK)
         for goal in GOALS
     }
-    found["fast"] = train(scene, labels, samples_per_class=8, **QUICK)
+    found["fast"] = train(scene, labels, samples_per_class=8, preset="fast", **QUICK)
     return found
 
 
@@ -226,8 +227,51 @@ def test_refusals(models):
         train(scene, labels, preset="best", estimator=models["fast"].estimator)
     with pytest.raises(SceneError, match="whole scene in memory"):
         train(scene, labels, preset="best", max_bytes=10_000)
-    with pytest.raises(SceneError, match=r"raise --max-bytes \(in Python, max_bytes\)$"):
+    with pytest.raises(SceneError, match=r"\(in Python, max_bytes\), or train with --preset fast$"):
         train(scene, labels, preset="best", goal="other-scenes", max_bytes=10_000)
+
+
+HASTY = {"hidden": 2, "epochs": 2, "window": 1, "samples_per_class": 4}
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_default_preset_is_best_for_either_goal(goal):
+    recipe = train(*make_scene(), goal=goal, **HASTY).recipe
+    assert (recipe.preset, recipe.goal) == ("best", goal)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_default_preset_is_fast_where_best_does_not_fit_and_one_line_says_so(goal):
+    said = r"^the preset fast is used in place of best, .* 10,000 may be used; .* raise --max-bytes"
+    with pytest.warns(PolyadWarning, match=said) as told:
+        recipe = train(*make_scene(), goal=goal, max_bytes=10_000, **HASTY).recipe
+    assert (recipe.preset, recipe.goal) == ("fast", goal)
+    assert len(told) == 1
+
+
+def test_the_default_preset_learns_many_labels_batch_by_batch_instead_of_holding_all():
+    options = HASTY | {"samples_per_class": None}
+    with pytest.warns(PolyadWarning, match="preset best holds 1,620 training windows twice"):
+        model = train(*make_scene(), max_bytes=40_000, **options)
+    assert model.recipe is None
+
+
+def test_the_default_preset_is_fast_for_a_scene_of_a_few_pixels():
+    few = {"y": slice(17, 19), "x": slice(14, 17)}
+    scene, labels = (part.isel(few) for part in make_scene())
+    with pytest.warns(PolyadWarning, match="label propagation wants more pixels"):
+        model = train(scene, labels, hidden=2, epochs=2, window=1)
+    assert model.recipe.preset == "fast"
+
+
+def test_cross_validation_has_the_same_default_preset_and_warns_once():
+    scene, labels = make_scene()
+    few = labels.where(np.arange(labels.size).reshape(labels.shape) % 40 == 0, 0)
+    few.attrs = labels.attrs
+    options = {"hidden": 2, "epochs": 2, "window": 1, "folds": 2, "pixelwise": False}
+    with pytest.warns(PolyadWarning, match="preset fast is used") as told:
+        cross_validate(scene, few, max_bytes=10_000, **options)
+    assert len(told) == 1
 
 
 def test_a_model_with_unknown_steps_is_not_saved(models, tmp_path):

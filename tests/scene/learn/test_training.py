@@ -108,7 +108,7 @@ def test_windows_over_missing_pixels_are_filled_alike_in_training_and_mapping(la
     values = scene.values.astype(np.float32)
     values[::5, ::5] = -1.0
     holed = scene_from_array(values, nodata=-1.0)
-    for options in ({}, {"standardize": None}):
+    for options in ({"preset": "fast"}, {"preset": "fast", "standardize": None}):
         model = train(holed, labels, samples_per_class=30, **QUICK, **options)
         patched = values.copy()
         patched[::5, ::5] = model.fill
@@ -122,7 +122,7 @@ def test_windows_over_missing_pixels_are_filled_alike_in_training_and_mapping(la
 def test_training_set_above_the_budget_is_learned_batch_by_batch_about_as_well(land):
     scene, labels = land
     split = fraction(labels, 0.5, random_state=0)
-    quick = {"hidden": 12, "window": 3, "random_state": 0}
+    quick = {"hidden": 12, "window": 3, "random_state": 0, "preset": "fast"}
     whole = train_on(scene, labels, split.train, **quick)
     budget = len(split.train) * 9 * 10 * 4 // 3
     taken = []

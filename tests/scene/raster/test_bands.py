@@ -254,7 +254,7 @@ def test_band_without_data_in_another_scene_leaves_a_warning_and_no_class(tmp_pa
     from polyad import map_file
 
     scene, labels = made()
-    model = train(scene, labels, epochs=3)
+    model = train(scene, labels, preset="fast", epochs=3)
     with pytest.warns(PolyadWarning, match="no pixel of the map has a class"):
         assert map_file(model, without(scene, 2), tmp_path / "map.npy") == 0
     assert map_file(model, scene, tmp_path / "map.npy") == 400

@@ -31,7 +31,7 @@ from polyad.scene.learn.steps.spatial import (
     testable,
 )
 from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.training import learnable, train_on
+from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.dims import as_labels
@@ -57,7 +57,7 @@ def cross_validate(
     by: str = "blocks",
     pixelwise: bool = True,
     random_state: int = 0,
-    preset: str = "fast",
+    preset: str | None = None,
     goal: str = "this-scene",
     merge: str | Sequence[str] = (),
     estimator: Any = None,
@@ -127,6 +127,11 @@ def cross_validate(
     if goal == "this-scene":
         mapped = _some_pixels(scene)
         distance = mean_distance(mapped, pixels) if len(mapped) else None
+    if preset is None and estimator is None:
+        if statistics is None:
+            window = parameters.get("window")
+            statistics = default_statistics(scene, len(pixels), window, goal, max_bytes)
+        preset = "fast" if statistics is None else "best"
     if preset == "best":
         if statistics is None:
             statistics = scene_statistics(scene, goal, max_bytes)

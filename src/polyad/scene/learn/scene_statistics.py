@@ -18,7 +18,7 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.errors import SceneError
+from polyad.errors import BudgetExceeded
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.steps.components import PIXEL_COMPONENTS_BYTES, Components
 from polyad.scene.learn.steps.graph import pixel_nodes
@@ -167,10 +167,10 @@ def _of_superpixels(
     bytes_of_pixel = PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
     needed = height * width * bytes_of_pixel
     if needed > budget:
-        raise SceneError(
-            f"goal this-scene holds graphs of the whole scene in memory, about {needed:,} bytes "
-            f"where {budget:,} may be used; crop the scene, raise --max-bytes (in Python, "
-            "max_bytes), or train with --goal other-scenes"
+        raise BudgetExceeded(
+            "preset best with goal this-scene holds graphs of the whole scene in memory, about "
+            f"{needed:,} bytes where {budget:,} may be used; crop the scene, raise --max-bytes (in "
+            "Python, max_bytes), or train with --goal other-scenes or --preset fast"
         )
     whitening = NoiseWhitening(settings.components).fit_sums(_noise_sums(scene, steps))
     kept = Components.blank((height, width), whitening) if keep else None
@@ -290,11 +290,12 @@ def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array
     if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
         if needed > budget:
             whole = goal == "this-scene"
-            raise SceneError(
-                f"{'goal this-scene' if whole else 'learning the noise of a scene this small'} "
-                f"holds the whole scene in memory, about {needed:,} bytes where {budget:,} may be "
-                "used; crop the scene, raise --max-bytes (in Python, max_bytes)"
-                + (", or train with --goal other-scenes" if whole else "")
+            raise BudgetExceeded(
+                f"preset best {'with goal this-scene' if whole else 'on a scene this small'} holds "
+                f"the whole scene in memory, about {needed:,} bytes where {budget:,} may be used; "
+                "crop the scene, raise --max-bytes (in Python, max_bytes), or train with "
+                + ("--goal other-scenes or " if whole else "")
+                + "--preset fast"
             )
         cube = read_pixels(scene, slice(None), slice(None))
         valid = valid_pixels(cube, nodata)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.errors import InputError, SceneError
+from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.schema import Fault
 from polyad.scene.learn.choosing import even_out
@@ -28,7 +29,10 @@ from polyad.scene.learn.presets import (
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples
 from polyad.scene.learn.sampling import per_class
+from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.steps.recipe import check_preset
+from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.steps.whitening import TooFewPixels
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
@@ -52,6 +56,7 @@ P = ParamSpec("P")
 # Passes over a training set that does not fit in memory; each sees every pixel once.
 STREAMED_EPOCHS = 10
 WINDOW = 5  # of the paper, where none is asked for or chosen
+CANNOT = (BudgetExceeded, TooFewPixels)  # what keeps the default preset from being best
 
 
 def timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
@@ -78,7 +83,7 @@ def train(
     random_state: int = 0,
     max_bytes: int | None = None,
     estimator: Any = None,
-    preset: str = "fast",
+    preset: str | None = None,
     goal: str = "this-scene",
     objective: str = "overall",
     merge: str | Sequence[str] = (),
@@ -102,16 +107,18 @@ def train(
         What happens to pixels whose window leaves the scene.
     random_state : int, default=0
     max_bytes : int, optional
-        Memory that training patches may take, by default a quarter of the machine's. A larger
-        training set is gathered batch by batch.
+        Memory that training patches, and what the best preset learns of the scene, may take; by
+        default a quarter of the machine's. A larger training set is gathered batch by batch.
     estimator : classifier, optional
         Any classifier of patches ``(n, window, window, bands)``; with ``window=1``, of spectra
         ``(n, bands)``. By default a `RankRClassifier` with ``parameters``.
-    preset : {"fast", "paper", "best"}, default="fast"
-        See `polyad.scene.learn.presets`.
+    preset : {"best", "fast", "paper"}, optional
+        See `polyad.scene.learn.presets`. By default best; where its statistics of the scene do not
+        fit in memory, fast with a warning. The model's ``recipe`` has the one that was used. A
+        preset that is asked for is never replaced: best raises `polyad.errors.BudgetExceeded`.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
-        What the best preset is to be best at: the map of this scene, or of others, which are then
-        adapted to their light.
+        What the model is for: the map of this scene, or of others, which are then adapted to their
+        light. It also decides how far from each other labels are that are held out for the score.
     objective : {"overall", "average"}, default="overall"
         Which accuracy counts: of all pixels, or the mean of the classes', where rare classes count
         as much as common ones.
@@ -168,7 +175,7 @@ def train_on(
     random_state: int = 0,
     max_bytes: int | None = None,
     estimator: Any = None,
-    preset: str = "fast",
+    preset: str | None = None,
     goal: str = "this-scene",
     objective: str = "overall",
     **parameters: Any,
@@ -184,19 +191,26 @@ def train_on(
         check_classes(class_table(labels))
     except Fault as fault:
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
-    if preset != "fast" and estimator is not None:
+    if preset not in (None, "fast") and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
     pixels = np.stack([rows, cols], axis=1)
     options: dict[str, Any] = {"random_state": random_state, "objective": objective, "goal": goal}
+    if preset is None and estimator is None:
+        shown = bool(parameters.get("verbose", 0))
+        statistics = parameters.pop("statistics", None)
+        if statistics is None:
+            statistics = default_statistics(scene, len(y), window, goal, max_bytes, shown)
+        if statistics is not None:
+            preset, parameters["statistics"] = "best", statistics
     if preset == "best":
         options |= {"window": window, "max_bytes": max_bytes}
         return train_best(scene, labels, pixels, **options, **parameters)
     budget = memory_budget(max_bytes, share=0.25)
     samples = Samples(scene, rows, cols, check_window(WINDOW if window is None else window))
-    if preset == "fast" and estimator is None and samples.nbytes <= budget:
+    if preset != "paper" and estimator is None and samples.nbytes <= budget:
         return train_fast(scene, labels, pixels, window=window, **options, **parameters)
     if estimator is None:
-        parameters = preset_parameters(preset) | parameters
+        parameters = preset_parameters(preset or "fast") | parameters
         estimator = RankRClassifier(random_state=random_state, **parameters)
     elif parameters:
         raise InputError(
@@ -212,6 +226,45 @@ def train_on(
     recipe = paper_recipe(estimator, samples.window) if preset == "paper" else None
     made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
     return trained_model(scene, labels, estimator, samples.window, pixels, **made)
+
+
+def default_statistics(
+    scene: xr.DataArray,
+    pixels: int,
+    window: int | None,
+    goal: str,
+    max_bytes: int | None,
+    shown: bool = False,
+) -> SceneStatistics | None:
+    """Return what the best preset learns of a scene; None, with a warning, where that cannot be.
+
+    The fast preset is then the default: where the scene's graphs, or ``pixels`` training windows,
+    do not fit in memory, and where the scene has next to no pixels.
+    """
+    try:
+        _check_windows(pixels, WINDOW if window is None else window, scene.sizes["band"], max_bytes)
+        with statistics_bar(shown) as bar:
+            return scene_statistics(scene, goal, max_bytes, progress=bar)
+    except CANNOT as error:
+        warn_of_fast(error)
+    return None
+
+
+def warn_of_fast(error: PolyadError) -> None:
+    """Warn that the fast preset is used, since ``error`` keeps the default one from being so."""
+    said = f"the preset fast is used in place of best, the default: {error}"
+    warnings.warn(said, PolyadWarning, stacklevel=6)
+
+
+def _check_windows(pixels: int, window: int, bands: int, max_bytes: int | None) -> None:
+    """Raise `BudgetExceeded` where the training windows do not fit in memory, in two views."""
+    needed, budget = 2 * pixels * window**2 * bands * 4, memory_budget(max_bytes, share=0.25)
+    if needed > budget:
+        raise BudgetExceeded(
+            f"preset best holds {pixels:,} training windows twice, about {needed:,} bytes where "
+            f"{budget:,} may be used; raise --max-bytes (in Python, max_bytes), or draw fewer with "
+            "--samples-per-class (samples_per_class)"
+        )
 
 
 def _fit_streamed(

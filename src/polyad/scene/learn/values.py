@@ -32,7 +32,7 @@ from polyad.scene.learn.steps.spatial import SpatialFolds, spatial_folds
 from polyad.scene.learn.steps.value_fit import ValueFit
 from polyad.scene.learn.steps.value_scores import score_values
 from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.learn.training import timed, without_data
+from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.georeference import grid_of
@@ -65,7 +65,7 @@ def train_values(
     *,
     bounds: Sequence[float] | None = None,
     window: int | None = None,
-    preset: str = "fast",
+    preset: str | None = None,
     goal: str = "this-scene",
     random_state: int = 0,
     max_bytes: int | None = None,
@@ -83,8 +83,10 @@ def train_values(
         Between which all targets lie, as 0 and 1 of a fraction; predictions are clipped to them.
     window : int, optional
         Side of the square of pixels the model looks at; odd. By default chosen by spatial folds.
-    preset : {"fast", "best"}, default="fast"
-        ``"best"`` also tries spectra whitened by the scene's noise, and fits several starts.
+    preset : {"best", "fast"}, optional
+        ``"best"`` also tries spectra whitened by the scene's noise, and fits several starts. By
+        default best; where the scene's noise cannot be learned in the memory there is, fast with a
+        warning. The model's ``recipe`` has the one that was used.
     goal : {"this-scene", "other-scenes"}, default="this-scene"
         Whether maps of other scenes are adapted to their light by default. Both presets predict
         each pixel by its own window; nothing is propagated over the scene.
@@ -105,7 +107,7 @@ def train_values(
         Too few values, all the same, or outside the bounds.
     """
     check_preset(preset, goal)
-    if preset not in EXPERTS:
+    if preset is not None and preset not in EXPERTS:
         raise InputError(
             f"values are predicted by the presets {' and '.join(EXPERTS)}, got {preset!r}, which "
             "is a model of classes"
@@ -116,7 +118,15 @@ def train_values(
     measured = _measured(scene, values, target_table(values, bounds))
     scene = prepared(scene)
     shown = bool(parameters.pop("verbose", 0))
-    fitting = _Fitting(scene, measured, preset, window, random_state, parameters, max_bytes, shown)
+    given = (window, random_state, parameters, max_bytes, shown)
+    try:
+        fitting = _Fitting(scene, measured, preset or "best", *given)
+    except CANNOT as error:
+        if preset is not None:
+            raise
+        warn_of_fast(error)
+        fitting = _Fitting(scene, measured, "fast", *given)
+    preset = fitting.preset
     estimator, fit, fill = fitting.run()
     line = f"regression on {fit.line}"
     line += f", {STARTS[preset]} starts" if STARTS[preset] > 1 else ""
@@ -227,6 +237,7 @@ class _Fitting:
         shown: bool,
     ) -> None:
         self.measured, self.random_state, self.parameters = measured, random_state, parameters
+        self.preset = preset
         self.experts, self.starts, self.shown = _experts(preset, window), STARTS[preset], shown
         widest = max(expert.window for expert in self.experts)
         rows, cols = measured.pixels.T

@@ -18,7 +18,7 @@ import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from polyad.errors import InputError
+from polyad.scene.learn.steps.whitening import TooFewPixels
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
@@ -55,7 +55,7 @@ def pixel_graph(
     valid = np.ones((height, width), bool) if valid is None else valid
     index = np.flatnonzero(valid.ravel())
     if len(index) <= neighbors:
-        raise InputError(
+        raise TooFewPixels(
             f"label propagation wants more pixels with data than {neighbors}, got {len(index)}; "
             "train with --preset fast (in Python, preset='fast')"
         )

@@ -49,9 +49,9 @@ class Recipe:
         return cls(str(stored["preset"]), str(stored["goal"]), str(stored["line"]), steps)
 
 
-def check_preset(preset: str, goal: str, objective: str = "overall") -> None:
-    """Raise `InputError` unless all are known."""
-    asked = (("preset", preset, PRESETS), ("goal", goal, GOALS))
+def check_preset(preset: str | None, goal: str, objective: str = "overall") -> None:
+    """Raise `InputError` unless all are known; no preset is the default one."""
+    asked = (("preset", "best" if preset is None else preset, PRESETS), ("goal", goal, GOALS))
     for what, value, known in (*asked, ("objective", objective, OBJECTIVES)):
         if value not in known:
             raise InputError(f"{what} must be one of {', '.join(known)}, got {value!r}")

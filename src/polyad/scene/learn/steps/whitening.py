@@ -30,6 +30,10 @@ TOO_FEW = (
 FLOOR = 1e-6  # of a band's noise variance, added so that copied or dead bands can be inverted
 
 
+class TooFewPixels(InputError):
+    """A scene has too few pixels with data for its noise or its graphs to be learned."""
+
+
 class NoiseWhitening(TransformerMixin, BaseEstimator):
     """Project spectra onto the components with the most signal for their noise.
 
@@ -82,7 +86,7 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
         for strip in strips:
             sums = strip if sums is None else sums + strip
         if sums is None or sums.count < 2:
-            raise InputError(TOO_FEW)
+            raise TooFewPixels(TOO_FEW)
         _check_spectra(np.stack([sums.lowest, sums.highest]), sums.count)
         mean, covariance, noise = sums.moments()
         self.mean_, self.scale_ = mean, _scale(mean, np.sqrt(np.diag(covariance)))
@@ -332,6 +336,6 @@ def _checked(cube: Array, valid: Array | None, least: int = 2) -> tuple[Array, A
         raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
     valid = np.ones(cube.shape[:2], bool) if valid is None else valid
     if valid.sum() < least:
-        raise InputError(TOO_FEW)
+        raise TooFewPixels(TOO_FEW)
     with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
         return cube.astype(np.float32, copy=False), valid
