@@ -52,7 +52,7 @@ from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
 from polyad.scene.learn.scene_statistics import graph_statistics, scene_statistics
 from polyad.scene.learn.steps.experts import Expert
 from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.learn.training import train, train_on
+from polyad.scene.learn.training import default_statistics, train, train_on
 from polyad.scene.learn.values import train_values
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import (
@@ -145,7 +145,8 @@ SCENES = {
 
 @pytest.fixture(scope="module")
 def model():
-    return train(cubic_scene(), cubic_labels(), samples_per_class=10, window=3, epochs=30)
+    options = {"samples_per_class": 10, "window": 3, "epochs": 30, "preset": "fast"}
+    return train(cubic_scene(), cubic_labels(), **options)
 
 
 @pytest.fixture(scope="module")
@@ -420,6 +421,9 @@ CALLS = {
     "learn.samples.ViewSamples.__init__": lambda g: ViewSamples(
         g.scene, {"plain": a_view(g.scene)}, g.pixels, 3
     ).take(Expert("plain", 3, 1.0)),
+    "learn.training.default_statistics": lambda g: default_statistics(
+        g.scene, 9, None, "other-scenes", None
+    ).whitening.projection_,
     "learn.training.train": lambda g: train(g.scene, g.labels, window=3, epochs=2),
     "learn.training.train_on": lambda g: train_on(
         g.scene, g.labels, g.pixels, window=3, epochs=2

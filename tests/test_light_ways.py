@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
     write(place / "labels.tif", labels, "uint8")
     write(place / "truth.tif", truth + 1, "uint8")
     for name, options in {
-        "fast": [],
+        "fast": ["--preset", "fast"],
         "best": ["--preset", "best", "--goal", "other-scenes"],
     }.items():
         run("train", place / "scene.tif", place / "labels.tif", "--out", place / name, *options)
@@ -228,7 +228,7 @@ def test_the_page_maps_tiles_as_the_whole(folder):
     from polyad.scene.raster.tiles import plan_tiles
 
     scene, labels = open_scene(folder / "broken.tif"), open_labels(folder / "labels.tif")
-    model = train(scene, labels)
+    model = train(scene, labels, preset="fast")
     wanted = map_scene(model, scene).values
     for tile in plan_tiles((HEIGHT, WIDTH), (23, 19)):
         np.testing.assert_array_equal(map_window(model, scene, tile)[0], wanted[tile])

@@ -27,7 +27,7 @@ def test_margin_is_the_gap_between_the_two_best_classes():
 def fitted(kit):
     scene, truth = kit.make_scene()
     pixels = np.array([[r, c] for r in (3, 12, 21) for c in (2, 8, 15, 22, 29, 36)])
-    model = train_on(scene, truth, pixels, window=5, hidden=8, epochs=30)
+    model = train_on(scene, truth, pixels, preset="fast", window=5, hidden=8, epochs=30)
     return scene, truth, model
 
 

@@ -56,7 +56,7 @@ def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
     kit.label_some(session)
     model = trainer.final_model()
     labels = session.snapshot().raster(scene)
-    other = train(scene, labels, window=3, **kit.quick.parameters)
+    other = train(scene, labels, window=3, preset="fast", **kit.quick.parameters)
     same_weights(model, other)
     np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
 
@@ -69,7 +69,7 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
     np.save(tmp_path / "scene.npy", scene.values)
     (tmp_path / "labels.csv").write_bytes(labels_csv(session.snapshot(), scene))
     (tmp_path / "page.polyad").write_bytes(model_file(trainer.final_model()))
-    arguments = ["--window", "3", "--hidden", "8", "--epochs", "30", "--out"]
+    arguments = ["--preset", "fast", "--window", "3", "--hidden", "8", "--epochs", "30", "--out"]
     with pytest.raises(SystemExit) as left:
         main(["train", f"{tmp_path}/scene.npy", f"{tmp_path}/labels.csv", *arguments,
               f"{tmp_path}/cli.polyad"])  # fmt: skip

@@ -17,7 +17,7 @@ HEIGHT, WIDTH, BANDS = 40, 50, 8
 CORNER = (500_000.0, 4_000_000.0)  # UTM 33 N, pixels of 10 m
 NM = np.linspace(450, 900, BANDS)
 NAMES = ("Corn", "Soil", "Water")
-QUICK = ("--epochs", "25", "--hidden", "10", "--window", "3")
+QUICK = ("--preset", "fast", "--epochs", "25", "--hidden", "10", "--window", "3")
 
 
 def truth():

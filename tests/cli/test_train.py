@@ -28,6 +28,28 @@ def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
     assert scores["labels"] > 20
 
 
+@pytest.mark.parametrize("goal", [(), ("--goal", "other-scenes")])
+def test_without_a_preset_train_takes_the_best_one_whatever_the_goal(place, tmp_path, capsys, goal):
+    hasty = ("--epochs", 2, "--hidden", 2, "--window", 1, "--json", "--out", tmp_path / "m.polyad")
+    assert run("train", place / "bil.hdr", place / "labels.csv", *hasty, *goal) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["preset"], told["goal"]) == ("best", (*goal, "this-scene", "this-scene")[1])
+
+
+@pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")
+def test_train_falls_back_to_fast_with_one_line_and_best_when_asked_for_does_not(
+    place, tmp_path, capsys
+):
+    hasty = ("--epochs", 2, "--hidden", 2, "--window", 1, "--out", tmp_path / "m.polyad")
+    words = ("train", place / "bil.hdr", place / "labels.csv", *hasty, "--max-bytes", 50_000)
+    assert run(*words, "--json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["preset"] == "fast"
+    assert told.err.startswith("polyad: warning: the preset fast is used in place of best, ")
+    assert told.err.count("\n") == 1
+    assert "preset best with goal this-scene holds" in refused(capsys, *words, "--preset", "best")
+
+
 @pytest.mark.parametrize("preset", ["fast", "best"])
 def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, preset):
     """Water has one label: held out, none is left to train on."""

@@ -70,7 +70,7 @@ def model(scene_path):
     scene = open_scene(scene_path)
     labels = scene.isel(band=0, drop=True).copy(data=truth_map().astype("int64"))
     pixels = np.argwhere(np.ones((HEIGHT, WIDTH - 30), bool))[::97]
-    return train_on(scene, labels, pixels, hidden=6, rank=2, epochs=15, random_state=0)
+    return train_on(scene, labels, pixels, preset="fast", hidden=6, rank=2, epochs=15)
 
 
 @pytest.fixture(scope="session")

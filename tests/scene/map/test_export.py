@@ -141,7 +141,7 @@ def test_another_kind_of_estimator_is_refused(tmp_path, scene):
 @pytest.mark.slow
 def test_indian_pines_has_the_same_classes_in_onnxruntime(tmp_path):
     scene, labels = polyad.open_scene("indian-pines"), polyad.open_labels("indian-pines")
-    model = polyad.train(scene, labels, samples_per_class=10, random_state=0, epochs=40)
+    model = polyad.train(scene, labels, samples_per_class=10, preset="fast", epochs=40)
     export_onnx(model, tmp_path / "model.onnx", whole_scene=True)
     found, _ = mapped_by_runtime(
         tmp_path / "model.onnx", scene.astype(np.float32), model.window // 2

@@ -242,7 +242,9 @@ def default_statistics(
     do not fit in memory, and where the scene has next to no pixels.
     """
     try:
-        _check_windows(pixels, WINDOW if window is None else window, scene.sizes["band"], max_bytes)
+        _check_windows(
+            pixels, WINDOW if window is None else window, as_scene(scene).sizes["band"], max_bytes
+        )
         with statistics_bar(shown) as bar:
             return scene_statistics(scene, goal, max_bytes, progress=bar)
     except CANNOT as error:
