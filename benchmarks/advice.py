@@ -41,7 +41,7 @@ VALUES = TRUTH.values
 
 def fast(pixels: Array) -> Fitted:
     """Return classes and probabilities of the fast model learned from ``pixels``."""
-    model = train_on(SCENE, TRUTH, pixels, window=WINDOW)
+    model = train_on(SCENE, TRUTH, pixels, preset="fast", window=WINDOW)
     return model.estimator.classes_, map_scene(model, SCENE, probabilities=True)[1].values
 
 

@@ -77,7 +77,9 @@ def fit(folder: Path) -> tuple[SceneModel, Path]:
     scene = open_scene(write_scene(folder / "small.hdr", 64, 64))
     rng = np.random.default_rng(0)
     labels = scene.isel(band=0, drop=True).copy(data=rng.integers(1, CLASSES + 1, (64, 64)))
-    model = train_on(scene, labels, rng.integers(0, 64, (320, 2)), epochs=2, hidden=75)
+    model = train_on(
+        scene, labels, rng.integers(0, 64, (320, 2)), preset="fast", epochs=2, hidden=75
+    )
     model.save(folder / "model.polyad")
     return model, folder / "model.polyad"
 

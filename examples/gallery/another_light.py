@@ -17,7 +17,7 @@ from polyad.scene import class_picture, class_table, per_class, train_on
 scene = polyad.open_scene("indian-pines")
 truth = polyad.open_labels("indian-pines", scene)
 split = per_class(truth, 10, random_state=0)
-model = train_on(scene, truth, split.train, random_state=0)
+model = train_on(scene, truth, split.train, preset="fast", random_state=0)
 darker = scene.astype(np.float32) * 0.75
 darker.attrs = scene.attrs
 

@@ -17,7 +17,7 @@ split = per_class(truth, 10, random_state=0)
 
 # %%
 # Only the training pixels are shown to the model, and where they lie.
-model = train_on(scene, truth, split.train, preset="best", random_state=0)
+model = train_on(scene, truth, split.train, random_state=0)
 class_map = polyad.map_scene(model, scene)
 scores = polyad.evaluate(model, scene, truth, split=split)
 print(f"{len(split.train)} labels, {100 * scores.overall_accuracy:.1f} % of the others are right")

@@ -81,11 +81,22 @@ def test_polyad_understands_every_row_of_a_dialog(name):
 
 
 def test_dialogs_say_what_was_chosen():
-    words = given("train", LABELS=None, LABEL_RASTER="t.tif", PRESET="best", RANK=2, FORCE=True)
+    words = given("train", LABELS=None, LABEL_RASTER="t.tif", PRESET="fast", RANK=2, FORCE=True)
     known = understood(words)
-    expected = {"scene": "s.hdr", "labels": ["t.tif"], "out": Path("out"), "preset": "best",
+    expected = {"scene": "s.hdr", "labels": ["t.tif"], "out": Path("out"), "preset": "fast",
                 "rank": 2, "force": True, "task": "classes"}  # fmt: skip
     assert {name: known[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", dialogs.DIALOGS)
+def test_choices_that_are_left_are_polyads_defaults_and_not_passed_on(name):
+    choices = [row for row in dialogs.DIALOGS[name].options if row.kind == "choice"]
+    words = given(name, **{row.name: row.default for row in choices})
+    assert words == given(name)
+    known = understood(words)
+    for row in choices:
+        default = None if row.default == "best" else row.default  # polyad's preset if it fits
+        assert known[row.flag.lstrip("-")] == default
 
 
 def test_regression_says_its_task_fields_and_range():

@@ -1,7 +1,8 @@
 """The `polyad` command: where it is, the environment it needs, and its arguments.
 
 Nothing of QGIS is imported here. Options come first and files last, behind ``--``, so that no
-file's name is read as an option. An option that is not set is left to polyad's own default.
+file's name is read as an option. An option that is not set, or a choice that is left as it was, is
+left to polyad's own default: the preset best then becomes fast where it does not fit in memory.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def words(name: str, given: Mapping[str, object]) -> list[str]:
     options, files = [dialog.command, *dialog.fixed], []
     for group in _alternatives(dialog.options).values():
         chosen = [o for o in group if given.get(o.name) not in (None, False)]
+        chosen = [o for o in chosen if o.kind != "choice" or given[o.name] != o.default]
         if len(chosen) > 1 or (not chosen and group[0].needed):
             ways = " or as a ".join(option.way for option in group)
             got = "both" if chosen else "none"

@@ -105,7 +105,7 @@ MODEL = Option("MODEL", "file", "model", "Model", needed=True, limits=("polyad",
 PRESET = (
     Option("PRESET", "choice", "--preset", "Preset", default="best", limits=PRESETS),
     Option(
-        "GOAL", "choice", "--goal", "Scenes to map with the preset best", default="this-scene",
+        "GOAL", "choice", "--goal", "Scenes to map", default="this-scene",
         limits=GOALS,
     ),
 )  # fmt: skip
@@ -160,7 +160,8 @@ DIALOGS = {
         "system, or a raster of classes on the grid of the scene with 0 where nothing is labeled. "
         "A vector layer with unsaved edits or a filter is used as it is shown.\n\n"
         "Presets: best gives the most accurate map from a few labels, of this scene or of other "
-        "scenes; fast takes less time; paper is the network as it was published.",
+        "scenes; where it does not fit in memory, fast is used, and the log says so. fast is the "
+        "network alone; paper is the network as it was published.",
         (
             *SCENE,
             *LABELS,

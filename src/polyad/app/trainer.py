@@ -364,7 +364,7 @@ class Trainer(threading.Thread):
     def _fit_fast(self, snapshot: Snapshot, check: Callable[[], None]) -> SceneModel:
         settings = self.settings
         raster = drop_nodata(self.scene, snapshot.raster(self.scene))
-        options: dict[str, Any] = {"window": settings.window, "check": check}
+        options: dict[str, Any] = {"window": settings.window, "goal": settings.goal, "check": check}
         options |= {"random_state": settings.random_state, **settings.parameters}
         return train_fast(self.scene, raster, np.argwhere(raster.values > 0), **options)
 

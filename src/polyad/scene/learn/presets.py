@@ -1,10 +1,10 @@
 """Presets: the steps for a scene and a goal, fixed beforehand and described in one line.
 
-``"paper"`` is the paper's model with its own solver, ``"fast"`` the package's default,
-``"best"`` the most accurate map from a few labels. What is best depends on the goal. A map of the
-scene that was labeled may use where a pixel lies: labels propagate over the scene's graphs. A map
-of another scene must not: the network works alone on whitened spectra, and only its probabilities
-are smoothed. `docs/results/few-labels.md` has the figures.
+``"paper"`` is the paper's model with its own solver, ``"fast"`` networks on the scene's spectra,
+``"best"``, the default, the most accurate map from a few labels. What is best depends on the goal.
+A map of the scene that was labeled may use where a pixel lies: labels propagate over the scene's
+graphs. A map of another scene must not: the network works alone on whitened spectra, and only its
+probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 """
 
 from __future__ import annotations
