@@ -21,7 +21,7 @@ CAMPAIGNS = {
         "cube_gt.mat:paviaU_gt",
     ),
 }
-WISHES = ("", "--preset best", "--preset best --goal other-scenes")
+WISHES = ("", "--preset fast", "--goal other-scenes")
 WAYS = [
     pytest.param(campaign, wish, marks=pytest.mark.slow if number else (), id=f"{campaign} {wish}")
     for number, (campaign, wish) in enumerate(product(CAMPAIGNS, WISHES))
