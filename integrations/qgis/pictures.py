@@ -61,7 +61,7 @@ def take_window():
     dialog = processing.createAlgorithmDialog(
         "polyad:train", given | {"FIELD": os.environ["FIELD"]}
     )
-    dialog.resize(820, 600)
+    dialog.resize(820, 680)
     dialog.show()
     iface.polyad_dialog = dialog  # kept until its picture is taken
 

@@ -23,5 +23,6 @@ def test_commands_of_the_page_run_in_qgis(qgis, campaign, root, tmp_path):
             cwd=folder, env=qgis.environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-    assert {"model.polyad", "map.tif"} <= {path.name for path in folder.iterdir()}
+    written = {path.name for path in folder.iterdir()}
+    assert {"model.polyad", "map.tif", "sample.gpkg"} <= written
     assert "OVERALL_ACCURACY" in done.stdout
