@@ -1,13 +1,15 @@
-"""Make the pictures of both pages in docs/images: ``python tools/labeling_pictures.py [folder]``.
+"""Make the pictures of docs/images that show polyad: ``python tools/pictures.py [folder]``.
 
-Indian Pines in Chromium, light, dark and on a phone: with six labels per class, in the dark at a
-suggested pixel; and a sample of 200 points being checked, blind but for the dark one.
+The demonstration's map and report, and both pages with Indian Pines in Chromium, light, dark and on
+a phone: with six labels per class, in the dark at a suggested pixel; and a sample of 200 points
+being checked, blind but for the dark one.
 """
 
 from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,7 @@ from polyad.app import prepare, prepare_check
 from polyad.app.check_launch import CheckPage
 from polyad.app.launch import ServedPage
 from polyad.scene import draw_sample
+from polyad.scene.demo import run_demo
 from polyad.scene.read.known_scenes import open_known_labels
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -32,6 +35,7 @@ SHOTS: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
     "dark": ({"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"}, (1280, 800)),
     "phone": ({"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2,
                "has_touch": True, "is_mobile": True}, (640, 1385)),
+    "report": ({"viewport": {"width": 1060, "height": 1180}}, (1060, 1180)),
 }  # fmt: skip
 
 
@@ -53,6 +57,26 @@ def answer_some(checklist: Any) -> None:
     checklist.do({"point": 7, "unsure": True, "note": "mixed pixel"})
 
 
+def show_files(browser: Browser, place: Path, folder: Path) -> None:
+    """Save the demonstration's map, and a picture of the report that docs/report.md names."""
+    run_demo(place)
+    shutil.copy(place / "map.png", folder / "demo.png")
+    page = place / "page.html"
+    words = "train indian-pines indian-pines --samples-per-class 20 --report".split()
+    subprocess.run(["polyad", *words, page, "--out", place / "m.polyad"], check=True)
+    context, size = SHOTS["report"]
+    tab = browser.new_context(**context).new_page()
+    tab.goto(page.as_uri())
+    save(tab, size, folder / "report.jpg")
+
+
+def save(tab: Page, size: tuple[int, int], path: Path) -> None:
+    """Save what a tab shows, and close it."""
+    picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
+    picture.resize(size, Image.Resampling.LANCZOS).save(path, quality=85, optimize=True)
+    tab.context.close()
+
+
 def shoot(browser: Browser, page: ServedPage[Any], name: str, path: Path) -> None:
     """Save one picture of a page."""
     context, size = SHOTS[name]
@@ -72,9 +96,7 @@ def shoot(browser: Browser, page: ServedPage[Any], name: str, path: Path) -> Non
         while tab.evaluate("polyad.viewer.shownVersion !== polyad.store.map.version"):
             tab.wait_for_timeout(50)
     tab.wait_for_timeout(800)  # spectrum and transitions
-    picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
-    picture.resize(size, Image.Resampling.LANCZOS).save(path, quality=85, optimize=True)
-    tab.context.close()
+    save(tab, size, path)
 
 
 def main(folder: Path) -> None:
@@ -84,14 +106,15 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"],
                                              ignore_default_args=["--hide-scrollbars"])  # fmt: skip
+        show_files(browser, Path(place) / "demo", folder)
         served = prepare("indian-pines", truth="indian-pines", journal=f"{place}/j").start()
         label_some(served.workspace.session)
         served.workspace.trainer.final_model()
-        for name in SHOTS:
+        for name in ("light", "dark", "phone"):
             shoot(browser, served, name, folder / f"labeling-{name}.jpg")
         served.stop()
         draw_sample(truth, 200, random_state=1).save(f"{place}/sample.csv")
-        for name in SHOTS:  # blind, but for the one with the map
+        for name in ("light", "dark", "phone"):  # blind, but for the one with the map
             options: dict[str, Any] = {"blind": name != "dark", "out": f"{place}/{name}.csv"}
             checked = prepare_check("indian-pines", f"{place}/sample.csv", truth, **options).start()
             answer_some(checked.workspace.checklist)
