@@ -62,7 +62,7 @@ def show_files(browser: Browser, place: Path, folder: Path) -> None:
     run_demo(place)
     shutil.copy(place / "map.png", folder / "demo.png")
     page = place / "page.html"
-    words = "train indian-pines indian-pines --samples-per-class 20 --report".split()
+    words = ["train", "indian-pines", "indian-pines", "--samples-per-class", "20", "--report"]
     subprocess.run(["polyad", *words, page, "--out", place / "m.polyad"], check=True)
     context, size = SHOTS["report"]
     tab = browser.new_context(**context).new_page()
