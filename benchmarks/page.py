@@ -147,8 +147,8 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
     add(what, f"at most {BUSY_WANTED:g}x", slowest, slowest <= BUSY_WANTED)
     for name, row in measured["startup"].items():
         if row["wanted"] is not None:
-            ratio, most = row["over torch"]["median"], row["wanted"]
-            add(f"`{name}` against `import torch`", f"at most {most:g}x", ratio, ratio <= most)
+            ratio, most = row["over"]["median"], row["wanted"]
+            add(f"`{name}` against `{row['base']}`", f"at most {most:g}x", ratio, ratio <= most)
     return rows
 
 
@@ -386,7 +386,8 @@ def _startup(starts: dict[str, Any]) -> str:
         [
             f"`{name}`",
             _seconds(row["seconds"]),
-            _ratio(row["over torch"]),
+            _ratio(row["over"]),
+            f"`{row['base']}`",
             "-" if row["wanted"] is None else f"at most {row['wanted']:g}",
         ]
         for name, row in starts.items()
@@ -397,9 +398,10 @@ def _startup(starts: dict[str, Any]) -> str:
             "",
             "Processor time, of user and system, of a new process until it has answered. Names",
             "are imported when they are used, and a command checks its arguments before it",
-            "imports what does the work: `missing` is nowhere on the disk.",
+            "imports what does the work: `missing` is nowhere on the disk. `scene.tif` holds 500 x",
+            "400 pixels of 100 bands as floats; `demo` trains, maps, scores and writes its report.",
             "",
-            _table(["", "seconds", "over `import torch`", "wanted"], lines),
+            _table(["", "seconds", "ratio", "to that of", "wanted"], lines),
         ]
     )
 

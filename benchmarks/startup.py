@@ -1,4 +1,7 @@
-"""Start-up: the processor time of a process until it answers, against that of ``import torch``."""
+"""Start-up: the processor time of a process until it answers, against that of importing.
+
+``polyad demo`` is compared with importing all that it needs, the others with ``import torch``.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,35 @@ import resource
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+import numpy as np
+import rasterio
+from affine import Affine
 
 from benchmarks.timing import Times, interleave
 
 BASE = "import torch"
+LIBRARIES = "import torch, sklearn, matplotlib"
+SCENE = (500, 400, 100)  # rows, columns, bands of ``scene.tif``: 80 MB of floats
 
 
 class Start(NamedTuple):
-    """Arguments of Python, and how many times ``import torch`` they may take at most."""
+    """Arguments of Python, and how many times ``base`` they may take at most."""
 
     arguments: tuple[str, ...]
     wanted: float | None = None
+    base: str = BASE
 
 
 def _code(text: str, wanted: float | None = None) -> tuple[str, Start]:
     return text, Start(("-c", text), wanted)
 
 
-def _command(words: str, wanted: float | None = None) -> tuple[str, Start]:
-    return f"polyad {words}", Start(("-m", "polyad", *words.split()), wanted)
+def _command(words: str, wanted: float | None = None, base: str = BASE) -> tuple[str, Start]:
+    return f"polyad {words}", Start(("-m", "polyad", *words.split()), wanted, base)
 
 
 STARTS: dict[str, Start] = dict(
@@ -40,6 +52,9 @@ STARTS: dict[str, Start] = dict(
         _command("info missing.hdr", 0.5),
         _command("train indian-pines indian-pines --out missing/model.polyad", 0.5),
         _command("scenes"),
+        _command("info scene.tif", 0.75),
+        _code(LIBRARIES),
+        _command("demo", 2.5, LIBRARIES),
         _code("from polyad import RankRClassifier"),
         _code("from polyad.scene.map.mapping import map_file"),
     ]
@@ -53,25 +68,43 @@ def children_seconds() -> float:
 
 
 def measure(names: list[str], rounds: int) -> dict[str, Times]:
-    """Time the named starts in turn, each in a new process."""
-    ways = {name: partial(_run, STARTS[name].arguments) for name in names}
-    return interleave(ways, rounds, clock=children_seconds)
+    """Time the named starts in turn, each in a new process, in a folder with ``scene.tif``."""
+    with TemporaryDirectory() as folder:
+        if any("scene.tif" in name for name in names):
+            _write_scene(Path(folder) / "scene.tif")
+        ways = {name: partial(_run, STARTS[name].arguments, folder) for name in names}
+        return interleave(ways, rounds, clock=children_seconds)
 
 
 def startup(rounds: int) -> dict[str, Any]:
-    """Return seconds, and the ratio to ``import torch``, of every start."""
+    """Return seconds, and the ratio to what it is compared with, of every start."""
     times = measure(list(STARTS), rounds)
     return {
         name: {
             "seconds": taken.median,
-            "over torch": vars(taken.over(times[BASE])),
+            "over": vars(taken.over(times[STARTS[name].base])),
+            "base": STARTS[name].base,
             "wanted": STARTS[name].wanted,
         }
         for name, taken in times.items()
     }
 
 
-def _run(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+def _write_scene(path: Path) -> None:
+    """Write a georeferenced scene of floats with a nodata value, as products are."""
+    rows, columns, bands = SCENE
+    form = {"driver": "GTiff", "width": columns, "height": rows, "count": bands}
+    grid = Affine(30, 0, 400_000, 0, -30, 5_800_000)
+    values = np.random.default_rng(0).random((bands, rows, columns), np.float32)
+    with rasterio.open(
+        path, "w", **form, dtype="float32", crs="EPSG:32633", transform=grid, nodata=-9999
+    ) as file:
+        file.write(values)
+
+
+def _run(arguments: tuple[str, ...], folder: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     if done.returncode not in (0, 2):  # 2 is a refusal; anything else did not answer
         raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stderr}")

@@ -30,8 +30,9 @@ from polyad.scene.assess.provenance import RunRecord
 from polyad.scene.assess.report import report_document, write_report
 from polyad.scene.assess.sample import draw_sample
 from polyad.scene.assess.value_evaluation import examine_values
+from polyad.scene.draw.charts import class_spectra
 from polyad.scene.draw.color import color_bands, false_color
-from polyad.scene.draw.figures import class_spectra, comparison, map_figure, spectra_figure, to_png
+from polyad.scene.draw.figures import comparison, map_figure, spectra_figure, to_png
 from polyad.scene.draw.values import value_figure
 from polyad.scene.learn.adaptation import adapt_model, find_adaptation
 from polyad.scene.learn.fixed import FixedSplit
@@ -327,7 +328,7 @@ CALLS = {
     "assess.evaluation.map_pixels": lambda g: map_pixels(g.model, g.scene, g.pixels),
     "assess.sample.draw_sample": lambda g: draw_sample(g.class_map, 12).pixels,
     "map.share_cache.scene_digest": lambda g: scene_digest(g.scene),
-    "draw.figures.class_spectra": lambda g: class_spectra(g.scene, g.labels)[1:],
+    "draw.charts.class_spectra": lambda g: class_spectra(g.scene, g.labels)[1:],
     "draw.figures.comparison": lambda g: comparison(g.scene, g.labels, g.class_map),
     "draw.figures.map_figure": lambda g: map_figure(g.class_map),
     "draw.figures.spectra_figure": lambda g: spectra_figure(g.scene, g.labels),

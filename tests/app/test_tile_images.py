@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from polyad.app.tile_images import (
     ByteCache,
     SceneTiles,
-    encode_indexed,
-    encode_rgb,
     levels,
     map_tile,
     tile_slices,
 )
 from polyad.app.tile_images import uncertainty_tile as unsure_tile
 from polyad.errors import InputError
+from polyad.scene.draw.png import encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.scenes import scene_from_array
 

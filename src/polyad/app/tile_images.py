@@ -6,9 +6,7 @@ pixels than it can show, and never for more than three bands.
 
 from __future__ import annotations
 
-import struct
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -18,18 +16,15 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.draw.png import RGBA, encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo, rgb
 from polyad.scene.raster.pixels import valid_pixels
 
 Array = npt.NDArray[Any]
-RGBA = tuple[int, int, int, int]
 
 TILE = 256  # pixels of a side
 _SAMPLE = 384  # pixels of a side that a band's percentiles are estimated from
 _CACHE_BYTES = 64 * 2**20
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_RGB, _PALETTE, _RGBA = 2, 3, 6  # color types of PNG
-_COMPRESSION = 3  # quick: the images seldom leave this machine
 
 # Uncertainty from transparent through violet to yellow, as share and RGBA; readable with color
 # blindness too.
@@ -173,39 +168,3 @@ def _ramp() -> list[RGBA]:
     channels = [np.interp(shares, stops, [color[k] for _, color in RAMP]) for k in range(4)]
     colors = np.rint(np.stack(channels, axis=1)).astype(int)
     return [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in colors)]
-
-
-# -- PNG, by zlib alone ----------------------------------------------------------------------
-
-
-def encode_rgb(image: Array) -> bytes:
-    r"""Return an array of uint8, shape (height, width, 3) or with alpha 4, as PNG.
-
-    Examples
-    --------
-    >>> encode_rgb(np.zeros((1, 1, 3), np.uint8))[:4]
-    b'\x89PNG'
-    """
-    color_type = _RGBA if image.shape[2] == 4 else _RGB
-    return _encode(image, color_type, b"")
-
-
-def encode_indexed(indices: Array, colors: Sequence[RGBA]) -> bytes:
-    """Return indices of uint8, shape (height, width), in at most 256 colors, as PNG."""
-    table = np.asarray(colors, np.uint8)  # (n, 4)
-    palette = _chunk(b"PLTE", table[:, :3].tobytes()) + _chunk(b"tRNS", table[:, 3].tobytes())
-    return _encode(indices[..., None], _PALETTE, palette)
-
-
-def _encode(pixels: Array, color_type: int, palette: bytes) -> bytes:
-    height, width, _ = pixels.shape
-    rows = pixels.astype(np.uint8, copy=False).reshape(height, -1)
-    lines = np.zeros((height, rows.shape[1] + 1), np.uint8)  # a line's first byte: no filter
-    lines[:, 1:] = rows
-    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
-    body = _chunk(b"IDAT", zlib.compress(lines.tobytes(), _COMPRESSION))
-    return _PNG_SIGNATURE + _chunk(b"IHDR", header) + palette + body + _chunk(b"IEND", b"")
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -18,7 +18,8 @@ from polyad.scene.assess.pages import Themed
 from polyad.scene.assess.provenance import record_run
 from polyad.scene.assess.report import write_report
 from polyad.scene.assess.scores import score
-from polyad.scene.draw.figures import DARK, LIGHT, confusion_figure, reliability_figure
+from polyad.scene.draw.charts import DARK, LIGHT
+from polyad.scene.draw.figures import confusion_figure, reliability_figure
 from polyad.scene.learn.training import train
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.scenes import scene_from_array

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from polyad.scene.assess.pages import (
     PageFigure,
@@ -19,6 +18,9 @@ from polyad.scene.assess.pages import (
 )
 from polyad.scene.draw.color import RIGHT, WRONG
 from polyad.scene.raster.classes import ClassInfo
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Key of a score, its name for people, and whether it is a share (shown in percent).
 _TILES = (

@@ -6,32 +6,32 @@ A page is one file. It is read on a telephone and on a desk, by day and by night
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from matplotlib.figure import Figure
-from matplotlib.image import imsave
 
-from polyad.scene.draw.figures import to_png
 from polyad.scene.draw.marks import Overlay
+from polyad.scene.draw.png import encode_rgb
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HERE = "polyad.scene.assess"
 
 
 class Themed(NamedTuple):
-    """One chart drawn twice without paper: for light pages and for dark ones."""
+    """One chart drawn twice without paper, as figures or SVG: for light pages and for dark ones."""
 
-    light: Figure
-    dark: Figure
+    light: Figure | str
+    dark: Figure | str
 
 
-Picture = Figure | bytes | Themed | npt.NDArray[np.uint8]
+Picture: TypeAlias = "Figure | bytes | Themed | npt.NDArray[np.uint8]"
 
 
 class PageImage(NamedTuple):
@@ -73,15 +73,23 @@ def page_image(
 ) -> PageImage:
     """Return a picture for a page: an array of uint8 (y, x, 3 or 4), PNG bytes, or figures."""
     if isinstance(picture, Themed):
-        light, dark = (_address(to_png(figure, transparent=True)) for figure in picture)
-        return PageImage(words, light, dark)
+        return PageImage(words, _chart(picture.light), _chart(picture.dark))
     if isinstance(picture, np.ndarray):
-        buffer = io.BytesIO()
-        imsave(buffer, picture, format="png")
-        address, ratio = _address(buffer.getvalue()), picture.shape[1] / picture.shape[0]
+        address, ratio = _address(encode_rgb(picture)), picture.shape[1] / picture.shape[0]
         return PageImage(words, address, pixels=True, points=points, ratio=ratio)
-    png = picture if isinstance(picture, bytes) else to_png(picture, dpi=dpi)
-    return PageImage(words, _address(png))
+    if isinstance(picture, bytes):
+        return PageImage(words, _address(picture))
+    from polyad.scene.draw.figures import to_png  # matplotlib takes half a second to import
+
+    return PageImage(words, _address(to_png(picture, dpi=dpi)))
+
+
+def _chart(picture: Figure | str) -> str:
+    if isinstance(picture, str):
+        return _address(picture.encode(), "svg+xml")
+    from polyad.scene.draw.figures import to_png
+
+    return _address(to_png(picture, transparent=True))
 
 
 def render(template: str, package: str = HERE, **values: Any) -> str:
@@ -132,5 +140,5 @@ def _safe_color(color: str) -> str:
     return color if is_color(color) else "#808080"
 
 
-def _address(png: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+def _address(content: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

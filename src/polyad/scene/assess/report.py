@@ -15,16 +15,16 @@ from polyad.scene.assess.mapped_area import mapped_areas
 from polyad.scene.assess.model_facts import model_content, model_facts
 from polyad.scene.assess.pages import PageImage, Themed, page_image
 from polyad.scene.assess.provenance import RunRecord, record_run
-from polyad.scene.draw.color import class_picture, error_picture, false_color, see_through
-from polyad.scene.draw.figures import (
+from polyad.scene.draw.charts import (
     DARK,
     LIGHT,
     ClassSpectra,
     class_spectra,
-    draw_spectra,
     reliability_bins,
-    reliability_figure,
+    reliability_chart,
+    spectra_chart,
 )
+from polyad.scene.draw.color import class_picture, error_picture, false_color, see_through
 from polyad.scene.draw.marks import overlay_points
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
@@ -127,9 +127,9 @@ def report_document(
             classes=_legend(model, examination),
             pictures=_pictures(model, scene, class_map, examination),
             figures={
-                "spectra": Themed(*(draw_spectra(spectra, theme) for theme in (LIGHT, DARK))),
+                "spectra": Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK))),
                 "reliability": Themed(
-                    *(reliability_figure(*certain, theme=theme) for theme in (LIGHT, DARK))
+                    *(reliability_chart(*certain, theme=theme) for theme in (LIGHT, DARK))
                 ),
             },
         )

@@ -211,22 +211,20 @@ def score(
         )
     if not len(true):
         raise InputError("there is no test pixel to score; give at least one")
-    from sklearn import metrics  # here: only scoring needs it, and it takes a while to import
-
     table = _complete(classes, true, pred)
     right = true == pred
-    # Positions in the table: scikit-learn looks up other labels pixel by pixel
-    labels = np.arange(len(table))
-    true, pred = _positions(true, table), _positions(pred, table)
-    precision, recall, f1, support = metrics.precision_recall_fscore_support(
-        true, pred, labels=labels, zero_division=np.nan
-    )
-    one_class = len(np.union1d(true, pred)) == 1
+    # As sklearn.metrics has it, which takes longer to import than a map takes to score
+    cells = _positions(true, table) * len(table) + _positions(pred, table)
+    confusion = np.bincount(cells, minlength=len(table) ** 2).reshape(len(table), len(table))
+    support, mapped, hit = confusion.sum(axis=1), confusion.sum(axis=0), np.diag(confusion)
+    precision, recall = _share(hit, mapped), _share(hit, support)
+    f1 = _share(2 * hit, support + mapped)
+    by_chance = float(support / len(true) @ (mapped / len(true)))
     apart = None if no_overlap is None else _mask(no_overlap, len(true))
     return Scores(
         overall_accuracy=float(right.mean()),
         average_accuracy=float(np.nanmean(recall)),
-        kappa=float("nan") if one_class else metrics.cohen_kappa_score(true, pred, labels=labels),
+        kappa=_kappa(float(right.mean()), by_chance),
         overall_accuracy_no_overlap=(
             float(right[apart].mean()) if apart is not None and apart.any() else None
         ),
@@ -240,7 +238,7 @@ def score(
         recall=recall,
         f1=f1,
         support=support,
-        confusion=metrics.confusion_matrix(true, pred, labels=labels),
+        confusion=confusion,
     )
 
 
@@ -265,6 +263,16 @@ def calibration_error(right: NDArray[np.bool_], confidence: Floats, bins: int = 
     which = np.minimum((confidence * bins).astype(np.intp), bins - 1)
     gap = np.bincount(which, weights=right - confidence, minlength=bins)  # n_b (acc_b - conf_b)
     return float(np.abs(gap).sum() / len(confidence))
+
+
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Return ``part / whole``, NaN where there is nothing to divide by."""
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+
+
+def _kappa(agreement: float, by_chance: float) -> float:
+    """Return Cohen's kappa, NaN where all pixels are of one class in both."""
+    return (agreement - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
 
 
 def _complete(

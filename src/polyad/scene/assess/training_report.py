@@ -13,8 +13,8 @@ from polyad.scene.assess.model_facts import model_content, model_facts
 from polyad.scene.assess.pages import Themed, page_image, percent, render
 from polyad.scene.assess.provenance import RunRecord, record_run
 from polyad.scene.assess.report import scene_size, spectra_content, thinned
+from polyad.scene.draw.charts import DARK, LIGHT, class_spectra, spectra_chart
 from polyad.scene.draw.color import false_color
-from polyad.scene.draw.figures import DARK, LIGHT, class_spectra, draw_spectra
 from polyad.scene.draw.marks import overlay_points
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import with_classes
@@ -99,7 +99,7 @@ def training_document(
         ids = labels.values[tuple(pixels.T)]
         points = overlay_points(pixels, ids, colors, shape)
         picture = false_color(thinned(scene.transpose("y", "x", "band")))
-        themed = Themed(*(draw_spectra(spectra, theme) for theme in (LIGHT, DARK)))
+        themed = Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK)))
         return render(
             "training_report.html",
             heading=f"{title}: trained on {len(pixels):,} labels",

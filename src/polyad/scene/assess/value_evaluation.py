@@ -15,7 +15,7 @@ from polyad.scene.assess.documents import Document, Reports, check_reports, writ
 from polyad.scene.assess.model_facts import model_content, model_facts
 from polyad.scene.assess.pages import PageFigure, Themed, page_image, render
 from polyad.scene.assess.provenance import RunRecord, record_run
-from polyad.scene.draw.figures import DARK, LIGHT
+from polyad.scene.draw.charts import DARK, LIGHT
 from polyad.scene.draw.values import scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel

@@ -7,40 +7,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from polyad.errors import InputError, SceneMismatch
+from polyad.scene.draw.charts import (
+    LIGHT,
+    Theme,
+    class_spectra,
+    reliability_bins,
+    shortened,
+)
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.pixels import valid_pixels
 
-
-class Theme(NamedTuple):
-    """Colors of a chart: text, what is less important, axes, grid, lines in the background."""
-
-    ink: str
-    soft: str
-    axis: str
-    grid: str
-    faint: str
-    accent: str
-    dark: bool
-
-
-LIGHT = Theme("#333333", "#888888", "#BBBBBB", "#EEEEEE", "#E2E2E2", "#4477AA", dark=False)
-DARK = Theme("#D5DAE0", "#97A1AD", "#56606C", "#2C343D", "#3E4854", "#7DB8E8", dark=True)
 _INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points
 _LISTED_CLASSES = 40  # a legend has no more entries than this
@@ -130,39 +118,7 @@ def spectra_figure(scene: xr.DataArray, labels: xr.DataArray) -> Figure:
     labels : xarray.DataArray of int, dims (y, x)
         Class ids.
     """
-    return draw_spectra(class_spectra(scene, labels))
-
-
-class ClassSpectra(NamedTuple):
-    """Mean spectra of classes: what `draw_spectra` draws, in one theme or another.
-
-    ``means`` and ``spreads`` are ``(classes, bands)``, ``axis`` is ``(bands,)``, with NaN where
-    bands are left out.
-    """
-
-    classes: list[ClassInfo]
-    axis: npt.NDArray[Any]
-    means: npt.NDArray[Any]
-    spreads: npt.NDArray[Any]
-    name: str
-
-
-def class_spectra(scene: xr.DataArray, labels: xr.DataArray) -> ClassSpectra:
-    """Return the mean spectrum and standard deviation of each class that has labels."""
-    scene, labels = as_scene(scene), as_labels(labels)
-    present = set(np.unique(labels.values).tolist())
-    classes = [c for c in class_table(labels) if c.value in present]
-    if not classes:
-        raise InputError("there is no labeled pixel to take a spectrum of; label some pixels")
-    axis, order, name = _spectral_axis(scene)
-    means, spreads = _class_spectra(scene, labels, classes)  # (classes, bands) each
-    means, spreads = _broken(axis, means[:, order]), _broken(axis, spreads[:, order])
-    return ClassSpectra(classes, _broken(axis, axis), means, spreads, name)
-
-
-def draw_spectra(spectra: ClassSpectra, theme: Theme = LIGHT) -> Figure:
-    """Draw one panel for each class; see `spectra_figure`."""
-    classes, axis, means, spreads, name = spectra
+    classes, axis, means, spreads, name = class_spectra(scene, labels)
     columns = min(4, len(classes))
     rows = -(-len(classes) // columns)
     figure = Figure(
@@ -170,18 +126,18 @@ def draw_spectra(spectra: ClassSpectra, theme: Theme = LIGHT) -> Figure:
     )
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for k, (axes, info) in enumerate(zip(panels, classes, strict=False)):
-        axes.plot(axis, np.delete(means, k, axis=0).T, color=theme.faint, linewidth=0.6)
-        color = _visible(info.color, theme)
+        axes.plot(axis, np.delete(means, k, axis=0).T, color=LIGHT.faint, linewidth=0.6)
+        color = info.color
         low, high = means[k] - spreads[k], means[k] + spreads[k]
         axes.fill_between(axis, low, high, color=color, alpha=0.4, linewidth=0)
         axes.plot(axis, means[k], color=color, linewidth=1.2)
-        title = _shortened(class_key(info), 34)
-        axes.set_title(title, fontsize=_SMALL, color=theme.ink, loc="left", pad=3)
-        _plain(axes, theme)
+        title = shortened(class_key(info), 34)
+        axes.set_title(title, fontsize=_SMALL, color=_INK, loc="left", pad=3)
+        _plain(axes, LIGHT)
     for axes in panels[len(classes) :]:
         axes.set_visible(False)
-    figure.supxlabel(name, fontsize=_NORMAL, color=theme.ink)
-    figure.supylabel("value (mean ± standard deviation)", fontsize=_NORMAL, color=theme.ink)
+    figure.supxlabel(name, fontsize=_NORMAL, color=_INK)
+    figure.supylabel("value (mean ± standard deviation)", fontsize=_NORMAL, color=_INK)
     return figure
 
 
@@ -205,7 +161,7 @@ def confusion_figure(confusion: npt.ArrayLike, names: Sequence[str]) -> Figure:
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    labels = [_shortened(name, 28) for name in names]
+    labels = [shortened(name, 28) for name in names]
     axes.set_xticks(range(n), labels, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(n), labels)
     axes.tick_params(labelsize=_SMALL, length=0, colors=_INK)
@@ -265,32 +221,6 @@ def reliability_figure(
     return figure
 
 
-def reliability_bins(
-    confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the pixels of each bin, ``(bins,)``, and of those that have any two means.
-
-    The means are those of the confidence and of how often the map is right; for the arguments see
-    `reliability_figure`.
-
-    Examples
-    --------
-    >>> count, sure, hit = reliability_bins([0.5, 0.5, 1.0], [True, False, True], bins=2)
-    >>> count.tolist(), hit.round(2).tolist()
-    ([0, 3], [0.67])
-    """
-    sure, hit = np.asarray(confidence, dtype=float), np.asarray(right, dtype=bool)
-    if sure.shape != hit.shape or sure.ndim != 1 or not len(sure):
-        raise InputError(f"confidence and right must be vectors of one length, got {sure.shape} "
-                         f"and {hit.shape}")  # fmt: skip
-    which = np.minimum((sure * bins).astype(int), bins - 1)
-    count = np.bincount(which, minlength=bins)
-    filled = count > 0
-    accuracy = np.bincount(which, weights=hit, minlength=bins)[filled] / count[filled]
-    mean_sure = np.bincount(which, weights=sure, minlength=bins)[filled] / count[filled]
-    return count, mean_sure, accuracy
-
-
 def _panels(raster: xr.DataArray, count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``count`` panels of the shape of ``raster``, in a row or a column."""
     height, width = _size(raster)
@@ -317,7 +247,7 @@ def _show(axes: Axes, picture: npt.NDArray[np.uint8], title: str | None) -> None
 
 def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
     listed = classes[:_LISTED_CLASSES]
-    names = [_shortened(class_key(c), 32) for c in listed]
+    names = [shortened(class_key(c), 32) for c in listed]
     patches = [Patch(facecolor=c.color, label=n) for c, n in zip(listed, names, strict=True)]
     if len(classes) > len(listed):
         patches.append(Patch(alpha=0, label=f"and {len(classes) - len(listed)} more"))
@@ -364,69 +294,12 @@ def _caption(scene: xr.DataArray, bands: Sequence[int]) -> str:
     return f"{rows} rows x {columns} columns; {shown}"
 
 
-def _spectral_axis(scene: xr.DataArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp], str]:
-    """Return the horizontal axis in increasing order, the order of the bands, and its label."""
-    if "wavelength" in scene.coords and np.isfinite(scene["wavelength"].values).all():
-        nm = np.asarray(scene["wavelength"].values, dtype=float)
-        order = np.argsort(nm, kind="stable")  # where spectrometers overlap, bands are interleaved
-        return nm[order], order, "wavelength (nm)"
-    n = scene.sizes["band"]
-    return np.arange(1.0, n + 1), np.arange(n), "band number"
-
-
-def _class_spectra(
-    scene: xr.DataArray, labels: xr.DataArray, classes: Sequence[ClassInfo]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return mean and standard deviation of each class, (classes, bands) each, row by row.
-
-    Only sums are kept, so the scene may be larger than memory.
-    """
-    scene, labels = scene.transpose("y", "x", "band"), labels.transpose("y", "x")
-    bands, nodata = scene.sizes["band"], scene.rio.nodata
-    count = np.zeros((len(classes), 1))
-    total, squares = np.zeros((2, len(classes), bands))
-    strip = max(1, 2**24 // max(1, scene.sizes["x"] * bands))
-    for top in range(0, scene.sizes["y"], strip):
-        rows = slice(top, top + strip)
-        ids = labels.isel(y=rows).values
-        if not (ids != UNLABELED).any():
-            continue
-        values = read_pixels(scene, rows, slice(None))
-        good = valid_pixels(values, nodata)
-        for k, info in enumerate(classes):
-            spectra = values[(ids == info.value) & good].astype(float)  # (pixels, bands)
-            count[k] += len(spectra)
-            total[k] += spectra.sum(axis=0)
-            squares[k] += (spectra**2).sum(axis=0)
-    mean = total / np.maximum(count, 1)
-    return mean, np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
-
-
-def _broken(axis: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Put NaN where bands are left out, so that no line is drawn across the gap."""
-    steps = np.diff(axis)
-    gaps = 1 + np.flatnonzero(steps > 5 * np.median(steps)) if len(steps) else np.empty(0, int)
-    return np.insert(values.astype(float), gaps, np.nan, axis=-1)
-
-
 def _plain(axes: Axes, theme: Theme) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.axis)
     axes.tick_params(labelsize=_SMALL, colors=theme.ink, color=theme.axis, length=3)
     axes.grid(color=theme.grid, linewidth=0.6)
     axes.set_axisbelow(True)
-
-
-def _visible(color: str, theme: Theme) -> str:
-    """Return ``color``, on a dark page mixed with white until it stands out from it."""
-    rgb = np.array(to_rgb(color))
-    while theme.dark and rgb @ (0.2126, 0.7152, 0.0722) < 0.45:
-        rgb = 0.9 * rgb + 0.1
-    return to_hex((float(rgb[0]), float(rgb[1]), float(rgb[2])))
-
-
-def _shortened(name: str, letters: int) -> str:
-    return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
 
 
 def _size(raster: xr.DataArray) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from polyad.errors import InputError
-from polyad.scene.draw.figures import LIGHT, Theme
+from polyad.scene.draw.charts import LIGHT, Theme
 
 _MAPPED = "#EE7733"  # the orange of the palette, told from the blue of the bars by everybody
 

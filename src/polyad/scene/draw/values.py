@@ -10,7 +10,8 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 
-from polyad.scene.draw.figures import LIGHT, Theme, _plain, _scale_bar, _thinned
+from polyad.scene.draw.charts import LIGHT, Theme
+from polyad.scene.draw.figures import _plain, _scale_bar, _thinned
 from polyad.scene.raster.targets import Target
 
 Array = npt.NDArray[np.floating]
