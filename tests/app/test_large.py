@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE
 def small_is_large(monkeypatch):
     """Take scenes of more than a hundred pixels for large, superpixels included."""
     monkeypatch.setattr(module, "LARGE_PIXELS", 100)
-    monkeypatch.setattr(module, "LARGE_TILE", (8, 16))
+    monkeypatch.setattr(module, "BEST_TILE", (8, 16))
     monkeypatch.setattr(propagation, "EXACT_PIXELS", 100)
     monkeypatch.setattr(learning, "INTERVAL", 0.0)
 

@@ -12,6 +12,8 @@ from polyad.app.session import Session
 from polyad.app.trainer import Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.learn import presets
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
@@ -80,26 +82,55 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
     assert saved.training["pixels"] == trained.training["pixels"]
 
 
-def test_the_best_map_is_the_one_that_train_and_map_give(scene, truth, tmp_path, kit):
-    best = replace(kit.quick, preset="best")
-    session = Session(scene, journal=tmp_path / "j")
+@pytest.fixture
+def best(scene, truth, tmp_path, kit):
+    """A trainer of the best preset whose first map is final, and what it published."""
+    session = Session(scene, journal=tmp_path / "best")
     for name in ("Water", "Corn", "Woods"):
         session.do({"do": "add", "name": name})
     news = []
-    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, best)
+    settings = replace(kit.quick, preset="best")
+    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, settings)
     trainer.start()
     kit.label_some(session)
-    model = trainer.final_model()
+    trainer.final_model()
+    yield session, trainer, news
     trainer.stop()
     trainer.join(PATIENCE)
-    labels = session.snapshot().raster(scene)
     session.close()
-    other = train(scene, labels, window=3, preset="best", **best.parameters)
+
+
+def test_the_best_map_after_drafts_is_the_one_that_train_and_map_give(best, scene):
+    session, trainer, news = best
+    session.do({"do": "label", "class": 1, "pixels": [[20, 3]]})
+    model = trainer.final_model()
+    labels = session.snapshot().raster(scene)
+    other = train(scene, labels, preset="best", window=3, **trainer.settings.parameters)
     same_weights(model, other)
     assert model.recipe == other.recipe
     np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
-    assert stages(news)[-2:] == ["draft", "final"]
+    assert stages(news)[-4:] == ["draft", "final"] * 2
     assert "labels propagated over 3 graphs of the scene" in trainer.newest_map.about["steps"]
+
+
+def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_pause(
+    best, monkeypatch, kit
+):
+    session, trainer, news = best
+    chosen, calls = trainer.newest_map.model.choice.experts, []
+
+    def counted(module, name):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), real(*a, **k))[1])
+
+    counted(RankRClassifier, "fit")
+    counted(presets, "choose_experts")
+    monkeypatch.setattr(module, "FINAL_DELAY", PATIENCE)
+    session.do({"do": "label", "class": 1, "pixels": [[20, 3]]})
+    kit.wait_for(lambda: stages(news)[-1] == "draft")
+    assert calls == ["fit"] * len(chosen)
+    assert trainer.final_model() is not None
+    assert "choose_experts" in calls
 
 
 def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):

@@ -4,10 +4,11 @@ Each round has two stages. The *draft* is quick. The *final* model is fitted fro
 as ``polyad train`` does with the same settings and seed, once no label has come in for a moment. A
 new label ends the round within one step of the solver, or of the best preset.
 
-The best preset needs statistics of the scene, which are computed once, before the first label; its
-draft is one network instead of several. Those of a large scene are computed in a thread of their
-own, while maps are made by the fast preset, whose draft starts from the last model if the classes
-are the same. Of a large scene, what is in view is mapped first.
+The best preset needs statistics of the scene, which are computed once, before the first label. Its
+draft fits the experts that the last final model chose, from one start each, on components kept in
+memory; only the final fit weighs experts anew. Statistics of a large scene are computed in a thread
+of their own, while maps are made by the fast preset, whose draft starts from the last model if the
+classes are the same. Of a large scene, what is in view is mapped first.
 """
 
 from __future__ import annotations
@@ -56,13 +57,15 @@ Publish = Callable[[str, dict[str, Any]], None]
 COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
 LARGE_PIXELS = 60_000  # a scene of more is learned in the background and mapped view first
-DRAFT_PROPAGATION_STEPS = 40  # the best preset's 100 gain half a point
 DRAFT_MAX_PIXELS = 500_000  # mapping more bands takes longer than the final fit: no such draft
+LARGE_HIDDEN = (
+    40  # units of a large scene's drafts, which are mapped in two thirds of the time of 75
+)
 VIEW_PIXELS = 200_000  # of a draft that are mapped before it is shown; of a larger view, every few
 MAX_INTERRUPTED = 2.0  # seconds of labels without a pause, after which a draft is finished
 FINAL_DELAY = 1.0  # seconds without a label before the final model is fitted
 PARTIAL_INTERVAL = 0.3  # seconds between two partial maps shown
-LARGE_TILE = (128, 256)  # of a large scene: a new label waits until one is mapped at most
+BEST_TILE = (128, 256)  # of the best preset: a new label waits until one is mapped at most
 
 _log = logging.getLogger("polyad.app")
 
@@ -232,7 +235,8 @@ class Trainer(threading.Thread):
                 self._learning.start()
             return
         try:
-            self._learned = scene_statistics(self.scene, self.settings.goal)
+            self._learned = scene_statistics(self.scene, self.settings.goal, keep_components=True)
+            self.scene.load()  # a few dozen megabytes: no click waits for a file
         except (PolyadError, OSError, MemoryError, ValueError) as error:
             self._learned = f"no best map, the fast one instead: {error}"
             self._publish("problem", {"message": self._learned})
@@ -371,7 +375,7 @@ class Trainer(threading.Thread):
     def _fit_components(
         self, snapshot: Snapshot, statistics: SceneStatistics, check: Callable[[], None]
     ) -> SceneModel:
-        settings = self.settings
+        settings, fewer = self.settings, {"hidden": LARGE_HIDDEN} if self.large else {}
         return fit_draft(
             statistics,
             snapshot.raster(self.scene),
@@ -379,7 +383,7 @@ class Trainer(threading.Thread):
             window=settings.window,
             random_state=settings.random_state,
             check=check,
-            **settings.parameters,
+            **(fewer | settings.parameters),
         )
 
     def _fit_best(
@@ -387,14 +391,12 @@ class Trainer(threading.Thread):
     ) -> SceneModel:
         settings = self.settings
         raster = drop_nodata(self.scene, snapshot.raster(self.scene))
+        check()
         quick: dict[str, Any] = {}
         if stage == "draft":
-            quick = {"starts": 1, "folds": 0, "iterations": DRAFT_PROPAGATION_STEPS}
             last = self._last_best
-            if last is not None and last.recipe is not None:
-                # By what folds chose last; the final fit chooses anew
-                steps = [step["step"] for step in last.recipe.steps]
-                quick |= {"choice": last.choice, "propagation": "propagate" in steps}
+            # By what folds chose last; the final fit chooses anew
+            quick = {"starts": 1, "folds": 0, "choice": None if last is None else last.choice}
         return train_best(
             self.scene,
             raster,
@@ -413,21 +415,20 @@ class Trainer(threading.Thread):
     ) -> Drawing:
         """Map the scene tile by tile, what is in view first, and show partial maps."""
         shape = self.newest_map.ids.shape[0], self.newest_map.ids.shape[1]
-        # The best preset maps a small scene at once.
-        side = TILE_SIDE if self._statistics is None else max(shape)
-        sides = LARGE_TILE if self.large and self._statistics is not None else (side, side)
+        sides = (TILE_SIDE, TILE_SIDE) if self._statistics is None else BEST_TILE
         tiles, view, together = plan_tiles(shape, sides), self.view, 1
         if stage == "draft" and not self._drafts_components and self._pixels > DRAFT_MAX_PIXELS:
             tiles = [tile for tile in tiles if view.shows(tile)]
         drawing = Drawing(self.newest_map, tiles, max(16, CANDIDATES // len(tiles)))
         if stage == "draft" and self._propagated is not None:
             mapper = draft_mapper(model, self._propagated, check)
-            draw_view(drawing, mapper, model, view, view.stride(VIEW_PIXELS), check)
-            self._show_partial(snapshot, drawing, model)
-            check = self._check_labels  # a map of what is in view has been shown
+            if self.large:
+                draw_view(drawing, mapper, model, view, view.stride(VIEW_PIXELS), check)
+                self._show_partial(snapshot, drawing, model)
+                check = self._check_labels  # a map of what is in view has been shown
             draw = drawer(drawing, model, mapper.probabilities, self._window_means, check)
             together = 2 * self._threads[stage]
-        elif sides == LARGE_TILE:
+        elif self._statistics is not None:
             map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
             probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
             draw = drawer(drawing, model, probabilities, self._window_means, check)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -305,12 +303,3 @@ def test_the_shares_of_a_tile_can_be_cut_out():
         assert isinstance(cut, Shares)
         assert len(cut.logs) <= tile.shape[0] * tile.shape[1]
         assert_allclose(cut.combined(proba), shares.at(tile).combined(proba))
-
-
-def test_a_draft_has_as_many_iterations_as_it_asks_for():
-    scene, truth = fields()
-    statistics = scene_statistics(scene, settings=NODES)
-    options = {"statistics": statistics, "folds": 0, "iterations": 7} | QUICK
-    model = train_best(scene, truth, some_labels(truth), **options)
-    settings = model.recipe.steps[0]["settings"]
-    assert settings == replace(NODES, iterations=7).to_dict()

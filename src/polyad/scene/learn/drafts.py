@@ -36,7 +36,6 @@ from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
 Check = Callable[[], None]
-HIDDEN = 40  # units of each network: two thirds of the time of 75, and accuracy within the draws
 
 
 def fit_draft(
@@ -82,7 +81,6 @@ def fit_draft(
         name: extract_patches(components.view((name,)), rows, cols, widest).astype(np.float32)
         for name in names
     }
-    parameters = {"hidden": HIDDEN} | parameters
     parameters.pop("verbose", 0)
     estimator = fit_experts(
         choice,

@@ -10,7 +10,6 @@ probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +81,6 @@ def train_best(
     choice: Choice | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
-    propagation: bool = True,
-    iterations: int | None = None,
     check: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
@@ -94,9 +91,8 @@ def train_best(
     one kept are fitted and merged into one network on the scene's bands. For
     ``goal="this-scene"`` the weights of network and propagation come from the same folds.
 
-    To fit often on one scene, pass its ``statistics``, an earlier ``choice`` and whether that one
-    had ``propagation``; one start, no folds and fewer iterations make a good draft. ``check`` is
-    called between the steps, and may raise to end the fit.
+    To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start and no
+    folds make a draft. ``check`` is called between the steps, and may raise to end the fit.
     """
     scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
@@ -108,6 +104,7 @@ def train_best(
     targets = np.unique(y, return_inverse=True)[1]
     experts = experts_for(None if window is None else check_window(window))
     samples = ViewSamples(scene, views, pixels, max(expert.window for expert in experts))
+    check()
     options: dict[str, Any] = {
         "objective": objective,
         "random_state": random_state,
@@ -129,11 +126,9 @@ def train_best(
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     steps: list[dict[str, Any]] = []
     settings = statistics.propagation
-    if iterations is not None:
-        settings = replace(settings, iterations=iterations)
     weights: list[float] | None = None
     scores = None if held is None else _scores(held, held.logits, pixels, targets, objective)
-    if goal == "this-scene" and propagation:
+    if goal == "this-scene":
         weights = list(PRIOR_WEIGHTS)
         if held is not None:
             tested = (settings, statistics, pixels, targets, held, check)
@@ -150,6 +145,7 @@ def train_best(
         if radius:
             steps.append(_guide(statistics.plain, radius))
             line += f" > probabilities smoothed by a guided filter of radius {radius}"
+    check()
     return trained_model(
         scene,
         labels,
