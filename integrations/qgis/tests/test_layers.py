@@ -95,7 +95,7 @@ def test_canceled_map_says_what_it_left(qgis, area, model, tmp_path):
     [
         ("echo ready; exec sleep 600", "canceled; no output was written"),
         ('echo new >"$3"; echo ready; exec sleep 600', "canceled, after map.tif was written"),
-        ("echo ready; echo 'polyad: disk full' >&2; exit 2", "disk full"),
+        ("trap '' INT; echo ready; echo 'polyad: disk full' >&2; exit 2", "disk full"),
     ],
 )
 def test_end_of_a_canceled_command_is_told(qgis, area, model, tmp_path, monkeypatch, script, error):
