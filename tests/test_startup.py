@@ -111,16 +111,6 @@ def test_known_scenes_are_listed_without_the_libraries_that_read_them():
     assert imported([["scenes"]]) == {"scenes": (0, set())}
 
 
-def test_info_of_a_file_imports_no_torch(tmp_path):
-    np.save(tmp_path / "scene.npy", np.ones((6, 5, 4), "f4"))  # of floats: NaN is looked for
-    np.save(tmp_path / "map.npy", np.ones((6, 5), "u1"))
-    (tmp_path / "labels.csv").write_text("row,col,class\n1,2,Corn\n")
-    heavy = {"torch", "sklearn", "skimage", "matplotlib", "tensorly"}
-    found = imported([["info", path] for path in sorted(tmp_path.iterdir())])
-    assert len(found) == 3
-    assert all(code == 0 and not modules & heavy for code, modules in found.values())
-
-
 def test_a_command_that_needs_no_cluster_does_not_import_dask(tmp_path):
     pytest.importorskip("dask")
     np.save(tmp_path / "scene.npy", np.ones((6, 5, 4), "f4"))

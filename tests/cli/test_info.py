@@ -1,6 +1,8 @@
 """What `polyad info` shows of files that hold no single scene, and how it writes numbers."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -25,10 +27,33 @@ wavelength units = Micrometers
 """
 
 
+EACH = """
+import sys
+from polyad.cli import main
+for path in sys.argv[1:]:
+    try:
+        main(["info", path])
+    except SystemExit as stop:
+        assert not stop.code, path
+    heavy = {"torch", "sklearn", "skimage", "matplotlib"} & set(sys.modules)
+    assert not heavy, (path, heavy)
+"""
+
+
 def shown(capsys, *arguments):
     """Run `polyad info` and return its JSON."""
     assert run("info", *arguments, "--json") == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_nothing_is_described_with_torch(place, tmp_path):
+    np.save(tmp_path / "floats.npy", pixels().astype("f4"))  # in which NaN is looked for
+    names = ("scene.tif", "bil.hdr", "truth.tif", "labels.csv", "labels.geojson", "m.polyad")
+    files = [tmp_path / "floats.npy", *(place / name for name in names)]
+    done = subprocess.run(
+        [sys.executable, "-c", EACH, *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

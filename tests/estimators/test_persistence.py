@@ -5,6 +5,7 @@ import json
 import pickle
 import struct
 import zipfile
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
+from polyad.core import network
 from polyad.errors import InputError, ModelFileError, OutputError
-from polyad.estimators import persistence
+from polyad.estimators import header, persistence
 from polyad.estimators.header import FORMAT
 from polyad.estimators.persistence import load_with_about
+from polyad.estimators.stored_header import read_header
+from polyad.fitting.epochs import History
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 2, 3, 4))
@@ -489,3 +493,17 @@ def test_noise_is_refused(tmp_path):
     rng = np.random.default_rng(2)
     for size in (1, 7, 8, 9, 100, 5000):
         refused(tmp_path / "m.polyad", rng.bytes(size))
+
+
+def test_names_in_the_schema_are_those_of_the_network_and_its_history():
+    assert tuple(network.ACTIVATIONS) == header.ACTIVATIONS
+    assert tuple(f.name for f in fields(History)) == header.HISTORY
+
+
+def test_the_header_alone_is_read_as_with_the_weights_and_refused_if_damaged(path):
+    assert read_header(path)["about"] == load_with_about(path)[1] == {"scene": "made"}
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1  # of the last weight
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="do not match their checksum"):
+        read_header(path)

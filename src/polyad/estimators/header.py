@@ -6,12 +6,11 @@ and the memory of loading a model and of using it are bounded by the size of its
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from dataclasses import fields
 from typing import Any
 
-from polyad.core.network import ACTIVATIONS
 from polyad.core.plan import MAX_ORDER
 from polyad.estimators.model_file import MODEL_BYTES
 from polyad.estimators.schema import (
@@ -33,11 +32,13 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
-from polyad.fitting.epochs import History
 
 # 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene, 4 no superpixels,
 # 5 no values, accuracy, labels held out, pipelines or several labels for a sample
 FORMAT = 6
+# Names, not imported from where they are at home: a header is read without torch
+ACTIVATIONS = ("tanh", "sigmoid", "relu", "identity")
+HISTORY = ("loss", "score", "validation_loss", "validation_score", "seconds")
 MOST = 2**31 - 1
 UNITS = 2**20  # hidden units, or terms of one
 OUTPUTS = 2**16
@@ -111,9 +112,7 @@ _HEADER: dict[str, Schema] = {
     "network": Record(_NETWORK),
     "scaler_mode": either(NOTHING, whole(-MAX_ORDER, MAX_ORDER - 1)),
     # A score of constant targets is NaN
-    "history": Record(
-        {f.name: numbers(-1.7e308, 1.7e308, EPOCHS, nan=True) for f in fields(History)}
-    ),
+    "history": Record({name: numbers(-1.7e308, 1.7e308, EPOCHS, nan=True) for name in HISTORY}),
     "feature_names": ListOf(
         Plain("a text of at most 1,024 characters", lambda v: isinstance(v, str) and len(v) < 1025),
         SPECTRUM,
@@ -136,6 +135,17 @@ _SCHEMAS = {
     ),
 }
 KINDS = tuple(_SCHEMAS)
+
+
+def parse_header(text: str) -> dict[str, Any]:
+    """Return the header that a text holds; raise `Fault` unless it keeps the schema."""
+    check_size(text)
+    try:
+        header: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Fault("its header is not JSON of ours") from error
+    check_header(header)
+    return header
 
 
 def check_size(text: str) -> None:

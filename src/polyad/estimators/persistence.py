@@ -8,7 +8,6 @@ a model is then rebuilt from the header alone, and every tensor must fit the sha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 import sklearn
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -32,11 +30,11 @@ from polyad.core.network import RankRNet
 from polyad.errors import InputError, ModelFileError, reason
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.header import FORMAT, check_header, check_size
-from polyad.estimators.model_file import check_model_file
+from polyad.estimators.header import FORMAT, parse_header
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.estimators.schema import Fault, shown
+from polyad.estimators.stored_header import digest_of, opened_model
 from polyad.fitting.epochs import History
 
 if TYPE_CHECKING:
@@ -93,7 +91,7 @@ def save(model: BaseEstimator, path: PathLike, about: Mapping[str, Any] | None =
             f"about must hold what JSON can: numbers, strings, lists, mappings ({reason(error)})"
         ) from error
     try:
-        _parse(header)  # a file that load would refuse is not written
+        parse_header(header)  # a file that load would refuse is not written
     except Fault as fault:
         raise InputError(f"the model cannot be kept in a file: {fault}") from fault
     metadata = {"polyad": header, "sha256": _digest(header, tensors)}
@@ -242,50 +240,19 @@ def _class_type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _digest(header: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(header.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(np.ascontiguousarray(tensor.numpy()).data)
-    return digest.hexdigest()
+    return digest_of(header, {name: tensor.numpy() for name, tensor in tensors.items()})
 
 
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _parse(text: str) -> dict[str, Any]:
-    """Return the header that a text holds; raise `Fault` unless it keeps the schema."""
-    check_size(text)
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Fault("its header is not JSON of ours") from error
-    check_header(header)
-    return header
-
-
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return header and tensors of an undamaged file; nothing is read that has no place."""
-    check_model_file(path)
-    try:
-        with safe_open(path, framework="pt") as content:
-            metadata = content.metadata() or {}
-            if "polyad" not in metadata:
-                raise ModelFileError(f"{path} is a safetensors file, but not one that polyad wrote")
-            header = _parse(metadata["polyad"])
-            wanted = _shapes(header)
-            _check_names(wanted, set(content.keys()))
-            tensors = {name: _tensor(content, name, *wanted[name]) for name in wanted}
-    except Fault as fault:
-        raise ModelFileError(f"{path} describes no valid model: {fault}; {fault.remedy}") from fault
-    except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
-        raise ModelFileError(
-            f"{path} is truncated, damaged or no model file ({reason(error)}); get the file again"
-        ) from error
-    if metadata.get("sha256") != _digest(metadata["polyad"], tensors):
-        raise ModelFileError(
-            f"{path} is damaged: header and weights do not match their checksum; get it again"
-        )
+    with opened_model(path, "pt") as (content, header, checked):
+        wanted = _shapes(header)
+        _check_names(wanted, set(content.keys()))
+        tensors = {name: _tensor(content, name, *wanted[name]) for name in wanted}
+        checked({name: tensor.numpy() for name, tensor in tensors.items()})
     return header, tensors
 
 

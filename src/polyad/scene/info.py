@@ -248,22 +248,23 @@ def _is_model(path: Path) -> bool:
 
 def _describe_model(source: str) -> dict[str, Any]:
     check_model_file(source)
-    from polyad.estimators.persistence import load_with_about
-    from polyad.scene.learn.model import SceneModel
+    from polyad.estimators.stored_header import read_header  # not torch, which takes seconds
+    from polyad.scene.learn.model import model_from_about
 
-    estimator, about = load_with_about(source)
-    network = estimator.network_
+    header = read_header(Path(source))
+    network, about = header["network"], header["about"]
+    terms = network["rank"] * network["hidden"]
     facts: dict[str, Any] = {
-        "kind": type(estimator).__name__,
-        "sample_shape": list(estimator.sample_shape_),
-        "rank": network.hidden.rank,
-        "hidden": network.hidden.out_features,
-        "weights": network.n_weights,
-        "solver": estimator.solver,
-        "epochs": estimator.n_iter_,
+        "kind": "Pipeline" if "pipeline" in header else header["kind"],
+        "sample_shape": network["in_shape"],
+        "rank": network["rank"],
+        "hidden": network["hidden"],
+        "weights": terms * sum(network["in_shape"]) + network["hidden"] * network["n_outputs"],
+        "solver": header["parameters"].get("solver", "joint"),
+        "epochs": len(header["history"]["loss"]),
     }
     if "scene" in about:
-        model = SceneModel.load(source)
+        model = model_from_about(source, about)
         facts["window"] = model.window
         facts["bands"] = model.bands
         if "note" in model.left_out:

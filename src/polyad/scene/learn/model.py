@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
-from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.schema import Fault
 from polyad.scene.learn.accuracy import CrossValidation
 from polyad.scene.learn.held_out import cross_validation
@@ -31,7 +30,6 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.steps.experts import Choice
 from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.value_fit import ValueFit
 from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
@@ -49,6 +47,9 @@ from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
 from polyad.scene.read.class_matching import NUMBERED_BY_NAME
 from polyad.scene.read.colors import Colors, with_colors
+
+if TYPE_CHECKING:
+    from polyad.scene.learn.steps.statistics import SceneStatistics
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
@@ -334,6 +335,8 @@ class SceneModel:
             check_scene_header(about)
         except Fault as fault:
             raise InputError(f"the model cannot be kept in a file: {fault}") from fault
+        from polyad.estimators.persistence import save  # here: a model is described without torch
+
         save(self.estimator, path, {"scene": about})
 
     @classmethod
@@ -347,45 +350,10 @@ class SceneModel:
         SceneMismatch
             The model in it was not trained on a scene.
         """
+        from polyad.estimators.persistence import load_with_about
+
         estimator, about = load_with_about(path)
-        if "scene" not in about:
-            raise SceneMismatch(
-                f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
-            )
-        try:
-            scene = about["scene"]
-            check_scene_header(scene)
-            check_network(scene, estimator)
-            light = scene.get("radiometry")
-            radiometry = None if light is None else Radiometry.from_dict(light, scene["bands"])
-        except Fault as fault:
-            raise ModelFileError(
-                f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it "
-                "again"
-            ) from fault
-        recipe = None if scene.get("recipe") is None else Recipe.from_dict(scene["recipe"])
-        wavelength, fill, fwhm = (
-            None if scene.get(k) is None else tuple(map(float, scene[k]))
-            for k in ("wavelength", "fill", "fwhm")
-        )
-        classes = tuple(ClassInfo(*row) for row in scene["classes"])
-        training = dict(scene["training"])
-        if "pixels" in training:
-            training["pixels"] = unpacked(training["pixels"]).tolist()
-        scores = scene.get("held_out")
-        window, bands, left_out = scene["window"], scene["bands"], scene.get("left_out", {})
-        fitted_on = (bands, wavelength, training, fill, recipe, fwhm, left_out)
-        return cls(
-            estimator,
-            window,
-            classes,
-            *fitted_on,
-            radiometry=radiometry,
-            soundness=soundness_from_dict(scene.get("soundness")),
-            held_out=None if scores is None else HeldOutScores.from_dict(scores),
-            cache=cache_folder(path),
-            values=None if "values" not in scene else ValueFit.from_dict(scene["values"]),
-        )
+        return model_from_about(path, about, estimator)
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
         """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
@@ -399,6 +367,53 @@ class SceneModel:
                 f"scene has {shape[0]} x {shape[1]}; train it again"
             )
         return pixels
+
+
+def model_from_about(
+    path: str | os.PathLike[str], about: Mapping[str, Any], estimator: Any = None
+) -> SceneModel:
+    """Return the model that a file's header is ``about``.
+
+    Without its estimator it can say what it was trained on, and maps nothing.
+    """
+    if "scene" not in about:
+        raise SceneMismatch(
+            f"{os.fspath(path)} was not trained on a scene; make one with polyad train"
+        )
+    try:
+        scene = about["scene"]
+        check_scene_header(scene)
+        if estimator is not None:
+            check_network(scene, estimator)
+        light = scene.get("radiometry")
+        radiometry = None if light is None else Radiometry.from_dict(light, scene["bands"])
+    except Fault as fault:
+        raise ModelFileError(
+            f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it again"
+        ) from fault
+    recipe = None if scene.get("recipe") is None else Recipe.from_dict(scene["recipe"])
+    wavelength, fill, fwhm = (
+        None if scene.get(k) is None else tuple(map(float, scene[k]))
+        for k in ("wavelength", "fill", "fwhm")
+    )
+    classes = tuple(ClassInfo(*row) for row in scene["classes"])
+    training = dict(scene["training"])
+    if "pixels" in training:
+        training["pixels"] = unpacked(training["pixels"]).tolist()
+    scores = scene.get("held_out")
+    window, bands, left_out = scene["window"], scene["bands"], scene.get("left_out", {})
+    fitted_on = (bands, wavelength, training, fill, recipe, fwhm, left_out)
+    return SceneModel(
+        estimator,
+        window,
+        classes,
+        *fitted_on,
+        radiometry=radiometry,
+        soundness=soundness_from_dict(scene.get("soundness")),
+        held_out=None if scores is None else HeldOutScores.from_dict(scores),
+        cache=cache_folder(path),
+        values=None if "values" not in scene else ValueFit.from_dict(scene["values"]),
+    )
 
 
 def cache_folder(model: str | os.PathLike[str]) -> Path:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyad.estimators.header import MOST
-from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.schema import (
     NOTHING,
     Fault,
@@ -102,6 +101,8 @@ def check_values_header(scene: Mapping[str, Any]) -> None:
 def check_values_network(values: Mapping[str, Any], estimator: Any) -> None:
     """Raise `Fault` unless the network gives the targets of the description."""
     wanted = len(values["targets"]) * (1 + values["folds"])
+    from polyad.estimators.regressor import RankRRegressor  # here: a header needs no torch
+
     if not isinstance(estimator, RankRRegressor):
         raise Fault(f"scene.values must be of a RankRRegressor, got a {type(estimator).__name__}")
     got = estimator.network_.output.out_features

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
 
-from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.accuracy import NOT_TESTED, HeldOutLabels
 from polyad.scene.learn.steps.calibration import fit_weights
 from polyad.scene.learn.steps.spatial import SpatialFolds, testable
@@ -187,6 +186,8 @@ def held_out_logits(
 
     ``on_fit`` is called after each fit, and may raise to end the work.
     """
+    from polyad.estimators.classifier import RankRClassifier  # here: a choice is read without torch
+
     logits = np.full((len(targets), int(targets.max()) + 1), UNLIKELY)
     for k in np.unique(fold):
         rest, out = fold != k, fold == k
