@@ -46,7 +46,7 @@ from polyad.scene.learn.radiometry import (
     radiometry_of,
     repairs_soundness,
     replaced_pixels,
-    sample_spectra,
+    sample_pixels,
 )
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.sampling import blocks, fraction, from_labels, per_class
@@ -357,7 +357,7 @@ CALLS = {
     "learn.radiometry.radiometry_of": lambda g: radiometry_of(g.scene, g.pixels),
     "learn.radiometry.repairs_soundness": lambda g: repairs_soundness(g.scene),
     "learn.radiometry.replaced_pixels": lambda g: replaced_pixels(prepared(g.scene)),
-    "learn.radiometry.sample_spectra": lambda g: sample_spectra(g.scene),
+    "learn.radiometry.sample_pixels": lambda g: sample_pixels(g.scene),
     "learn.noise.band_offset": lambda g: band_offset(g.scene, random_state=0),
     "learn.noise.pixel_noise": lambda g: pixel_noise(g.scene, random_state=0),
     "raster.band_choice.select_bands": lambda g: select_bands(g.scene, drop_nm="500-600").values,

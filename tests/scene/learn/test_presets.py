@@ -39,7 +39,9 @@ def models():
         goal: train(scene, labels, samples_per_class=8, preset="best", goal=goal, **QUICK)
         for goal in GOALS
     }
-    found["fast"] = train(scene, labels, samples_per_class=8, preset="fast", **QUICK)
+    for name, goal in (("fast", GOALS[0]), ("fast elsewhere", GOALS[1])):
+        options = {"samples_per_class": 8, "preset": "fast", "goal": goal} | QUICK
+        found[name] = train(scene, labels, **options)
     return found
 
 
@@ -107,6 +109,41 @@ def test_pixels_without_data_stay_without_class_and_spoil_no_other(goal):
     assert np.isnan(proba[5:9, 4:10]).all()
     assert int((ids == 0).sum()) == 24
     assert evaluate(model, holes, labels).overall_accuracy > 0.8
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_score_is_that_of_the_same_folds_whatever_the_preset(models, goal):
+    """Blocks of 2 pixels lie as far apart as the map from the labels; without that they are 8."""
+    fast, best = (models[name] for name in ("fast" if goal == GOALS[0] else "fast elsewhere", goal))
+    found = [model.accuracy.spatial for model in (fast, best)]
+    assert [(f.side, f.groups, f.labels) for f in found] == [
+        {"this-scene": (2, 24, 24), "other-scenes": (8, 19, 24)}[goal]
+    ] * 2
+    assert fast.choice.side == best.choice.side == found[0].side
+
+
+def test_the_folds_of_the_score_change_nothing_else(models):
+    here, elsewhere = models["fast"], models["fast elsewhere"]
+    assert here.held_out == elsewhere.held_out
+    assert (here.choice.experts, here.choice.weights) == (
+        elsewhere.choice.experts,
+        elsewhere.choice.weights,
+    )
+    first, second = (map_scene(m, make_scene()[0], probabilities=True) for m in (here, elsewhere))
+    np.testing.assert_array_equal(first[1], second[1])
+
+
+def test_best_is_scored_by_the_folds_of_all_presets_where_it_knows_the_scene_better(monkeypatch):
+    """Of a large scene every preset has a sample of places, and best all of them."""
+    scene, labels = make_scene()
+    options = {"samples_per_class": 8, "preset": "best"} | QUICK
+    monkeypatch.setattr("polyad.scene.learn.presets._distance", lambda *_: 8.0)
+    chosen = train(scene, labels, score=False, **options)
+    model = train(scene, labels, **options)
+    assert (chosen.accuracy.spatial.side, model.accuracy.spatial.side) == (8, 2)
+    assert "propagated" in model.recipe.line
+    assert model.recipe == chosen.recipe
+    np.testing.assert_array_equal(map_scene(model, scene), map_scene(chosen, scene))
 
 
 def test_the_line_names_what_is_done(models):

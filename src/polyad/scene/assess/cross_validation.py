@@ -142,6 +142,7 @@ def cross_validate(
     ]
     options = {"random_state": random_state, "preset": preset, "goal": goal, "max_bytes": max_bytes}
     options |= {name: value for name, value in parameters.items() if name != "verbose"}
+    options["score"] = False
     total = sum(len(np.unique(split.fold)) for split in dealt)
     with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:
         tested = [

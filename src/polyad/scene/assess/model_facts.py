@@ -7,6 +7,7 @@ from typing import Any
 import xarray as xr
 
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.steps.recipe import Recipe
 
 
 def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, str]:
@@ -25,10 +26,7 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
     if epochs is not None:
         facts["Training"] = f"{epochs} epochs"
     if model.recipe is not None:
-        facts["Steps"] = model.recipe.line
-        propagates = any(step["step"] == "propagate" for step in model.recipe.steps)
-        if scene is not None and propagates and not model.learned_from(scene):
-            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
+        facts["Steps"] = _steps(model, model.recipe, scene)
     if model.score_line is not None:
         facts["By its own labels"] = model.score_line
     if model.untested_line is not None:
@@ -43,14 +41,14 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
     return facts
 
 
-def model_content(model: SceneModel) -> dict[str, Any]:
+def model_content(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, Any]:
     """Return the same, and all settings, as plain values."""
     recipe, choice = model.recipe, model.choice
     network = getattr(model.estimator, "network_", None)
     return {
         "preset": None if recipe is None else recipe.preset,
         "goal": None if recipe is None else recipe.goal,
-        "steps": None if recipe is None else recipe.line,
+        "steps": None if recipe is None else _steps(model, recipe, scene),
         "window": model.window,
         "bands": model.bands,
         "bands_left_out": model.left_out.get("note"),
@@ -68,6 +66,14 @@ def model_content(model: SceneModel) -> dict[str, Any]:
         "pixels_replaced": model.training.get("replaced"),
         "adapted": model.adapted,
     }
+
+
+def _steps(model: SceneModel, recipe: Recipe, scene: xr.DataArray | None) -> str:
+    """Return the steps in words, and what is left out of them on a scene that is another one."""
+    propagates = any(step["step"] == "propagate" for step in recipe.steps)
+    if scene is None or not propagates or model.learned_from(scene):
+        return recipe.line
+    return f"{recipe.line}; on this scene, which it was not trained on, the network alone"
 
 
 def _merged(model: SceneModel) -> bool:

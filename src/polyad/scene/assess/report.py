@@ -116,7 +116,7 @@ def report_document(
     }
     count, sure, hit = reliability_bins(*certain)
     content = told | {
-        "model": model_content(model),
+        "model": model_content(model, scene),
         "spectra": spectra_content(spectra),
         "reliability": {"pixels": count, "mean_probability": sure, "share_right": hit},
     }

@@ -205,8 +205,8 @@ class CrossValidation:
     ----------
     method : {"outer", "choice"}
         ``"outer"``: every fold trained the whole preset on the rest and made its map. ``"choice"``:
-        the folds by which training chose its settings; it can be higher than the other, since the
-        choice looked at it, or lower, since it trains on fewer labels.
+        by folds of the settings that training chose; it can be higher than the other, since the
+        choice looked at these labels, or lower, since it trains on fewer of them.
     spatial : HeldOutAccuracy or None
         By spatial folds; None where no label could be tested.
     pixelwise : HeldOutAccuracy or None

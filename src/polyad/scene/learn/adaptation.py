@@ -36,7 +36,7 @@ from polyad.scene.learn.radiometry import (
     Radiometry,
     SceneLight,
     light_of,
-    sample_spectra,
+    sample_pixels,
 )
 from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.raster.corrupt import roughness
@@ -188,7 +188,7 @@ def find_adaptation(
     viewed = model.view(scene)
     light = light_of(viewed)
     if light is None:
-        return Adaptation(None, None, _too_few(len(sample_spectra(viewed)))) if adapt else None
+        return Adaptation(None, None, _too_few(len(sample_pixels(viewed)[0]))) if adapt else None
     found = compare(model.radiometry, light)
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
     wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import log_softmax
 from tqdm import tqdm
 
 from polyad.estimators.classifier import RankRClassifier
@@ -108,15 +109,49 @@ def choose_experts(
     own = None if groups is None else groups._replace(ids=groups.ids[some])
     dealt = choice_folds(pixels[some], targets[some], folds, random_state, distance, own)
     held = []
+    given = (samples, some, targets, dealt.fold, random_state, parameters, on_fit)
     for expert in experts:
-        options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
-        windows = samples.take(expert)[some]
-        given = (windows, targets[some], dealt.fold, random_state, options)
-        held.append(held_out_logits(*given, on_fit))
+        held.append(_held_out(expert, *given))
         check()
     settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
     choice, logits = choose(experts, held, targets[some], dealt, **settings)
     return HeldOut(choice, some, dealt, logits)
+
+
+def _held_out(
+    expert: Expert,
+    samples: ViewSamples,
+    some: Array,
+    targets: Array,
+    fold: Array,
+    random_state: int,
+    parameters: Mapping[str, Any],
+    on_fit: Check,
+) -> Array:
+    """Return an expert's log-probabilities of the labels ``some``, ``(m, C)``, each held out."""
+    options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
+    windows = samples.take(expert)[some]
+    return held_out_logits(windows, targets[some], fold, random_state, options, on_fit)
+
+
+def hold_out(
+    choice: Choice,
+    samples: ViewSamples,
+    some: Array,
+    targets: Array,
+    fold: Array,
+    random_state: int,
+    parameters: Mapping[str, Any],
+    on_fit: Check,
+) -> Array:
+    """Return log-probabilities of the labels ``some``, ``(m, C)``, by a choice that is made.
+
+    As those of `choose_experts`, for folds that it was not made by.
+    """
+    given = (samples, some, targets, fold, random_state, parameters, on_fit)
+    held = np.stack([_held_out(expert, *given) for expert in choice.experts])
+    mixed: Array = log_softmax(np.tensordot(choice.weights, held, axes=1), axis=1)
+    return mixed
 
 
 def choice_folds(

@@ -9,7 +9,7 @@ probabilities are smoothed. `docs/results/few-labels.md` has the figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,17 @@ from polyad.scene.learn.choosing import (
     FOLDS,
     MANY,
     HeldOut,
+    choice_folds,
     choose_experts,
     fit_experts,
+    hold_out,
     log_class_shares,
     progress,
     smoothing_radius,
 )
 from polyad.scene.learn.held_out_scores import HeldOutScores, held_out_scores
 from polyad.scene.learn.model import SceneModel, trained_model
-from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.radiometry import light_of, prepared
 from polyad.scene.learn.samples import Samples, ViewSamples
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.steps.calibration import fit_weights
@@ -81,6 +83,7 @@ def train_best(
     choice: Choice | None = None,
     starts: int = STARTS,
     folds: int = FOLDS,
+    score: bool = True,
     check: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
@@ -92,7 +95,9 @@ def train_best(
     ``goal="this-scene"`` the weights of network and propagation come from the same folds.
 
     To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start and no
-    folds make a draft. ``check`` is called between the steps, and may raise to end the fit.
+    folds make a draft. ``check`` is called between the steps, and may raise to end the fit. Without
+    ``score``, the accuracy that the model tells is that of the folds it was chosen by, which may
+    not be those of its goal.
     """
     scene, labels = prepared(scene), as_labels(labels)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
@@ -146,6 +151,18 @@ def train_best(
             steps.append(_guide(statistics.plain, radius))
             line += f" > probabilities smoothed by a guided filter of radius {radius}"
     check()
+    if held is not None and score:
+
+        def combined(fold: Array, logits: Array) -> Array:
+            if weights is None:
+                return logits
+            some, count = held.which, logits.shape[1]
+            where = (pixels[some], targets[some], fold, statistics.nodes, count)
+            shares = settings.propagate_folds(statistics.graphs, *where, check)
+            return np.asarray(weights[0] * shares + weights[1] * logits)
+
+        given = (scene, labels, pixels, targets, samples)
+        choice = _scored_by_goal(choice, held, goal, *given, folds, options, combined)
     return trained_model(
         scene,
         labels,
@@ -169,14 +186,16 @@ def train_fast(
     window: int | None = None,
     objective: str = "overall",
     random_state: int = 0,
+    score: bool = True,
     check: Callable[[], None] = lambda: None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit the fast preset on the given pixels, ``(n, 2)``; see `polyad.scene.train`.
 
     As `train_best` without what is learned from the rest of the scene: networks on plain spectra
-    alone, one start each, and no step after them. The goal only says whether its maps of other
-    scenes are adapted to their light.
+    alone, one start each, and no step after them. The goal says whether its maps of other scenes
+    are adapted to their light, and by which folds its accuracy is estimated; the network is the
+    same.
     """
     scene, labels = prepared(scene), as_labels(labels)
     y = labels.values[tuple(pixels.T)].astype(np.int64)
@@ -200,8 +219,45 @@ def train_fast(
         estimator = fit_experts(choice, samples, views, y, **options)
     recipe = Recipe("fast", goal, f"network on {choice.line}")
     made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
-    made |= {"choice": choice, "held_out": _scores(held, held.logits, pixels, targets, objective)}
+    made["held_out"] = _scores(held, held.logits, pixels, targets, objective)
+    if score:
+        about = (scene, labels, pixels, targets, samples)
+        choice = _scored_by_goal(choice, held, goal, *about, FOLDS, options)
+    made["choice"] = choice
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)
+
+
+def _scored_by_goal(
+    choice: Choice,
+    held: HeldOut,
+    goal: str,
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    pixels: Array,
+    targets: Array,
+    samples: ViewSamples,
+    folds: int,
+    options: Mapping[str, Any],
+    combined: Callable[[Array, Array], Array] = lambda fold, logits: logits,  # noqa: ARG005
+) -> Choice:
+    """Return the choice with its accuracy on the folds of the goal, the same for every preset.
+
+    A preset may have to choose by other folds: the fast one has the largest blocks, and the best
+    one knows the pixels of a large scene better than the sample that all presets have. Where that
+    makes a difference the chosen networks are fitted once more; nothing else depends on it.
+    ``combined`` takes folds and the networks' logits ``(m, C)`` to those of the whole preset.
+    """
+    light = light_of(scene) if goal == "this-scene" else None
+    distance = None if light is None else mean_distance(light.places, pixels)
+    some, seed = held.which, options["random_state"]
+    groups = groups_of(labels, pixels)
+    own = None if groups is None else groups._replace(ids=groups.ids[some])
+    dealt = choice_folds(pixels[some], targets[some], folds, seed, distance, own)
+    if np.array_equal(dealt.fold, held.folds.fold):
+        return choice
+    fitting = (seed, options["parameters"], options["on_fit"])
+    logits = hold_out(choice, samples, some, targets, dealt.fold, *fitting)
+    return scored(choice, combined(dealt.fold, logits), targets[some], dealt, seed)
 
 
 def _tested_propagation(

@@ -178,9 +178,13 @@ def train_on(
     preset: str | None = None,
     goal: str = "this-scene",
     objective: str = "overall",
+    score: bool = True,
     **parameters: Any,
 ) -> SceneModel:
-    """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`."""
+    """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`.
+
+    Without ``score`` no time is spent on the accuracy that the model tells of its own labels.
+    """
     if window is not None:
         check_window_fits(window, as_scene(scene).shape)
     scene, labels = prepared(usable_bands(scene)), as_labels(labels)
@@ -195,6 +199,7 @@ def train_on(
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
     pixels = np.stack([rows, cols], axis=1)
     options: dict[str, Any] = {"random_state": random_state, "objective": objective, "goal": goal}
+    options["score"] = score
     if preset is None and estimator is None:
         shown = bool(parameters.get("verbose", 0))
         statistics = parameters.pop("statistics", None)
