@@ -8,6 +8,7 @@
 import importlib
 import inspect
 import pkgutil
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,8 @@ def is_public(member: str) -> bool:
 
 def signature(value: Any) -> str:
     """Return names and defaults of the parameters; annotations are left to mypy."""
+    if isinstance(value, types.GenericAlias):  # Callable[...]: a signature since Python 3.13 alone
+        return ""
     try:
         parameters = inspect.signature(value).parameters.values()
     except ValueError:

@@ -99,7 +99,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
         path.append(f"Shapiro-Wilk {name} p={p:.3f}")
         normal &= p >= LEVEL
     if not normal:
-        p = float(stats.mannwhitneyu(a, b, alternative="two-sided").pvalue)
+        tied = np.ptp([*a, *b]) == 0  # ranks say nothing; scipy 1.18 gives NaN
+        p = 1.0 if tied else float(stats.mannwhitneyu(a, b, alternative="two-sided").pvalue)
         path.append(f"Mann-Whitney p={p:.3g}")
         return Comparison(p, tuple(path), "Mann-Whitney", cliffs_delta(a, b), (len(a), len(b)))
     spread = levene(a, b)
