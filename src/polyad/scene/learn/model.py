@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +47,6 @@ from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
 from polyad.scene.read.class_matching import NUMBERED_BY_NAME
 from polyad.scene.read.colors import Colors, with_colors
-
-if TYPE_CHECKING:
-    from polyad.scene.learn.steps.statistics import SceneStatistics
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
@@ -123,7 +120,8 @@ class SceneModel:
     recipe: Recipe | None = None
     fwhm: tuple[float, ...] | None = None
     left_out: Mapping[str, Any] = field(default_factory=dict)
-    statistics: SceneStatistics | None = field(default=None, repr=False, compare=False)
+    # SceneStatistics or None, not imported: a model is described without torch
+    statistics: Any = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
     radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
     soundness: Soundness | None = field(default=None, repr=False, compare=False)
