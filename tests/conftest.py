@@ -42,8 +42,6 @@ SLOW = (  # folders and files as a whole
     # other people's data and processes without this one's imports
     "real/*",
     "test_extras.py",
-    # many like functions
-    "test_dimension_order.py",
 )
 
 
