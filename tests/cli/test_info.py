@@ -137,6 +137,14 @@ def test_a_wide_table_lists_its_first_fields(tmp_path, capsys):
     assert "422, 423, 76 more\n" in told
 
 
+def test_bands_of_unknown_wavelength_do_not_hide_the_range(tmp_path, capsys):
+    header = "ENVI\nsamples = 2\nlines = 2\nbands = 3\ndata type = 1\ninterleave = bsq\n"
+    header += "wavelength units = Nanometers\nwavelength = {nan, 500, 900}\n"
+    (tmp_path / "s.hdr").write_text(header)
+    (tmp_path / "s.img").write_bytes(bytes(12))
+    assert shown(capsys, tmp_path / "s.hdr")["wavelength_nm"] == [500.0, 900.0]
+
+
 def test_a_matlab_file_shows_its_cube_and_its_labels(tmp_path, capsys):
     savemat(tmp_path / "both.mat", {"cube": pixels(), "gt": truth().astype("u1")})
     facts = shown(capsys, tmp_path / "both.mat")

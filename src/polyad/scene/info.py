@@ -147,7 +147,11 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
 
 def _ends(centers: Any) -> list[float] | None:
     """Return the shortest and the longest wavelength; None without any."""
-    return None if centers is None else [_rounded(min(centers)), _rounded(max(centers))]
+    if centers is None:
+        return None
+    import numpy as np
+
+    return [_rounded(end(np.asarray(centers))) for end in (np.nanmin, np.nanmax)]
 
 
 def _shortest(value: Any) -> float:
