@@ -22,6 +22,7 @@ SLOW = (  # folders and files as a whole
     "attacks/*",
     "faults/*",
     "*hostile*",
+    "estimators/test_odd_arguments.py",
     "scene/map/test_odd_scenes.py",
     "scene/read/test_readers_parts.py",
     "scene/read/test_readers_remote.py",
