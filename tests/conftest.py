@@ -31,7 +31,8 @@ SLOW = (  # folders and files as a whole
     # clusters
     "distributed/*",
     "journeys/test_cluster_user.py",
-    # what published pages and records say, examples, notebooks, the site
+    # the paper's other models, what published pages and records say, examples, notebooks, the site
+    "baselines/*",
     "benchmarks/*",
     "experiments/test_against.py",
     "experiments/test_findings_page.py",
