@@ -67,6 +67,7 @@ def show_files(browser: Browser, place: Path, folder: Path) -> None:
     context, size = SHOTS["report"]
     tab = browser.new_context(**context).new_page()
     tab.goto(page.as_uri())
+    tab.add_style_tag(content="::-webkit-scrollbar { display: none }")
     save(tab, size, folder / "report.jpg")
 
 
