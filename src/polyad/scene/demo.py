@@ -17,6 +17,7 @@ from polyad.scene.map.mapping import blank_map
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.writers import write_map, write_scores
+from polyad.threads import limit_threads
 
 SCENE = "indian-pines"
 SAMPLES_PER_CLASS = 10
@@ -52,7 +53,8 @@ def run_demo(
     """
     out = Path(out)
     make_folder(out)
-    with tqdm(total=5, desc="demo", unit="step", disable=not progress) as bar:
+    # So small a scene gains nothing by threads, which on a busy machine wait for each other
+    with tqdm(total=5, desc="demo", unit="step", disable=not progress) as bar, limit_threads(1):
         scene = open_scene(SCENE).load()
         labels = open_labels(SCENE, scene)
         bar.update()
