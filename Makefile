@@ -64,7 +64,7 @@ types: $(VENV)/.ready
 
 TIER ?= -m "not slow"
 unit: $(VENV)/.ready browser
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(TIER)
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --durations 15 $(TIER)
 
 # The tests of the labeling page run in Chromium and are skipped where there is none.
 browser:
