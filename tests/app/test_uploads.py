@@ -98,6 +98,10 @@ def test_parts_that_make_no_sense_are_refused(scene, beside):
 
 
 def test_a_zip_of_several_shapefiles_of_none_or_of_too_much_is_refused(tmp_path, vectors):
+    (tmp_path / "upload.zip").write_bytes(zipped(vectors, **{"fields/._upload.shp": b"macOS"}))
+    assert upload_worker.unpacked(tmp_path / "upload.zip").read_bytes()
+    for path in tmp_path.glob("upload.*"):
+        path.unlink()
     (tmp_path / "upload.zip").write_bytes(zipped(vectors, **{"b.shp": b"x"}))
     with pytest.raises(SceneError, match="expected a zip of one Shapefile, got 2"):
         upload_worker.unpacked(tmp_path / "upload.zip")

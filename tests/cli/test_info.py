@@ -71,6 +71,28 @@ def test_a_spectral_library_is_no_scene(library, capsys, name):
     assert shown(capsys, library / name) == facts | {"wavelength_nm": [400.0, 2400.0]}
 
 
+def test_a_scene_named_like_a_library_is_described_by_its_content(library, place, capsys):
+    with rasterio.open(
+        library / "urban.tif", "w", driver="GTiff", width=4, height=4, count=3, dtype="float32",
+        crs="EPSG:32633", transform=Affine(10, 0, 500, 0, -10, 900),
+    ) as out:  # fmt: skip
+        out.write(np.random.default_rng(0).random((3, 4, 4), np.float32))
+    assert shown(capsys, library / "urban.tif")["kind"] == "scene"
+
+
+def test_a_library_without_spectra_is_refused(tmp_path, capsys):
+    (tmp_path / "none.hdr").write_text(LIBRARY.replace("= 177", "= 0") + "wavelength = {}\n")
+    (tmp_path / "none.sli").write_bytes(bytes(8))
+    assert "correct the header" in refused(capsys, "info", tmp_path / "none.sli")
+
+
+def test_a_layer_of_many_numeric_fields_is_read(tmp_path, capsys):
+    pytest.importorskip("pyogrio")
+    spectra = {f"b{k}": [float(k), 1.0] for k in range(90)}
+    write(tmp_path / "s.gpkg", [point(0, 0), point(1, 1)], {"class": ["a", "b"], **spectra})
+    assert shown(capsys, tmp_path / "s.gpkg")["features"] == 2
+
+
 def test_nothing_is_trained_on_a_spectral_library(library, place, capsys):
     labels = place / "labels.csv"
     said = refused(capsys, "train", library / "urban.sli", labels, "--out", library / "m.polyad")

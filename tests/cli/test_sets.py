@@ -105,9 +105,8 @@ def test_a_model_without_scores_is_refused_in_a_sentence(place, tmp_path, capsys
     quick = ("--preset", "paper", "--epochs", 2, "--hidden", 5, "--window", 3)
     run("train", place / "scene.tif", place / "labels.csv", "--out", model, *quick)
     capsys.readouterr()
-    for scene in ((place / "scene.tif",), (place / "scene.tif", "--out-dir", tmp_path / "maps")):
-        given = ("--out", tmp_path / "map.tif", "--coverage", 0.9)
-        assert run("map", model, *scene, *given) == 2
+    for where in (("--out", tmp_path / "map.tif"), ("--out-dir", tmp_path / "maps")):
+        assert run("map", model, place / "scene.tif", *where, "--coverage", 0.9) == 2
         told = capsys.readouterr().err.strip()
         assert "train it with preset fast or best" in told
         assert "\n" not in told

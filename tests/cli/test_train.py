@@ -45,7 +45,7 @@ def test_train_falls_back_to_fast_with_one_line_and_best_when_asked_for_does_not
     assert run(*words, "--json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["preset"] == "fast"
-    assert told.err.startswith("polyad: warning: the preset fast is used in place of best, ")
+    assert told.err.startswith("polyad: warning: the preset fast is used instead of best, ")
     assert told.err.count("\n") == 1
     assert "preset best with goal this-scene holds" in refused(capsys, *words, "--preset", "best")
 

@@ -110,7 +110,8 @@ def unpacked(path: Path) -> Path:
     """Unpack the Shapefile in a zip, beside it and under its name; return the ``.shp``."""
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.lower(): member for member in archive.infolist()}
-        shapes = [n for n in members if n.endswith(".shp") and not n.startswith("__macosx/")]
+        # macOS puts a file "._NAME" beside each, or into a folder of its own
+        shapes = [n for n in members if n.endswith(".shp") and not Path(n).name.startswith("._")]
         if len(shapes) != 1:
             raise SceneError(
                 f"{path}: expected a zip of one Shapefile, got {len(shapes)}; zip the .shp, .shx, "

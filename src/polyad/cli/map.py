@@ -38,13 +38,13 @@ def map_command(
         typer.Argument(help="Scene file, FILE:KEY, or a known scene; several with --out-dir."),
     ],
     out: Annotated[
-        Path,
+        Path | None,
         option(
             OUTPUT,
-            help="Map to write: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy.",
+            help="Map to write: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy. Default: map.tif.",
             metavar="FILE",
         ),
-    ] = Path("map.tif"),
+    ] = None,
     out_dir: Annotated[
         Path | None,
         option(
@@ -102,8 +102,11 @@ def map_command(
         model=model, mask=mask, colors=colors, bbox=bbox, merge=merge, coverage=coverage
     )
     if ending is not None and out_dir is None:
-        kind = out.with_suffix(f".{ending.lstrip('.')}")
-        fail(f"--ending is for maps in --out-dir; name the map instead, as in --out {kind}")
+        example = f"map.{ending.lstrip('.') or 'tif'}"
+        fail(f"--ending is for maps in --out-dir; name the map instead, as in --out {example}")
+    if out is not None and out_dir is not None:
+        fail(f"--out names one map and --out-dir a folder, got both, {out} and {out_dir}; drop one")
+    out = Path("map.tif") if out is None else out
     many = cluster is not None or out_dir is not None or len(scene) > 1
     if many and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")

@@ -38,7 +38,8 @@ MaxBytes = Annotated[
     int | None,
     option(
         ADVANCED,
-        help="Most bytes to read at once. Default: half of the machine's memory.",
+        help="Memory limit for reading, and for training. Default: half of the machine's memory, "
+        "a quarter for training.",
         metavar="BYTES",
     ),
 ]

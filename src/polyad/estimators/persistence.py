@@ -159,7 +159,8 @@ def _parts(model: Any) -> tuple[list[str], list[ModeStandardScaler], RankREstima
         got = " > ".join(type(s).__name__ for s in (*scalers, last))
         raise InputError(
             f"save wants one of {', '.join(KINDS)}, also behind a ModeStandardScaler in a "
-            f"Pipeline, got {got}; other estimators are kept with joblib or skops"
+            f"Pipeline, got {got}; the model of a scene has its own save method, and other "
+            "estimators are kept with joblib or skops"
         )
     return names, scalers, last
 

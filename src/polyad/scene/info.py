@@ -59,10 +59,11 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
 
 def _describe_library(path: Path) -> dict[str, Any] | None:
     """Describe an ENVI spectral library; None where the file is none."""
-    from polyad.scene.read.formats.envi import read_library
+    from polyad.scene.read.formats.envi import open_envi, read_library
+    from polyad.scene.read.scene_files import opener_of
 
     with suppress(SceneError):  # of an ENVI file that is damaged, its opener says more
-        library = read_library(path)
+        library = read_library(path) if opener_of(path) is open_envi else None
         if library is not None:
             return {
                 "kind": "spectral library",
@@ -88,7 +89,7 @@ def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
         except SceneError:
             if not arrays or cubes:
                 raise
-    if len(arrays) > 1:
+    if len(arrays) > 1 or not cubes:
         facts["arrays"] = {name: " x ".join(map(str, shape)) for name, shape in arrays.items()}
     flat = [name for name, shape in arrays.items() if cubes and shape == cubes[0][:2]]
     if len(cubes) == len(flat) == 1:

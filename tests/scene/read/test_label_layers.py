@@ -108,7 +108,7 @@ def test_the_only_field_that_repeats_is_taken(tmp_path):
 def test_where_several_fields_repeat_one_is_asked_for_with_the_list(tmp_path):
     fields = {"level_1": ["a", "a", "b", "b"], "level_2": CLASSES, "who": [5, 5, 5, 5]}
     path = write(tmp_path / "a.gpkg", POINTS, fields)
-    message = r"--field .*: level_1 \(2 values\), level_2 \(3 values\), who \(1 value\)"
+    message = r"--field .*, got level_1 \(2 values\), level_2 \(3 values\), who \(1 value\)"
     with pytest.raises(SceneError, match=message):
         open_labels(path, scene())
     assert drawn(open_labels(path, scene(), field="LEVEL_2")) == WANTED  # capitals do not matter
@@ -143,7 +143,7 @@ def test_a_field_of_thousands_of_values_is_refused_with_their_number(tmp_path):
                  driver="FlatGeobuf", geometry_type="Point")  # fmt: skip
     with pytest.raises(SceneError, match=r"field 'parcel' has 5,000 values, wanted at most 1,000"):
         open_labels(path, scene(), field="parcel")
-    with pytest.raises(SceneError, match=r"--field .*: parcel \(5,000 values\)"):
+    with pytest.raises(SceneError, match=r"--field .*, got parcel \(5,000 values\)"):
         open_labels(path, scene())
 
 

@@ -220,10 +220,13 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
         ("row,col,class\n0,1,", "line 2: no class"),
         (
             "row,col,class\n0,1,70000",
-            "unknown class '70000'; wanted one of whole numbers from 1 to",
+            "unknown class '70000'; expected class names or whole numbers from 1 to",
         ),
-        ("row,col,class\n0,1,-1", "unknown class '-1'; wanted one of whole numbers"),
-        ("row,col,class\n0,1,1\n0,1," + "9" * 5000, "line 3: unknown class '9{40}'; wanted one"),
+        ("row,col,class\n0,1,-1", "unknown class '-1'; expected class names or whole numbers"),
+        (
+            "row,col,class\n0,1,1\n0,1," + "9" * 5000,
+            "line 3: unknown class '9{40}'; expected class names",
+        ),
         ("row,col,class\n" + "9" * 5000 + ",1,1", "line 2: row and col are whole numbers"),
         ("row,col,class\n1e300,1,1", "line 2: label '1' lies outside"),
         ("row,col,class\nnan,inf,1", "line 2: row and col are whole numbers"),

@@ -30,7 +30,7 @@ from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.samples import Samples
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
-from polyad.scene.learn.steps.recipe import check_preset
+from polyad.scene.learn.steps.recipe import Recipe, check_preset
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import TooFewPixels
 from polyad.scene.raster.band_choice import usable_bands
@@ -214,6 +214,7 @@ def train_on(
     samples = Samples(scene, rows, cols, check_window(WINDOW if window is None else window))
     if preset != "paper" and estimator is None and samples.nbytes <= budget:
         return train_fast(scene, labels, pixels, window=window, **options, **parameters)
+    streamed = estimator is None
     if estimator is None:
         parameters = preset_parameters(preset or "fast") | parameters
         estimator = RankRClassifier(random_state=random_state, **parameters)
@@ -228,7 +229,12 @@ def train_on(
         _fit_streamed(estimator, samples, y, budget, random_state)
     if objective == "average" and isinstance(estimator, RankRClassifier):
         even_out(estimator, y)
-    recipe = paper_recipe(estimator, samples.window) if preset == "paper" else None
+    recipe: Recipe | None = None
+    if preset == "paper":
+        recipe = paper_recipe(estimator, samples.window)
+    elif streamed:
+        side = samples.window
+        recipe = Recipe("fast", goal, f"network on {side} x {side} windows, learned in batches")
     made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
     return trained_model(scene, labels, estimator, samples.window, pixels, **made)
 
@@ -259,8 +265,8 @@ def default_statistics(
 
 def warn_of_fast(error: PolyadError) -> None:
     """Warn that the fast preset is used, since ``error`` keeps the default one from being so."""
-    said = f"the preset fast is used in place of best, the default: {error}"
-    warnings.warn(said, PolyadWarning, stacklevel=6)
+    told = f"the preset fast is used instead of best, the default; best would have failed: {error}"
+    warnings.warn(told, PolyadWarning, stacklevel=6)
 
 
 def _check_windows(pixels: int, window: int, bands: int, max_bytes: int | None) -> None:

@@ -118,8 +118,8 @@ def choose_field(path: Path, columns: Sequence[Column], field: str | None = None
         if choice:
             break
     raise SceneError(
-        f"{path}: wanted the field that holds the class, as in --field (in Python, field): "
-        f"{_listing(columns) or 'but its features have no fields'}"
+        f"{path}: expected a field that holds the class, named by --field (in Python, field), got "
+        f"{_listing(columns) or 'features without fields'}; --task regression learns numbers"
     )
 
 

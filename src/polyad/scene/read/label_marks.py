@@ -374,7 +374,8 @@ def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, C
         if value is None or value > 65535:
             raise SceneError(
                 f"{path}, {_first(marks, annotation)}: unknown class {annotation.label[:40]!r}; "
-                "wanted one of whole numbers from 1 to 65535"
+                "expected class names or whole numbers from 1 to 65535; --task regression learns "
+                "other numbers"
             )
         if annotation.name:
             names.setdefault(value, annotation.name)

@@ -95,7 +95,7 @@ def open_file(path: Path, key: str | None, budget: int) -> xr.DataArray:
     path = path if path.name else path.resolve()  # the folder that "." stands for has a name
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the header cannot be read", remedy):
-        return _opener(path)(path, key, budget)
+        return opener_of(path)(path, key, budget)
 
 
 def open_files(files: Sequence[Path], budget: int) -> xr.DataArray:
@@ -115,7 +115,8 @@ def open_address(address: str, budget: int) -> xr.DataArray:
         return open_remote(address, budget)
 
 
-def _opener(path: Path) -> Opener:
+def opener_of(path: Path) -> Opener:
+    """Return what opens a file, by its content; raise `SceneError` if nothing does."""
     head = b""
     if not path.is_dir():
         guards.existing_file(path)

@@ -139,6 +139,11 @@ def _library(header: Path, fields: Mapping[str, str]) -> SpectralLibrary | None:
     if fields.get("file type", "").strip().lower() != "envi spectral library":
         return None
     spectra, bands = (_integer(header, fields, name) for name in ("lines", "samples"))
+    if min(spectra, bands) < 1:
+        raise SceneError(
+            f"{header}: expected a library of one spectrum and one band or more, got {spectra:,} "
+            f"lines and {bands:,} samples; correct the header"
+        )
     return SpectralLibrary(spectra, bands, _bands(fields, bands)[0])
 
 

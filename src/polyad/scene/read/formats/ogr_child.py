@@ -66,8 +66,9 @@ def read(request: dict[str, Any], pieces: list[bytes]) -> dict[str, Any]:
     fields = [str(name) for name in about["fields"]]
     kinds = [_KINDS.get(str(kind)) for kind in about["ogr_types"]]
     chosen = [n for n, k in zip(fields, kinds, strict=True) if k][:_MOST_LISTED]
+    most = int(about["features"]) + 1  # pyogrio allocates as many; one more finds a cut file
     meta, _, shapes, data = read_layer(
-        path, layer=layer, columns=chosen, force_2d=True, max_features=request["most"], **options
+        path, layer=layer, columns=chosen, force_2d=True, max_features=most, **options
     )
     kind_of = dict(zip(fields, kinds, strict=True))
     columns: list[dict[str, Any]] = []
