@@ -122,13 +122,12 @@ class Session:
 
     def _with_data(self, command: Command) -> tuple[Command, int]:
         """Return a command that labels no pixel without data, and how many were taken out."""
-        do, scene = command.get("do"), self._scene
+        with self._lock:
+            self.label_state.plan(command)  # raises where it is malformed
+        do, scene = command["do"], self._scene
         if do not in ("label", "load") or command.get("class") == UNLABELED:
             return command, 0
-        if do == "label":
-            with self._lock:
-                self.label_state.plan(command)  # refuses what is malformed
-        else:  # another time the page may be started without the mask
+        if do == "load":  # another time the page may be started without the mask
             scene = scene.drop_vars(INSIDE, errors="ignore")
         name = "pixels" if do == "label" else "labels"
         pixels = command[name]
