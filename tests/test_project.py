@@ -113,7 +113,8 @@ def given(folder, target):
     tool.write_text('#!/bin/sh\necho "$@"\n')
     tool.chmod(0o755)
     words = ["make", "--silent", target, "-o", ".venv/.ready"]
-    quiet = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent), "MAKEFLAGS": ""}
+    ours = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "PYTHON", "VENV")}
+    quiet = ours | {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
     (folder / ".venv/.ready").touch()
     done = subprocess.run(words, cwd=folder, env=quiet, capture_output=True, text=True, check=True)
     return [line.split() for line in done.stdout.splitlines()]
