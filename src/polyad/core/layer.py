@@ -248,7 +248,7 @@ class RankRLinear(nn.Module):
         layer = cls(in_shape, len(weight), rank, bias is not None, "meta", weight.dtype)
         give_memory(layer, weight.device)
         if rank >= exact_rank:
-            factors = _exact_factors(weight, in_shape, rank)
+            factors = exact_factors(weight, in_shape, rank)
         else:
             factors = cp_als(weight, in_shape, rank, random_state, max_iter)
         with torch.no_grad():
@@ -287,7 +287,7 @@ def _xavier_(factor: Tensor, order: int, generator: torch.Generator | None) -> N
     nn.init.xavier_uniform_(factor, generator=generator)
 
 
-def _exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Tensor]:
+def exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Tensor]:
     """Theorem 1: one term for each fibre along the longest mode, unit vectors elsewhere.
 
     Terms beyond those stay zero.

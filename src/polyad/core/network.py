@@ -160,3 +160,37 @@ class RankRNet(nn.Module):
     def n_weights(self) -> int:
         """Parameters without biases, as the paper counts them."""
         return self.output.weight.numel() + sum(f.numel() for f in self.hidden.factors)
+
+
+def join_networks(networks: Sequence[RankRNet], shares: Sequence[float]) -> RankRNet:
+    """Return the network whose outputs are those of others, multiplied by shares and added up.
+
+    Their hidden units stand side by side; units of a lower rank get terms of zero.
+
+    Parameters
+    ----------
+    networks : sequence of RankRNet
+        On the same samples, with the same outputs, activation and biases.
+    shares : sequence of float
+
+    Examples
+    --------
+    >>> first, second = (RankRNet((3, 4), hidden=5, n_outputs=2, rank=r) for r in (1, 2))
+    >>> both, x = join_networks([first, second], [0.25, 0.75]), torch.randn(6, 3, 4)
+    >>> torch.allclose(both(x), 0.25 * first(x) + 0.75 * second(x), atol=1e-6)
+    True
+    """
+    states = [network.state_dict() for network in networks]
+    rank = max(network.hidden.rank for network in networks)
+    joined = {}
+    for name in states[0]:
+        parts = [state[name] for state in states]
+        if name.startswith("output."):
+            parts = [part * share for part, share in zip(parts, shares, strict=True)]
+        elif name.startswith("hidden.factors."):
+            parts = [nn.functional.pad(f, (0, 0, 0, rank - f.shape[1])) for f in parts]
+        if name == "output.bias":
+            joined[name] = torch.stack(parts).sum(dim=0)
+        else:  # units lie along the first axis of the hidden layer, the second of the output's
+            joined[name] = torch.cat(parts, dim=1 if name == "output.weight" else 0)
+    return networks[0].like(joined)

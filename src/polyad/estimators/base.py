@@ -20,11 +20,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from polyad.core.network import RankRNet
+from polyad.core.network import RankRNet, join_networks
 from polyad.errors import InputError
 from polyad.estimators.checks import check_parameters, check_solver, resolve_device
-from polyad.estimators.choosing import Choice, choose, scaler_for
-from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for
+from polyad.estimators.choosing import (
+    Choice,
+    Structure,
+    choose,
+    choose_structure,
+    held_out_folds,
+    scaler_for,
+)
+from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for, ranks_for
 from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
 from polyad.estimators.namespaces import as_numpy
 from polyad.estimators.scaler import (
@@ -42,6 +49,7 @@ from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices
 from polyad.fitting.joint import fit_joint
+from polyad.fitting.linear import as_network, fit_linear
 from polyad.fitting.problem import Problem
 from polyad.fitting.start import start_from_data
 from polyad.threads import limit_threads, threads_for
@@ -68,6 +76,7 @@ PAPER: dict[str, Any] = {
     "batch_size": PAPER_BATCH,
     "inner_steps": 10,
     "weight_decay": 0.0,
+    "penalty": 0.0,
     "standardize": -1,
 }
 
@@ -79,14 +88,15 @@ class RankREstimator(BaseEstimator):
     sample_shape_: tuple[int, ...]
     network_: RankRNet
     settings_: dict[str, Any]
+    _copies = 1.0  # of each sample, on average, that its weight stands for
 
     def __init__(
         self,
-        rank: int = 1,
+        rank: int | Auto = "auto",
         hidden: int = 75,
         *,
         solver: Solver = "joint",
-        activation: ActivationName = "tanh",
+        activation: ActivationName | Auto = "auto",
         start: StartName = "data",
         hidden_bias: bool = True,
         epochs: int = 200,
@@ -94,6 +104,7 @@ class RankREstimator(BaseEstimator):
         batch_size: int | Auto | None = "auto",
         inner_steps: int = 10,
         weight_decay: float | Auto = "auto",
+        penalty: float | Auto = "auto",
         standardize: int | Auto | None = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -115,6 +126,7 @@ class RankREstimator(BaseEstimator):
         self.batch_size = batch_size
         self.inner_steps = inner_steps
         self.weight_decay = weight_decay
+        self.penalty = penalty
         self.standardize = standardize
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -182,10 +194,12 @@ class RankREstimator(BaseEstimator):
         if not resumed:
             self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight, self.network_ if resumed else None)
-        axes = self._axes(problem)
+        plain, axes = problem, self._axes(problem)
         if axes is not None:
             problem = axes.project(problem)
-        network = self.network_ if resumed else self._network(problem, generator)
+        structure = self._structure(problem, plain, generator)
+        self.settings_ |= {"rank": structure.rank, "linear": structure.linear}
+        network = self.network_ if resumed else self._network(problem, generator, structure.rank)
         if resumed and axes is not None:
             network, axes = axes.enter(network)
         problem, validation = self._split(problem, y, generator)
@@ -196,6 +210,11 @@ class RankREstimator(BaseEstimator):
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
+        linear = fit_linear(plain, generator) if structure.linear else None
+        if linear is not None:
+            straight = as_network(linear, fitted, plain.x)
+            shares = 1 - structure.linear, structure.linear
+            fitted, state = join_networks([fitted, straight], shares), None
         self.network_, self.history_ = fitted, history
         self._resume, self._state = generator, state
         self.n_iter_ = len(history)
@@ -218,7 +237,7 @@ class RankREstimator(BaseEstimator):
             fitted = None if first else self.network_
             problem = self._problem(X, *self._encode(y, weight), fitted)
             if first:
-                self.network_ = self._network(problem, self._resume)
+                self.network_ = self._network(problem, self._resume, self.settings_["rank"])
             self.network_, history, self._state = self._solve(
                 self.network_, problem, None, settings, self._resume, self._state, None
             )
@@ -226,6 +245,33 @@ class RankREstimator(BaseEstimator):
             values.extend(getattr(history, name))
         self.n_iter_ = len(self.history_)
         return self
+
+    def _structure(self, problem: Problem, plain: Problem, generator: torch.Generator) -> Structure:
+        """Return rank and linear share: as given, or as samples held out in turn prefer.
+
+        ``plain`` is the problem in the samples' own coordinates.
+        """
+        given = Structure(self.settings_["rank"], 0.0)
+        if not self._chooses_rank:
+            return given
+        linear: list[Tensor] = []
+        outputs: dict[int, list[Tensor]] = {}
+        folds = held_out_folds(problem, self._copies, generator)
+        for rest, held in folds:
+            straight = fit_linear(plain.take(rest), generator)
+            if straight is None:
+                return given
+            linear.append(straight(plain.x[held]))
+            some = problem.take(rest)
+            for rank in ranks_for(problem.x.shape[1:], len(some)):
+                network = self._network(some, generator, rank)
+                fitted, *_ = self._solve(network, some, None, self.settings_, generator, None, None)
+                outputs.setdefault(rank, []).append(fitted(problem.x[held]).detach())
+        if not folds:
+            return given
+        tried = {rank: torch.cat(parts) for rank, parts in outputs.items()}
+        held = torch.cat([held for _, held in folds])
+        return choose_structure(problem.take(held), tried, torch.cat(linear))
 
     def _solve(
         self,
@@ -259,7 +305,7 @@ class RankREstimator(BaseEstimator):
             stopping,
             learning_rate=rate,
             weight_decay=decay,
-            penalty=settings["penalty"],
+            penalty=settings["penalty"] / (self._copies * float(problem.weight.sum())),
             head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
             cosine_steps=epochs * batches if scheduled else None,
             batch_size=batch,
@@ -273,9 +319,10 @@ class RankREstimator(BaseEstimator):
     ) -> dict[str, Any]:
         """Return what every "auto" stands for in a fit to these samples."""
         settings = self._given(len(X))
-        if self.standardize != "auto" or self.solver != "joint" or self.start != "data":
+        if not self._automatic:
             return settings
         choice = choose(X, target, weight, generator)
+        self._copies = choice.n / len(X)
         settings["standardize"] = choice.coordinates.standardize
         settings["whiten"] = choice.coordinates.whiten
         if self.learning_rate == "auto":
@@ -283,21 +330,37 @@ class RankREstimator(BaseEstimator):
             epochs = epochs_for(len(X), batch, int(self.epochs))
             rate = learning_rate_for(epochs * len(batch_slices(len(X), batch)))
             settings |= {"learning_rate": rate, "schedule": "cosine", "epochs": epochs}
+        if self.activation == "auto":
+            settings["activation"] = "relu"
         if self.weight_decay == "auto":
-            pull = self._pull(choice, X.ndim - 1)
-            settings |= {"weight_decay": 0.0, "penalty": pull / choice.n}
+            settings["weight_decay"] = 0.0
+            if self.penalty == "auto":
+                settings["penalty"] = self._pull(choice, X.ndim - 1)
         return settings
+
+    @property
+    def _automatic(self) -> bool:
+        """Whether the samples are asked what suits them."""
+        return self.standardize == "auto" and self.solver == "joint" and self.start == "data"
+
+    @property
+    def _chooses_rank(self) -> bool:
+        """Whether ranks are tried; a network that is to be fitted further keeps its units."""
+        return self._automatic and self.rank == "auto" and self.hidden_bias and not self.warm_start
 
     def _given(self, n: int) -> dict[str, Any]:
         """Return the settings of a fit to ``n`` samples that are not asked what suits them."""
         joint = self.solver == "joint"
         return {
+            "rank": 1 if self.rank == "auto" else self.rank,
+            "linear": 0.0,
+            "activation": "tanh" if self.activation == "auto" else self.activation,
             "standardize": -1 if self.standardize == "auto" else self.standardize,
             "whiten": 0.0,
             "learning_rate": self._number("learning_rate"),
             "schedule": "head start" if joint and self.learning_rate == "auto" else "constant",
             "weight_decay": self._number("weight_decay"),
-            "penalty": 0.0,
+            "penalty": 0.0 if self.penalty == "auto" else float(self.penalty),
             "batch_size": self._batch(batch_size_for(n) if joint else PAPER_BATCH),
             "epochs": self.epochs,
         }
@@ -306,7 +369,7 @@ class RankREstimator(BaseEstimator):
         """Return how many threads share an operation of a fit: the product with a batch."""
         auto = PAPER_BATCH if self.solver == "alternating" else batch_size_for(len(X))
         batch = self._batch(auto) or len(X)
-        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden * self.rank)
+        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden)
 
     def _axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
@@ -327,14 +390,14 @@ class RankREstimator(BaseEstimator):
     def _batch(self, auto: int | None) -> int | None:
         return auto if self.batch_size == "auto" else self.batch_size
 
-    def _network(self, problem: Problem, generator: torch.Generator) -> RankRNet:
+    def _network(self, problem: Problem, generator: torch.Generator, rank: int) -> RankRNet:
         start = "unit-variance" if self.start == "data" else self.start
         network = RankRNet(
             problem.x.shape[1:],
             int(self.hidden),
             problem.target.shape[1],
-            int(self.rank),
-            self.activation,
+            int(rank),
+            self.settings_["activation"],
             hidden_bias=self.hidden_bias,
             start=start,
             dtype=problem.x.dtype,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, isnan
+from math import inf, isfinite, isnan
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -24,7 +24,8 @@ def check_parameters(model: Any, rate: float, decay: float) -> None:
     rate, decay : float
         Learning rate and weight decay with "auto" resolved; NaN where they are no numbers.
     """
-    whole = ["rank", "hidden", "epochs", "inner_steps"]
+    whole = ["hidden", "epochs", "inner_steps"]
+    whole += ["rank"] if not is_auto(model.rank) else []
     whole += ["patience"] if model.patience is not None else []
     whole += ["batch_size"] if model.batch_size not in ("auto", None) else []
     for name in whole:
@@ -39,6 +40,11 @@ def check_parameters(model: Any, rate: float, decay: float) -> None:
             "learning_rate must be a number above 0 and weight_decay one not below 0, "
             f"got {model.learning_rate!r} and {model.weight_decay!r}"
         )
+    penalty = 0.0 if is_auto(model.penalty) else model.penalty
+    if not (isinstance(penalty, Real) and 0 <= float(penalty) < inf):
+        raise InputError(f"penalty must be 'auto' or a number of at least 0, got {penalty!r}")
+    if penalty and model.solver != "joint":
+        raise InputError(f"penalty needs solver='joint', got {model.solver!r}; use weight_decay")
     if not isinstance(model.tol, Real) or isnan(model.tol):
         raise InputError(f"tol must be a number such as 1e-4, got {model.tol!r}")
     held = model.validation_fraction
@@ -49,12 +55,16 @@ def check_parameters(model: Any, rate: float, decay: float) -> None:
 
 def check_standardize(standardize: object) -> None:
     """Raise `InputError` unless it is a whole number, "auto" or None."""
-    automatic = isinstance(standardize, str) and standardize == "auto"
-    if not (is_whole(standardize) or automatic or standardize is None):
+    if not (is_whole(standardize) or is_auto(standardize) or standardize is None):
         raise InputError(
             "standardize must be 'auto', None or a mode of a sample, such as -1 for the last, got "
             f"{standardize!r}"
         )
+
+
+def is_auto(value: object) -> bool:
+    """Whether a parameter is left to the estimator."""
+    return isinstance(value, str) and value == "auto"
 
 
 def is_whole(value: object) -> TypeGuard[int]:

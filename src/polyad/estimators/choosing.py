@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from polyad.estimators.defaults import NONLINEAR, Coordinates, candidates, ridge_pull
+from polyad.estimators.defaults import (
+    FEW,
+    FEWEST,
+    FULL_BATCH_UP_TO,
+    NONLINEAR,
+    SHARES,
+    Coordinates,
+    candidates,
+    ridge_pull,
+)
 from polyad.estimators.scaler import ModeStandardScaler, common_scaler
 from polyad.fitting.axes import PrincipalAxes
-from polyad.fitting.problem import Problem
+from polyad.fitting.problem import LOSSES, Problem
 from polyad.fitting.ridge import RidgeFit, fit_ridge, radial_gram
 
 Array = npt.NDArray[Any]
@@ -28,22 +38,22 @@ class Choice:
     ----------
     coordinates : Coordinates
     ridge : RidgeFit
-    radial_error : float
-        Of samples left out, with a Gaussian kernel in place of the inner product.
+    radial : RidgeFit
+        With a Gaussian kernel in place of the inner product.
     n : int
         Samples with a weight; whole weights count as copies.
     """
 
     coordinates: Coordinates
     ridge: RidgeFit
-    radial_error: float
+    radial: RidgeFit
     n: int
 
     def linear_pull(self, order: int) -> float:
         """Return the pull that the ridge regression asks for; zero where a kernel sees more."""
-        if self.radial_error < NONLINEAR * self.ridge.error:
+        if self.radial.error < NONLINEAR * self.ridge.error and self.radial.beats(self.ridge):
             return 0.0
-        return ridge_pull(self.ridge.strength, self.ridge.norm, order)
+        return ridge_pull(self.ridge, order)
 
 
 def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -> Choice:
@@ -77,7 +87,89 @@ def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -
     plainest, best = tried[0], min(tried, key=lambda one: one[0].error)
     ridge, coordinates, gram = best if best[0].beats(plainest[0]) else plainest
     radial = fit_ridge(radial_gram(gram), goal, share)
-    return Choice(coordinates, ridge, radial.error, n)
+    return Choice(coordinates, ridge, radial, n)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a network is made of.
+
+    Attributes
+    ----------
+    rank : int
+    linear : float
+        Share of a linear model in its outputs, 0 to 1.
+    """
+
+    rank: int
+    linear: float
+
+
+def held_out_folds(
+    problem: Problem, copies: float, generator: torch.Generator
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return pairs of samples to fit and samples to hold out: two halves, or one quarter of many.
+
+    Classes are dealt out evenly, and samples that are the same stay together.
+    """
+    index = torch.nonzero(problem.weight > 0)[:, 0].cpu()
+    group = torch.arange(len(index))
+    if len(index) <= FULL_BATCH_UP_TO:  # where copies and weights must mean the same
+        rows = torch.cat([problem.x.flatten(1), problem.target], dim=1).cpu()[index]
+        group = torch.unique(rows, dim=0, return_inverse=True)[1]
+    count = int(group.max()) + 1
+    if count < FEWEST:
+        return []
+    first = torch.empty(count, dtype=torch.long).scatter_(0, group, torch.arange(len(group)))
+    order = torch.randperm(count, generator=generator)
+    if problem.loss == "log":
+        classes = problem.target.cpu()[index][first].argmax(dim=1)
+        order = order[classes[order].argsort(stable=True)]
+    turn = torch.empty_like(order).scatter_(0, order, torch.arange(count))[group]
+    few = copies * len(index) < FEW
+    held = [turn % 2 == k for k in (0, 1)] if few else [turn % 4 == 0]
+    return [(index[~h], index[h]) for h in held]
+
+
+def choose_structure(
+    held: Problem, outputs: Mapping[int, torch.Tensor], linear: torch.Tensor
+) -> Structure:
+    """Return the rank and the linear share with the least error of samples held out.
+
+    The error is squared, of probabilities for classes, and a wrong class adds one to it. A higher
+    rank must be better by more than one standard error of the difference; so must a network beside
+    a larger share of a ridge regression, since a target may be noise.
+
+    Parameters
+    ----------
+    held : Problem
+    outputs : mapping of int to Tensor, ``(n, C)``
+        Of the network of each rank, the lowest first.
+    linear : Tensor, ``(n, C)``
+        Outputs of the linear model.
+    """
+    link, needed = LOSSES[held.loss].link, 1.0 if held.loss == "squared" else 0.0
+
+    def losses(network: torch.Tensor, share: float) -> torch.Tensor:
+        mixed = (1 - share) * network + share * linear
+        missed = (link(mixed) - held.target).square().sum(dim=1)  # (n,)
+        if held.loss == "log":
+            missed = missed + (mixed.argmax(dim=1) != held.target.argmax(dim=1))
+        return missed * held.weight
+
+    chosen, least = Structure(0, 0.0), None
+    for rank, network in outputs.items():
+        best = min((losses(network, s) for s in SHARES), key=lambda loss: float(loss.sum()))
+        share = next(s for s in SHARES if not _clearly(losses(network, s) - best, needed))
+        own = losses(network, share)
+        if least is None or _clearly(least - own):
+            chosen, least = Structure(rank, share), own
+    return chosen
+
+
+def _clearly(gain: torch.Tensor, deviations: float = 1.0) -> bool:
+    """Whether gains of samples are above zero by more than some standard errors of their sum."""
+    return float(gain.sum()) > deviations * float(gain.std()) * len(gain) ** 0.5
 
 
 def scaler_for(standardize: int | str, X: Array, weight: Array) -> ModeStandardScaler:

@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from polyad.fitting.ridge import RidgeFit
+
 # The settings for windows of hyperspectral scenes as they were before ``standardize="auto"``:
 # bands standardized, Adam from 0.06 to 0.02 within thirty steps, decoupled weight decay of 0.1.
 WINDOWS: dict[str, int | None] = {"standardize": -1}
@@ -39,6 +41,10 @@ MANY_EPOCHS, LONG_STEPS = 30, 6_000
 MOST_PULLED = 4.0
 LOWEST_RATE = 0.002
 WHITENINGS = (0.0, 0.5, 1.0)
+RANKS = (1, 4)
+FEWEST, FEW = 8, 200  # samples: fewer try nothing, fewer are held out by halves instead of quarters
+SEVERAL = 150  # samples to fit, from which on more than one rank is tried
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # of a linear model, the plainest first
 NONLINEAR = 0.9  # a kernel with less than this share of the linear error sees what lines do not
 
 Standardized = int | Literal["common"]
@@ -89,22 +95,22 @@ def candidates(shape: Sequence[int]) -> list[Coordinates]:
     return [*last, *others, Coordinates("common")]
 
 
-def ridge_pull(strength: float, norm: float, order: int) -> float:
+def ridge_pull(ridge: RidgeFit, order: int) -> float:
     """Return the pull on a network's weights that costs as much as a ridge does.
+
+    It grows with the strength of the ridge. With coefficients shorter than ``(D - 1) / 2D`` of
+    their free length the network's price has no minimum beside zero: there its slope falls faster
+    than that of the squared error rises. So it is taken at that length at least, and a ridge that
+    shrinks further makes the network vanish as well.
 
     Parameters
     ----------
-    strength, norm : float
-        Of the ridge regression: its strength and the length of its coefficients.
+    ridge : RidgeFit
     order : int
         Of the samples.
-
-    Examples
-    --------
-    >>> ridge_pull(100.0, 0.25, order=1)
-    12.5
     """
-    return strength * norm ** (2 - 2 / (order + 1)) / (order + 1)
+    least = ridge.free_norm * (order - 1) / (2 * order)
+    return ridge.strength * max(ridge.norm, least) ** (2 - 2 / (order + 1)) / (order + 1)
 
 
 def class_pull(n: int, ridge: float) -> float:
@@ -125,6 +131,17 @@ def class_pull(n: int, ridge: float) -> float:
     (1.0, 4.0, 80.0)
     """
     return max(1.0, min(ridge, n / 150)) * min(MOST_PULLED, max(1.0, n / MANY))
+
+
+def ranks_for(shape: Sequence[int], n: int) -> tuple[int, ...]:
+    """Return the ranks to try for ``n`` samples of that shape; of order one they are all the same.
+
+    Examples
+    --------
+    >>> ranks_for((8, 8), 1000), ranks_for((8, 8), 50), ranks_for((64,), 1000)
+    ((1, 4), (1,), (1,))
+    """
+    return RANKS if len(shape) > 1 and n >= SEVERAL else RANKS[:1]
 
 
 def batch_size_for(n: int) -> int | None:

@@ -61,10 +61,10 @@ _CLASS_WEIGHT = Plain(
     lambda v: v in (None, "balanced") or (isinstance(v, dict) and _are_weights(v)),
 )
 _PARAMETERS = {
-    "rank": whole(1, UNITS),
+    "rank": either(one_of("auto"), whole(1, UNITS)),
     "hidden": whole(1, UNITS),
     "solver": one_of("joint", "alternating"),
-    "activation": one_of(*ACTIVATIONS),
+    "activation": one_of("auto", *ACTIVATIONS),
     "start": one_of("data", "unit-variance", "xavier"),
     "hidden_bias": FLAG,
     "epochs": whole(1, EPOCHS),
@@ -72,6 +72,7 @@ _PARAMETERS = {
     "batch_size": either(one_of("auto"), NOTHING, whole(1, MOST)),
     "inner_steps": whole(1, EPOCHS),
     "weight_decay": _rate,
+    "penalty": _rate,
     "standardize": either(one_of("auto"), NOTHING, whole(-MAX_ORDER, MAX_ORDER - 1)),
     "early_stopping": FLAG,
     "validation_fraction": number(0, 1),

@@ -32,7 +32,7 @@ def check_same_task(model: Any, shape: tuple[int, ...]) -> None:
         "hidden_bias": layer.bias is not None,
     }
     for name, value in before.items():
-        if now[name] != value:
+        if now[name] not in (value, "auto"):
             raise InputError(
                 f"a warm start goes on with the same {name}, {value}, got {now[name]}; fit with "
                 "warm_start=False"

@@ -29,6 +29,8 @@ class RidgeFit:
         Of the ridge: ``sum of squared errors + strength * norm ** 2`` was minimized.
     norm : float
         Length of the coefficients.
+    free_norm : float
+        What their length would be without a ridge, were all directions of the samples alike.
     losses : Tensor, ``(n,)``
         What each sample adds to the error.
     """
@@ -36,6 +38,7 @@ class RidgeFit:
     error: float
     strength: float
     norm: float
+    free_norm: float
     losses: Tensor
 
     def beats(self, other: RidgeFit, deviations: float = 2.0) -> bool:
@@ -46,11 +49,13 @@ class RidgeFit:
         return float(gain.sum()) > deviations * float(gain.std() * len(gain) ** 0.5)
 
 
-def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
+def fit_ridge(
+    gram: Tensor, target: Tensor, weight: Tensor, deviations: float = 1.0
+) -> RidgeFit:
     """Find the strength with the least error on samples left out.
 
     The error is that of the best strength; strength and norm are those of the strongest ridge that
-    is not worse by more than one standard error of the difference.
+    is not worse by more than ``deviations`` standard errors of the difference.
 
     Parameters
     ----------
@@ -83,7 +88,8 @@ def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
     values = values.clamp_min(0.0)
     size = float(values.sum() / len(values))
     if len(values) < 2 or variance <= rounding or size <= 0:
-        return RidgeFit(1.0, 1.0, 0.0, target.square().sum(dim=1))
+        return RidgeFit(1.0, 1.0, 0.0, 0.0, target.square().sum(dim=1))
+    typical = float(values.square().sum() / values.sum())  # eigenvalue, by its share of variance
     turned, squares = vectors.T @ target, vectors.square()  # (n, C), (n, n)
     fits = []
     for relative in STRENGTHS:
@@ -93,11 +99,12 @@ def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor) -> RidgeFit:
         missed = (target - vectors @ (kept[:, None] * turned)) / stayed[:, None]
         losses = missed.square().sum(dim=1) / variance
         norm = (values[:, None] * (turned / (values + strength)[:, None]).square()).sum().sqrt()
-        fits.append(RidgeFit(float(losses.sum()), strength, float(norm), losses))
+        free = float(norm) * (1 + strength / typical)
+        fits.append(RidgeFit(float(losses.sum()), strength, float(norm), free, losses))
     best = min(fits, key=lambda fit: fit.error)
-    alike = [fit for fit in fits if fit is best or not best.beats(fit, deviations=1.0)]
+    alike = [fit for fit in fits if fit is best or not best.beats(fit, deviations)]
     strongest = max(alike, key=lambda fit: fit.strength)
-    return replace(best, strength=strongest.strength, norm=strongest.norm)
+    return replace(strongest, error=best.error, losses=best.losses)
 
 
 def radial_gram(gram: Tensor) -> Tensor:

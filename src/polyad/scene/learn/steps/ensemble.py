@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from polyad.errors import InputError
+from polyad.core.network import join_networks
 from polyad.estimators.classifier import RankRClassifier
 
 Array = npt.NDArray[Any]
@@ -94,15 +94,8 @@ def merge(
     """
     first = members[0]
     networks = [m.network_ for m in members]
-    states = [network.state_dict() for network in networks]
     shares = [1 / len(networks)] * len(networks) if weights is None else list(weights)
-    # Units side by side: along the first axis of the hidden layer, the second of the output's
-    hidden = [name for name in states[0] if name.startswith("hidden.")]
-    both = list(zip(states, shares, strict=True))
-    merged = {name: torch.cat([s[name] for s in states]) for name in hidden}
-    merged["output.weight"] = torch.cat([w * s["output.weight"] for s, w in both], dim=1)
-    merged["output.bias"] = torch.stack([w * s["output.bias"] for s, w in both]).sum(0)
-    joined = networks[0].like(merged)
+    joined = join_networks(networks, shares)
     parameters = first.get_params() | {"hidden": joined.hidden.out_features}
     twin = RankRClassifier(**parameters)
     twin.network_, twin.classes_ = joined, first.classes_

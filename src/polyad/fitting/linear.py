@@ -1,0 +1,124 @@
+r"""Linear models, and the Rank-R networks that compute them.
+
+By Theorem 1 a dense weight is a sum of rank-one terms, one for each fibre along its longest mode.
+A unit that stays where its activation is straight computes a group of R terms, so that a linear
+model is a Rank-R network as well, and can be joined with one that was fitted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from polyad.core.contract import cp_inner
+from polyad.core.layer import exact_factors
+from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.fitting.problem import Problem
+from polyad.fitting.ridge import fit_ridge
+
+SAMPLES = 384  # that choose the strength of a ridge: it costs their number cubed
+DEVIATIONS = 0.5  # standard errors of its error that a stronger ridge may be worse by
+UNSEEN = -10.0  # logit of a class without a sample
+# g(s a + b) is straight: the largest s a, the b, and g and its slope there
+REACH = 8.0  # times the largest value of the samples: a straight unit of relu is cut off beyond
+CENTER = 0.01  # of tanh and the sigmoid, within which they are straight to 3e-5
+
+
+class Linear(NamedTuple):
+    """Outputs ``weight @ x.flatten() + bias``: ``(C, prod I_d)`` and ``(C,)``."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the outputs ``(n, C)``."""
+        return x.reshape(len(x), -1) @ self.weight.T + self.bias
+
+
+def fit_linear(problem: Problem, generator: torch.Generator) -> Linear | None:
+    """Fit logistic or ridge regression to the standardized entries of the samples.
+
+    The ridge is the strongest that is not worse than the best by more than a standard error on
+    samples left out. None for labels that do not exclude each other, and for a single class.
+    """
+    present = problem.target.sum(dim=0) > 0
+    if problem.loss == "binary" or (problem.loss == "log" and int(present.sum()) < 2):
+        return None
+    x = problem.x.reshape(len(problem), -1).double()
+    share = (problem.weight / problem.weight.sum()).double()
+    mean = share @ x
+    scale = (share @ (x - mean).square()).sqrt()
+    scale[scale <= 1e-7 * mean.abs()] = torch.inf  # constant entries: their weight is zero
+    rows = (x - mean) / scale  # (n, P)
+    # All that a penalized model can see of the samples, in at most n coordinates
+    _, _, axes = torch.linalg.svd(rows, full_matrices=False) if x.shape[1] > len(x) else (0, 0, None)
+    seen = rows if axes is None else rows @ axes.T
+    fit = _logistic if problem.loss == "log" else _ridge
+    weight, bias = fit(seen, problem, present, generator)
+    weight = (weight if axes is None else weight @ axes) / scale
+    return Linear(weight.to(problem.x), (bias - weight @ mean).to(problem.x))
+
+
+def _logistic(
+    rows: Tensor, problem: Problem, present: Tensor, _: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    from sklearn.linear_model import LogisticRegression  # only here, and slow to import
+
+    classes = problem.target.argmax(dim=1).numpy()
+    model = LogisticRegression(max_iter=200).fit(rows.numpy(), classes, problem.weight.numpy())
+    weight, bias = (torch.from_numpy(a) for a in (model.coef_, model.intercept_))
+    if len(weight) == 1:  # two classes: half of the difference each
+        weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
+    every = rows.new_zeros(len(present), rows.shape[1]), rows.new_full((len(present),), UNSEEN)
+    every[0][present], every[1][present] = weight, bias
+    return every
+
+
+def _ridge(
+    rows: Tensor, problem: Problem, _: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    some = torch.randperm(len(rows), generator=generator)[:SAMPLES].sort().values
+    target, weight = problem.target.double(), problem.weight.double()
+    chosen = fit_ridge(rows[some] @ rows[some].T, target[some], weight[some], DEVIATIONS)
+    middle = weight @ target / weight.sum()
+    weighted = rows * weight[:, None]
+    gram = weighted.T @ rows + chosen.strength * torch.eye(rows.shape[1], dtype=rows.dtype)
+    return torch.linalg.solve(gram, weighted.T @ (target - middle)).T, middle
+
+
+def as_network(linear: Linear, like: RankRNet, x: Tensor) -> RankRNet:
+    """Return the network with the rank and the activation of another that computes a linear model.
+
+    Parameters
+    ----------
+    linear : Linear
+    like : RankRNet
+        On samples as ``x`` is, with a bias of its hidden units.
+    x : Tensor, ``(n, I_1, ..., I_D)``
+        Samples, which tell how far the units must be straight.
+    """
+    shape, rank = like.hidden.in_shape, like.hidden.rank
+    outputs, groups = len(linear.weight), -(-linear.weight.shape[1] // max(shape) // rank)
+    units = outputs * groups
+    factors = [
+        f.reshape(units, rank, -1) for f in exact_factors(linear.weight, shape, groups * rank)
+    ]
+    farthest = cp_inner(x, factors).abs().amax(dim=0).clamp_min(1e-30)  # (units,)
+    # g(s a + b) = g(b) + s g'(b) a, exactly or nearly so
+    scale, bias = torch.ones_like(farthest), torch.zeros_like(farthest)
+    if like.activation == "relu":
+        bias = REACH * farthest
+    elif like.activation != "identity":
+        scale = CENTER / farthest
+    activation = ACTIVATIONS[like.activation]
+    height = activation.value(bias)
+    steep = scale * activation.slope(height)
+    output = torch.eye(outputs).to(steep).repeat_interleave(groups, dim=1) / steep  # (C, units)
+    factors[0] = factors[0] * scale[:, None, None]
+    return like.like(
+        {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+        | {"hidden.bias": bias, "output.weight": output}
+        | {"output.bias": linear.bias - output @ height}
+    )
