@@ -135,9 +135,6 @@ def test_one_block_call_takes_all_steps_of_a_batch(monkeypatch):
     originals = {name: getattr(blocks, name) for name in BLOCKS}
     for name in BLOCKS:
         monkeypatch.setattr(blocks, name, counted(name))
-    products = []
-    mm = torch.mm
-    monkeypatch.setattr(torch, "mm", lambda *a, **k: products.append(1) or mm(*a, **k))
     network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
     steps = Steps(inner_steps=50, batch_size=9)
     fit_alternating(network, problem, Stopping(1), steps, generator=torch.Generator())
@@ -149,20 +146,47 @@ def test_one_block_call_takes_all_steps_of_a_batch(monkeypatch):
         "open_left": batches,
         "open_right": batches,
     }
-    assert len(products) == 2 * batches  # two large matrix products for three modes
 
 
-def test_buffers_are_allocated_in_the_first_epoch_only():
-    network, problem = copy.deepcopy(network_of((3, 4, 11))), problem_of((3, 4, 11))
+@pytest.mark.parametrize("shape", [(4, 9), (3, 4, 11), (2, 3, 2, 5)], ids=str)
+def test_an_epoch_reads_the_samples_for_two_products_whatever_the_order(shape, monkeypatch):
+    sweep = solver._CpuSweep(network_of(shape), problem_of(shape), Steps(batch_size=9))
+    sweep()
+    samples = [id(x) for batch in sweep.batches for x in (batch.left_first, batch.right_first)]
+    matmul, read = np.matmul, []
+    monkeypatch.setattr(np, "matmul", lambda *a, **k: read.append(id(a[1])) or matmul(*a, **k))
+    sweep()
+    assert sorted(i for i in read if i in samples) == sorted(samples)
+
+
+@pytest.mark.parametrize("mode", range(3))
+def test_weights_changed_between_epochs_are_seen(mode):
+    """The contraction that ends an epoch begins the next, unless its factors were changed."""
+    network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
+    fitted = []
+    for sweeper in (solver._CpuSweep, solver._PlainSweep):
+        fitted.append(copy.deepcopy(network))
+        sweep = sweeper(fitted[-1], problem, Steps(0.01, batch_size=9))
+        sweep()
+        with torch.no_grad():
+            fitted[-1].hidden.factors[mode].clamp_(min=0)
+        sweep()
+    for fast, plain in zip(*(net.parameters() for net in fitted), strict=True):
+        assert_close(fast, plain, atol=1e-9, rtol=0)
+
+
+def test_batches_share_the_memory_of_a_single_open_mode():
+    network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
     sweep = solver._CpuSweep(network, problem, Steps(batch_size=9))
     sweep()
-    first = [{k: v.ctypes.data for k, v in batch.buffers.items()} for batch in sweep.batches]
+    first = {modes: buffer.ctypes.data for modes, buffer in sweep.shared.items()}
     sweep()
-    second = [{k: v.ctypes.data for k, v in batch.buffers.items()} for batch in sweep.batches]
-    assert first == second
+    assert {modes: buffer.ctypes.data for modes, buffer in sweep.shared.items()} == first
     terms = 7 * 2
-    held = sum(v.size for batch in sweep.batches for v in batch.buffers.values())
-    assert held == len(problem) * terms * (3 * 4 + 11 + 3 + 4)
+    sizes = {modes: buffer.size for modes, buffer in sweep.shared.items()}
+    assert sizes == {(0,): 9 * terms * 3, (1,): 9 * terms * 4, (2,): 9 * terms * 11}
+    assert sum(batch.root.size for batch in sweep.batches) == len(problem) * terms * 3 * 4
+    assert not any(batch.buffers for batch in sweep.batches)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -72,8 +72,11 @@ class ConvolutionalNet(nn.Module):
 def _as_product(layer: nn.Conv2d, x: Tensor) -> Tensor:
     """Apply a valid convolution to ``(n, height, width, channels)``; channels stay last."""
     height, width = layer.kernel_size
-    windows = x.unfold(1, height, 1).unfold(2, width, 1)  # (n, rows, columns, channels, h, w)
-    rows = windows.permute(0, 1, 2, 4, 5, 3).flatten(3)  # whole spectra are copied, not numbers
+    if x.shape[1:3] == (height, width):  # a single window: nothing to copy
+        rows = x.reshape(len(x), 1, 1, -1)
+    else:
+        windows = x.unfold(1, height, 1).unfold(2, width, 1)  # (n, rows, columns, channels, h, w)
+        rows = windows.permute(0, 1, 2, 4, 5, 3).flatten(3)  # whole spectra are copied, not numbers
     return linear(rows, layer.weight.permute(0, 2, 3, 1).flatten(1), layer.bias)
 
 

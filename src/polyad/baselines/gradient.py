@@ -89,6 +89,8 @@ class GradientClassifier(SoftmaxClassifierMixin, BaseEstimator):
         x = torch.from_numpy(self.scaler_.transform(X))
         self.network_ = self._network(self.sample_shape_, len(self.classes_)).to(x.dtype)
         start_xavier(self.network_, generator)
+        # as the CNN reads its kernels; torch's types leave this form of `to` out
+        self.network_.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.losses_ = self._descend(x, torch.from_numpy(codes), generator, on_epoch)
         self.n_iter_ = len(self.losses_)
         return self

@@ -5,16 +5,16 @@ With every mode but ``d`` fixed, the pre-activations are linear in :math:`W_d` (
 :math:`Z_{\neq d}` is formed once for a block and read by all of its gradient steps.
 
 `fit_alternating_reference` is the algorithm in plain torch, on any device. `fit_alternating` is the
-same arithmetic on the CPU at memory speed: gradients written out, contractions shared between modes
-(a sweep over D modes needs two large matrix products, not D), buffers allocated once, and the
-inner steps by `polyad.fitting.blocks`.
+same arithmetic on the CPU: gradients written out, contractions shared between modes (a sweep over D
+modes needs two large matrix products, not D), contracted inputs in memory that batches share, and
+the inner steps by `polyad.fitting.blocks`.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from polyad.core.contract import contract_except, khatri_rao
+from polyad.core.layer import RankRLinear
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.core.plan import best_cut
 from polyad.fitting import blocks
@@ -30,6 +31,8 @@ from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_
 from polyad.fitting.problem import LOSSES, Problem
 
 Array = npt.NDArray[np.floating]
+Buffers = dict[tuple[int, ...], Array]  # by the modes that are open
+Contraction = Callable[[Array, Array, Array], None]
 
 
 @dataclass(frozen=True)
@@ -172,18 +175,23 @@ class _CpuSweep:
         self.bias, self.c = (_row(b, output.weight) for b in (layer.bias, output.bias))
         self.log_loss, self.activation = problem.loss == "log", network.activation
         self.rates = blocks.adam_rates(steps.inner_steps, steps.learning_rate, steps.weight_decay)
-        self.cut = best_cut(list(self.shape)) if len(self.shape) > 1 else 0
+        modes = list(range(len(self.shape)))
+        cut = best_cut(self.shape) if len(modes) > 1 else 1
+        self.left, self.right = modes[:cut], modes[cut:]
         slices = batch_slices(len(problem), steps.batch_size)
-        self.batches = [_Batch.of(problem, rows, self.cut, layer.rank) for rows in slices]
+        self.batches = [_Batch.of(problem, rows, cut, layer) for rows in slices]
+        self.shared: Buffers = {}
+        self.contracted = self.v[:0]  # right factors that the roots were computed with
 
     def __call__(self) -> tuple[float, float]:
-        with torch.no_grad():
-            for mode, inputs in self._contractions():
-                w = self.factors[mode].flatten(1).numpy()  # (Q, R * I_mode)
-                for batch, z in zip(self.batches, inputs, strict=True):
-                    self._mode_block(z, w, batch)
-            hidden = [blocks.hidden(z, w, self.bias, self.activation) for z in inputs]  # (Q, n_b)
-        for batch, u in zip(self.batches, hidden, strict=True):
+        for mode, inputs in self._contractions():
+            w = self.factors[mode].flatten(1).numpy()  # (Q, R * I_mode)
+            for batch, z in zip(self.batches, inputs, strict=True):
+                self._mode_block(z, w, batch)
+        self._contract_right()
+        w = self._khatri_rao(self.left).reshape(len(w), -1)  # (Q, R * P_left)
+        hidden = [blocks.hidden(b.root, w, self.bias, self.activation) for b in self.batches]
+        for batch, u in zip(self.batches, hidden, strict=True):  # u is (Q, n_b)
             blocks.output_block(u, self.v, self.c, *batch.goal, self.log_loss, self.rates)
         outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.v.T)  # (n, C)
         if self.c.size:
@@ -194,46 +202,84 @@ class _CpuSweep:
         layers = w, self.bias, self.v, self.c
         blocks.mode_block(z, *layers, *batch.goal, self.log_loss, self.activation, self.rates)
 
-    def _contractions(self) -> Iterator[tuple[int, list[Array]]]:
+    def _contractions(self) -> Iterator[tuple[int, Iterable[Array]]]:
         """Yield each mode with its contracted inputs, one per batch, always up to date.
 
         A mode's block may change its factor before the next mode is asked for: the left half is
         contracted only after all of its blocks are done.
         """
-        modes = list(range(len(self.shape)))
-        left, right = modes[: self.cut], modes[self.cut :]
-        if not left:
-            yield 0, [batch.right_first.numpy()[None] for batch in self.batches]
+        self._contract_right()
+        yield from self._open_each(self.left, [batch.root for batch in self.batches])
+        if self.right:
+            yield from self._open_each(self.right, self._contract_left())
+
+    def _contract_right(self) -> None:
+        """Update the roots: computed at the end of an epoch, they also serve the next."""
+        if not self.right:
             return
-        for kept, gone in ((left, right), (right, left)):
-            kr = khatri_rao([self.factors[d] for d in gone]).flatten(0, 1)  # (Q * R, P_gone)
-            roots = [self._product(kr, batch, gone is left) for batch in self.batches]
-            yield from self._open_each(kept, roots)
+        kr = self._khatri_rao(self.right)
+        if not np.array_equal(kr, self.contracted):
+            self.contracted = kr.copy()
+            for batch in self.batches:
+                np.matmul(kr, batch.right_first, out=batch.root.reshape(len(kr), -1))
 
-    def _product(self, kr: Tensor, batch: _Batch, from_left: bool) -> Array:
-        """Contract a batch by one matrix product: ``(Q * R, P_kept, n_b)``."""
-        matrix = batch.left_first if from_left else batch.right_first
-        out = batch.buffer(from_left, (len(kr), matrix.shape[1]))
-        torch.mm(kr, matrix, out=torch.from_numpy(out))
-        return out.reshape(len(kr), -1, batch.size)
+    def _contract_left(self) -> Iterator[Array]:
+        """Contract the left modes, batch by batch.
 
-    def _open_each(self, modes: list[int], roots: list[Array]) -> Iterator[tuple[int, list[Array]]]:
-        """Split inputs ``(Q * R, prod of modes, n_b)`` until one mode is left open."""
+        A single right mode is the longest: there the block's products are faster over contiguous
+        entries of a sample than over samples.
+        """
+        kr = self._khatri_rao(self.left)
+        for batch in self.batches:
+            out = self._memory(self.right, batch)
+            if len(self.right) > 1:
+                np.matmul(kr, batch.left_first, out=out.reshape(len(kr), -1))
+                yield out
+            else:
+                rows = out.reshape(batch.size, len(kr), -1)  # (n_b, Q * R, I_D)
+                np.matmul(kr, batch.left_first, out=rows)
+                yield rows.reshape(batch.size, len(out), -1).transpose(1, 2, 0)
+
+    def _open_each(
+        self, modes: list[int], inputs: Iterable[Array]
+    ) -> Iterator[tuple[int, Iterable[Array]]]:
+        """Split inputs ``(Q, R * prod of modes, n_b)`` until one mode is left open."""
         if len(modes) == 1:
-            yield modes[0], [z.reshape(len(self.factors[0]), -1, z.shape[-1]) for z in roots]
+            yield modes[0], inputs
             return
+        inputs = list(inputs)
         cut = best_cut([self.shape[d] for d in modes])
         left, right = modes[:cut], modes[cut:]
-        sizes = [math.prod(self.shape[d] for d in side) for side in (left, right)]
-        for kept, gone, size in ((left, right, sizes[0]), (right, left, sizes[1])):
-            kr = khatri_rao([self.factors[d] for d in gone]).flatten(0, 1).numpy()
-            contract = blocks.open_left if kept is left else blocks.open_right
-            opened = []
-            for batch, z in zip(self.batches, roots, strict=True):
-                out = batch.buffer(tuple(kept), (len(z), size, batch.size))
-                contract(z.reshape(len(z), *sizes, batch.size), kr, out)
-                opened.append(out)
-            yield from self._open_each(kept, opened)
+        yield from self._open_each(left, self._open(left, right, inputs, blocks.open_left))
+        yield from self._open_each(right, self._open(right, left, inputs, blocks.open_right))
+
+    def _open(
+        self, kept: list[int], gone: list[int], inputs: list[Array], contract: Contraction
+    ) -> Iterator[Array]:
+        kr = self._khatri_rao(gone)
+        sides = [math.prod(self.shape[d] for d in side) for side in sorted((kept, gone))]
+        for batch, z in zip(self.batches, inputs, strict=True):
+            out = self._memory(kept, batch)
+            merged = out.reshape(len(kr), -1, batch.size)
+            contract(z.reshape(len(kr), *sides, batch.size), kr, merged)
+            yield out
+
+    def _khatri_rao(self, modes: list[int]) -> Array:
+        """Return the product of the modes' factors, ``(Q * R, prod of modes)``."""
+        return khatri_rao([self.factors[d] for d in modes]).flatten(0, 1).numpy()
+
+    def _memory(self, modes: list[int], batch: _Batch) -> Array:
+        """Return memory for inputs with ``modes`` open, ``(Q, R * prod of modes, n_b)``.
+
+        Inputs with one mode open are used by one block only, so all batches share their memory,
+        which then stays in the cache.
+        """
+        buffers = self.shared if len(modes) == 1 else batch.buffers
+        units, rank, _ = self.factors[0].shape
+        shape = units, rank * math.prod(self.shape[d] for d in modes), batch.size
+        if tuple(modes) not in buffers:  # made for the first batch, and no other is larger
+            buffers[tuple(modes)] = np.empty(math.prod(shape), self.v.dtype)
+        return buffers[tuple(modes)][: math.prod(shape)].reshape(shape)
 
 
 @dataclass
@@ -242,35 +288,37 @@ class _Batch:
 
     Attributes
     ----------
-    left_first : Tensor, ``(P_left, P_right * n_b)``
-    right_first : Tensor, ``(P_right, P_left * n_b)``
-        Samples run fastest.
+    left_first : ndarray, ``(P_left, P_right * n_b)``
+        With a single right mode, ``(n_b, P_left, I_D)``.
+    right_first : ndarray, ``(P_right, P_left * n_b)``
+    root : ndarray, ``(Q, R * P_left, n_b)``
+        Samples contracted with the right factors. At order one there are none, and all terms of
+        all units see the sample itself: ``(1, R * I_1, n_b)``.
     goal : tuple of targets ``(C, n_b)`` and of sample weights over ``n_b``, ``(n_b,)``
     """
 
     size: int
-    left_first: Tensor
-    right_first: Tensor
+    left_first: Array
+    right_first: Array
+    root: Array
     goal: tuple[Array, Array]
-    buffers: dict[Hashable, Array] = field(default_factory=dict)
+    buffers: Buffers = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, rows: slice, cut: int, rank: int) -> _Batch:
-        x = problem.x[rows]
-        n = len(x)
-        x = x.reshape(n, math.prod(x.shape[1 : 1 + cut]), -1)  # (n_b, P_left, P_right)
-        left_first = x.permute(1, 2, 0).reshape(x.shape[1], -1).contiguous()
-        right_first = x.permute(2, 1, 0).reshape(x.shape[2], -1).contiguous()
-        if cut == 0:  # order one: all terms of all units see the sample itself
-            right_first = right_first.repeat(rank, 1)
+    def of(cls, problem: Problem, rows: slice, cut: int, layer: RankRLinear) -> _Batch:
+        n, left = rows.stop - rows.start, math.prod(layer.in_shape[:cut])
+        x: Array = problem.x[rows].numpy().reshape(n, left, -1)  # (n_b, P_left, P_right)
+        left_first = x
+        if len(layer.in_shape) > cut + 1:
+            left_first = np.ascontiguousarray(x.transpose(1, 2, 0)).reshape(left, -1)
+        right_first = np.ascontiguousarray(x.transpose(2, 1, 0)).reshape(-1, left * n)
+        if len(layer.in_shape) == 1:
+            root = np.tile(right_first.reshape(left, n), (layer.rank, 1))[None]
+        else:
+            root = np.empty((layer.out_features, layer.rank * left, n), x.dtype)
         target = np.ascontiguousarray(problem.target[rows].numpy().T)
-        return cls(n, left_first, right_first, (target, problem.weight[rows].numpy() / n))
-
-    def buffer(self, name: Hashable, shape: tuple[int, ...]) -> Array:
-        """Return the array of that name, made at its first use."""
-        if name not in self.buffers:
-            self.buffers[name] = np.empty(shape, dtype=self.goal[0].dtype)
-        return self.buffers[name]
+        goal = target, problem.weight[rows].numpy() / n
+        return cls(n, left_first, right_first, root, goal)
 
 
 def _row(bias: Tensor | None, like: Tensor) -> Array:
