@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from polyad.core.contract import khatri_rao
+from polyad.core.contract import contract_except, dense_weight, khatri_rao
 
 TOLERANCE = 1e-8  # of the relative error, by which an iteration must lower it for any unit
 RIDGE = 1e-12  # a weight of rank below R would make the normal equations singular
+OUTPUT_TOLERANCE = 1e-3  # as TOLERANCE; less changes no accuracy (benchmarks/compression.py)
+DAMPING = 0.01  # of the samples' mean square, for directions in which they do not vary
 
 
 def cp_als(
@@ -75,6 +77,67 @@ def cp_als(
         before = error
     factors[-1] = factors[-1] * norms[:, None, None]
     return [f.to(weight) for f in factors]
+
+
+def fit_outputs(
+    weight: Tensor, x: Tensor, factors: Sequence[Tensor], max_iter: int = 200
+) -> list[Tensor]:
+    r"""Improve a decomposition so that each unit's outputs for some samples change little.
+
+    Minimizes :math:`\sum_n \langle W - \hat W, X_n \rangle^2` by alternating least squares. It
+    depends on the samples through their second moment alone, so that as many rows as a sample has
+    entries stand for all of them.
+
+    Parameters
+    ----------
+    weight : Tensor, ``(Q, prod(I_d))``
+    x : Tensor, ``(n, prod(I_d))``
+        Samples, flattened, in double precision.
+    factors : sequence of Tensor, each ``(Q, R, I_d)``
+        Where to start, as from `cp_als`.
+    max_iter : int, default=200
+
+    Returns
+    -------
+    list of Tensor, each ``(Q, R, I_d)``
+        Of the type of ``weight``, on its device.
+    """
+    moment = x.T @ x / (x.square().sum() / x.shape[1]).clamp_min(1e-300)
+    moment.diagonal().add_(DAMPING)
+    rows = torch.linalg.cholesky(moment).mT.reshape(-1, *(f.shape[-1] for f in factors))
+    exact = weight.detach().cpu().double()
+    norms = torch.linalg.vector_norm(exact, dim=1).clamp_min(1e-300)
+    targets = exact / norms[:, None] @ rows.flatten(1).T
+    *start, last = (f.cpu().double() for f in factors)
+    start.append(last / norms[:, None, None])
+    # one unit after the other: all at once would take Q times the memory
+    units = [
+        _fit_unit(rows, target, [f[q : q + 1] for f in start], max_iter)
+        for q, target in enumerate(targets)
+    ]
+    *fitted, last = (torch.cat(mode) for mode in zip(*units, strict=True))
+    return [f.to(weight) for f in (*fitted, last * norms[:, None, None])]
+
+
+def _fit_unit(rows: Tensor, target: Tensor, factors: list[Tensor], max_iter: int) -> list[Tensor]:
+    """Fit one unit's factors, each ``(1, R, I_d)``, to its outputs for the rows."""
+    before, length = torch.inf, float(torch.linalg.vector_norm(target).clamp_min(1e-300))
+    for _ in range(max_iter):
+        for d, factor in enumerate(factors):
+            # Eq. (14): linear in W_d once the other modes are fixed
+            z = contract_except(rows, factors, d).reshape(len(rows), -1)  # (rows, R * I_d)
+            gram = z.T @ z
+            gram.diagonal().add_(RIDGE * float(gram.trace().clamp_min(1e-280)))
+            factors[d] = torch.linalg.solve(gram, z.T @ target).reshape(factor.shape)
+            if d < len(factors) - 1:  # lengths gather in the last factor
+                lengths = torch.linalg.vector_norm(factors[d], dim=-1, keepdim=True)
+                factors[d] = factors[d] / lengths.clamp_min(1e-300)
+        miss = target - rows.flatten(1) @ dense_weight(factors)[0]
+        error = float(torch.linalg.vector_norm(miss)) / length
+        if before - error < OUTPUT_TOLERANCE:
+            break
+        before = error
+    return factors
 
 
 def _gram(factors: Sequence[Tensor]) -> Tensor:
