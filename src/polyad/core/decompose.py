@@ -12,7 +12,8 @@ from polyad.core.contract import contract_except, dense_weight, khatri_rao
 TOLERANCE = 1e-8  # of the relative error, by which an iteration must lower it for any unit
 RIDGE = 1e-12  # a weight of rank below R would make the normal equations singular
 OUTPUT_TOLERANCE = 1e-3  # as TOLERANCE; less changes no accuracy (benchmarks/compression.py)
-DAMPING = 0.01  # of the samples' mean square, for directions in which they do not vary
+DAMPING = 1e-3  # of a step: where the samples do not vary, factors stay as they are
+ENTRIES = 2**24  # of the largest intermediate, by which units are taken together
 
 
 def cp_als(
@@ -85,7 +86,7 @@ def fit_outputs(
     r"""Improve a decomposition so that each unit's outputs for some samples change little.
 
     Minimizes :math:`\sum_n \langle W - \hat W, X_n \rangle^2` by alternating least squares. It
-    depends on the samples through their second moment alone, so that as many rows as a sample has
+    depends on the samples through their second moment alone, so that no more rows than a sample has
     entries stand for all of them.
 
     Parameters
@@ -102,39 +103,41 @@ def fit_outputs(
     list of Tensor, each ``(Q, R, I_d)``
         Of the type of ``weight``, on its device.
     """
-    moment = x.T @ x / (x.square().sum() / x.shape[1]).clamp_min(1e-300)
-    moment.diagonal().add_(DAMPING)
-    rows = torch.linalg.cholesky(moment).mT.reshape(-1, *(f.shape[-1] for f in factors))
+    shape, rank = [f.shape[-1] for f in factors], factors[0].shape[1]
+    rows = torch.linalg.qr(x, mode="r").R if len(x) > x.shape[1] else x
+    rows = (rows / rows.abs().max().clamp_min(1e-300)).reshape(-1, *shape)
     exact = weight.detach().cpu().double()
     norms = torch.linalg.vector_norm(exact, dim=1).clamp_min(1e-300)
-    targets = exact / norms[:, None] @ rows.flatten(1).T
+    targets = exact / norms[:, None] @ rows.flatten(1).T  # (Q, rows)
     *start, last = (f.cpu().double() for f in factors)
     start.append(last / norms[:, None, None])
-    # one unit after the other: all at once would take Q times the memory
-    units = [
-        _fit_unit(rows, target, [f[q : q + 1] for f in start], max_iter)
-        for q, target in enumerate(targets)
+    together = max(1, ENTRIES // (len(rows) * rank * max(shape)))
+    parts = [
+        _fit_units(rows, targets[units], [f[units] for f in start], max_iter)
+        for units in torch.arange(len(exact)).split(together)
     ]
-    *fitted, last = (torch.cat(mode) for mode in zip(*units, strict=True))
+    *fitted, last = (torch.cat(mode) for mode in zip(*parts, strict=True))
     return [f.to(weight) for f in (*fitted, last * norms[:, None, None])]
 
 
-def _fit_unit(rows: Tensor, target: Tensor, factors: list[Tensor], max_iter: int) -> list[Tensor]:
-    """Fit one unit's factors, each ``(1, R, I_d)``, to its outputs for the rows."""
-    before, length = torch.inf, float(torch.linalg.vector_norm(target).clamp_min(1e-300))
+def _fit_units(rows: Tensor, targets: Tensor, factors: list[Tensor], max_iter: int) -> list[Tensor]:
+    """Fit factors of some units, each ``(Q, R, I_d)``, to their outputs ``(Q, rows)``."""
+    lengths = torch.linalg.vector_norm(targets, dim=1).clamp_min(1e-300)
+    before = torch.full_like(lengths, torch.inf)
     for _ in range(max_iter):
         for d, factor in enumerate(factors):
             # Eq. (14): linear in W_d once the other modes are fixed
-            z = contract_except(rows, factors, d).reshape(len(rows), -1)  # (rows, R * I_d)
-            gram = z.T @ z
-            gram.diagonal().add_(RIDGE * float(gram.trace().clamp_min(1e-280)))
-            factors[d] = torch.linalg.solve(gram, z.T @ target).reshape(factor.shape)
-            if d < len(factors) - 1:  # lengths gather in the last factor
-                lengths = torch.linalg.vector_norm(factors[d], dim=-1, keepdim=True)
-                factors[d] = factors[d] / lengths.clamp_min(1e-300)
-        miss = target - rows.flatten(1) @ dense_weight(factors)[0]
-        error = float(torch.linalg.vector_norm(miss)) / length
-        if before - error < OUTPUT_TOLERANCE:
+            z = contract_except(rows, factors, d).movedim(0, 1).flatten(2)  # (Q, rows, R * I_d)
+            gram = z.mT @ z
+            diagonal = gram.diagonal(dim1=1, dim2=2)
+            diagonal += DAMPING * diagonal.mean(dim=1, keepdim=True).clamp_min(1e-300)
+            miss = targets[..., None] - z @ factor.reshape(len(z), -1, 1)
+            factors[d] = factor + torch.linalg.solve(gram, z.mT @ miss).reshape(factor.shape)
+        error = (
+            torch.linalg.vector_norm(targets - dense_weight(factors) @ rows.flatten(1).T, dim=1)
+            / lengths
+        )
+        if bool((before - error < OUTPUT_TOLERANCE).all()):
             break
         before = error
     return factors
