@@ -35,7 +35,7 @@ SECTIONS: dict[str, Callable[[int], Any]] = {
     "startup": startup.startup,
     "busy": busy.busy,
 }
-ROUNDS = {
+ROUNDS = {  # of "control": seeds
     "epochs": 5,
     "fits": 3,
     "control": 10,
@@ -46,7 +46,7 @@ ROUNDS = {
     "growth": 3,
     "startup": 5,
     "busy": 3,
-}  # fmt: skip; of "control" it is seeds
+}  # fmt: skip
 
 
 def main() -> None:
