@@ -50,12 +50,14 @@ digits, y = load_digits(return_X_y=True)
 X, y = torch.tensor(digits / 16, dtype=torch.float32).reshape(-1, 8, 8), torch.tensor(y)
 model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
 
+
 def train(model, steps, rate):
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for _ in range(steps):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(X), y).backward()
         optimizer.step()
+
 
 train(model, 300, 5e-3)
 layer, error = RankRLinear.from_dense(model[1], (8, 8), rank=1, samples=X)
