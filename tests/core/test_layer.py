@@ -563,3 +563,14 @@ def test_a_unit_of_zeros_stays_zero_with_samples():
     weight = torch.stack([torch.zeros(12), torch.ones(12)])
     layer, _ = RankRLinear.from_dense(weight, (3, 4), 1, samples=torch.randn(9, 3, 4))
     assert torch.equal(layer.to_dense().weight[0], weight[0])
+
+
+def test_units_fitted_one_by_one_are_those_fitted_together(monkeypatch):
+    weight, x = doubles(5, 12), doubles(20, 3, 4, seed=1)
+    monkeypatch.setattr(decompose, "OUTPUT_TOLERANCE", -1.0)  # as many iterations for all
+    layers = []
+    for entries in (2**24, 1):
+        monkeypatch.setattr(decompose, "ENTRIES", entries)
+        made, _ = RankRLinear.from_dense(weight, (3, 4), 1, samples=x, max_iter=5)
+        layers.append(made.to_dense().weight)
+    torch.testing.assert_close(layers[1], layers[0])
