@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import busy, fits, growth, maps, plans, startup, throughput
+from benchmarks import busy, fits, growth, layers, maps, plans, startup, throughput
 from benchmarks.page import page
 from benchmarks.timing import interleave, processor, sgemm, sgemm_rate
 
@@ -26,6 +26,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 SECTIONS: dict[str, Callable[[int], Any]] = {
     "epochs": fits.epochs,
     "fits": fits.fits,
+    "control": layers.control,
+    "layers": layers.layers,
     "maps": maps.maps,
     "throughput": throughput.throughput,
     "plans": plans.grid,
@@ -33,8 +35,16 @@ SECTIONS: dict[str, Callable[[int], Any]] = {
     "startup": startup.startup,
     "busy": busy.busy,
 }
-ROUNDS = {
-    "epochs": 5, "fits": 3, "maps": 9, "throughput": 9, "plans": 5, "growth": 3, "startup": 5,
+ROUNDS = {  # of "control": seeds
+    "epochs": 5,
+    "fits": 3,
+    "control": 10,
+    "layers": 9,
+    "maps": 9,
+    "throughput": 9,
+    "plans": 5,
+    "growth": 3,
+    "startup": 5,
     "busy": 3,
 }  # fmt: skip
 

@@ -120,7 +120,7 @@ class Masked(nn.Module):
 
 
 def pruned() -> str:
-    """Prune by a mask; the hooks of torch.nn.utils.prune are never run for a list of parameters."""
+    """Prune by a mask of one's own."""
     model = network()
     factor = model[0].factors[2].detach()
     mask = factor.abs() > factor.abs().median()

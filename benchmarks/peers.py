@@ -134,15 +134,24 @@ def _perceptron(task: Task, watch: Watch | None, brief: bool = False) -> Any:
     return Fitted(predict)
 
 
-def _torch(hidden_layer: Callable[[tuple[int, ...]], nn.Module]) -> Fit:
-    """Fit a layer of TensorLy-Torch, tanh and a linear layer by full-batch Adam steps."""
+def torch_loop(
+    hidden_layer: Callable[[tuple[int, ...]], nn.Module],
+    seed: int = 0,
+    start: Callable[[nn.Module, torch.Tensor], None] | None = None,
+) -> Fit:
+    """Fit a hidden layer, tanh and a linear layer by full-batch Adam steps.
+
+    ``start`` may change the hidden layer, by the training samples, before the first step.
+    """
 
     def fit(task: Task, watch: Watch | None, brief: bool = False) -> Any:
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         scaler = ModeStandardScaler().fit(task.X)
         classes, codes = np.unique(task.y, return_inverse=True)
         x, target = torch.from_numpy(scaler.transform(task.X)), torch.from_numpy(codes)
         first = hidden_layer(task.X.shape[1:])
+        if start is not None:
+            start(first, x)
         network = nn.Sequential(first, nn.Tanh(), nn.Linear(HIDDEN, len(classes)))
         adam = torch.optim.Adam(network.parameters(), lr=5e-3)
 
@@ -178,7 +187,7 @@ def _trl(shape: tuple[int, ...]) -> nn.Module:
     return layer
 
 
-def _factorized_linear(implementation: str) -> Callable[[tuple[int, ...]], nn.Module]:
+def factorized_linear(implementation: str) -> Callable[[tuple[int, ...]], nn.Module]:
     def make(shape: tuple[int, ...]) -> nn.Module:
         from tltorch import FactorizedLinear
 
@@ -201,7 +210,7 @@ def _paper(rank: int) -> Callable[..., RankRClassifier]:
 
 def _linear(implementation: str) -> Peer:
     name = f"TensorLy-Torch FactorizedLinear {implementation}, {STEPS} steps"
-    return Peer(name, _torch(_factorized_linear(implementation)), rounds=1, every=10)
+    return Peer(name, torch_loop(factorized_linear(implementation)), rounds=1, every=10)
 
 
 OURS = [
@@ -220,7 +229,7 @@ OTHERS = [
     Peer(f"scikit-learn MLP(75, tanh), {STEPS} steps", _perceptron, rounds=1, every=10),
 ]
 FACTORIZED = [
-    Peer(f"TensorLy-Torch TRL, {STEPS} steps", _torch(_trl), rounds=1, every=10),
+    Peer(f"TensorLy-Torch TRL, {STEPS} steps", torch_loop(_trl), rounds=1, every=10),
     _linear("factorized"),
     _linear("reconstructed"),
 ]

@@ -6,6 +6,8 @@ By Theorem 1 of the paper every dense layer is a Rank-R layer if R is high enoug
 a nearby one: how near?
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import torch
 
@@ -24,7 +26,8 @@ products = torch.einsum("qri,qrj,qrk->qijk", *factors)
 weights = {"random": torch.randn(units, *shape), "smooth": smooth, "three products": products}
 
 # %%
-ranks = (1, 2, 3, 4, 6, 9, 14, 25)
+ranks = (1, 2, 3, 4, 6, 9, 14, 25)  # above 16, more weights than the dense layer has
+warnings.filterwarnings("ignore", "the Rank-R layer has")
 errors = {name: [] for name in weights}
 for name, weight in weights.items():
     for rank in ranks:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from polyad.core import RankRLinear, dense_inner
+from polyad.core import RankRLinear, decompose, dense_inner
 from polyad.errors import InputError
 
+# Theorem 1 has more weights than the dense layer, and says so
+pytestmark = pytest.mark.filterwarnings("ignore:the Rank-R layer has:UserWarning")
 properties = settings(deadline=None, max_examples=50, derandomize=True)
 
 
@@ -456,8 +458,119 @@ def test_to_dense_shares_no_memory_with_the_layer():
         (torch.ones(2, 1), (), {}, "order 1 to 8, got order 0"),
         (torch.full((2, 12), torch.nan), (3, 4), {}, "weight holds NaN or infinite numbers"),
         (torch.ones(2, 12), (3, 4), {"bias": torch.ones(1)}, r"bias must be \(2,\), got \(1,\)"),
+        (torch.ones(2, 12), (3, 4), {"samples": torch.ones(5, 12)}, r"samples must be \(n, 3, 4\)"),
+        (torch.ones(2, 12), (3, 4), {"samples": torch.ones(0, 3, 4)}, "n at least 1"),
+        (torch.ones(2, 12), (3, 4), {"samples": torch.ones(1, 3, 4) / 0}, "all values finite"),
     ],
 )
 def test_from_dense_refuses_what_has_no_decomposition(weight, shape, options, message):
     with pytest.raises(InputError, match=message):
         RankRLinear.from_dense(weight, shape, **options)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_dense_module_is_taken_with_its_bias(bias):
+    torch.manual_seed(0)
+    dense = nn.Linear(12, 5, bias=bias)
+    layer, error = RankRLinear.from_dense(dense, (3, 4), rank=1)
+    again, same = RankRLinear.from_dense(dense.weight, (3, 4), rank=1, bias=dense.bias)
+    assert error == same
+    assert layer.state_dict().keys() == again.state_dict().keys()
+    assert all(map(torch.equal, layer.parameters(), again.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "message"),
+    [
+        ((3, 4), None, "has 105 weights, the dense layer has 60; pass a rank of at most 1"),
+        ((4, 4, 4), 6, "has 360 weights, the dense layer has 320; pass a rank of at most 5"),
+        ((1, 9), 1, "has 50 weights, the dense layer has 45; keep the dense layer"),
+    ],
+)
+def test_a_result_larger_than_the_dense_layer_is_warned_of(shape, rank, message):
+    with pytest.warns(UserWarning, match=f"^the Rank-R layer {message}$") as caught:
+        RankRLinear.from_dense(nn.Linear(prod(shape), 5), shape, rank)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("shape", "rank"), [((4, 4, 4), 5), ((2, 2), 1), ((7,), None)])
+def test_a_result_no_larger_than_the_dense_layer_is_not_warned_of(shape, rank):
+    RankRLinear.from_dense(nn.Linear(prod(shape), 5), shape, rank)
+
+
+# Outputs instead of weights
+
+
+def test_decomposition_by_samples_is_the_svd_optimum_of_the_scaled_weight(monkeypatch):
+    monkeypatch.setattr(decompose, "DAMPING", 0.0)
+    monkeypatch.setattr(decompose, "OUTPUT_TOLERANCE", 1e-9)
+    weight = doubles(3, 6 * 8)
+    rows, columns = doubles(6, seed=1).exp(), doubles(8, seed=2).exp()
+    scale = torch.outer(rows, columns)
+    # entry (i, j) of a sample has variance scale[i, j] ** 2, and no two are correlated
+    samples = torch.diag(scale.flatten()).reshape(48, 6, 8)
+    _, error = RankRLinear.from_dense(weight, (6, 8), 2, samples=samples, max_iter=1000)
+    scaled = weight.reshape(3, 6, 8) * scale
+    left = torch.linalg.svdvals(scaled)[:, 2:].square().sum().sqrt()  # Eckart-Young
+    assert error == pytest.approx(float(left / scaled.norm()), rel=1e-3)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(6, 8), (3, 4, 5)])
+def test_with_samples_outputs_change_less(shape, bias):
+    size = prod(shape)
+    mixed = doubles(200, 6) @ doubles(6, size, seed=1) + 0.1 * doubles(200, size, seed=2)
+    x = (mixed + 3).reshape(200, *shape)  # correlated entries with a mean
+    dense = nn.Linear(size, 4, bias=bias, dtype=torch.float64)
+    with torch.no_grad():
+        dense.weight.copy_(doubles(4, size, seed=3))
+        wanted = dense(x.flatten(1))
+        plain, _ = RankRLinear.from_dense(dense, shape, 2)
+        fitted, error = RankRLinear.from_dense(dense, shape, 2, samples=x)
+        misses = [(layer(x) - wanted).norm() for layer in (plain, fitted)]
+    assert misses[1] < 0.5 * misses[0]
+    spread = wanted - wanted.mean(0) if bias else wanted
+    assert error == pytest.approx(float(misses[1] / spread.norm()))
+
+
+def test_the_bias_keeps_the_mean_of_the_outputs():
+    x, dense = doubles(50, 3, 4) + 1, nn.Linear(12, 5, dtype=torch.float64)
+    layer, _ = RankRLinear.from_dense(dense, (3, 4), 1, samples=x)
+    torch.testing.assert_close(layer(x).mean(0), dense(x.flatten(1)).mean(0))
+
+
+@pytest.mark.parametrize("samples", [torch.zeros(5, 3, 4), torch.ones(1, 3, 4)])
+def test_samples_that_do_not_vary_leave_the_decomposition_of_the_weight(samples):
+    dense = nn.Linear(12, 5)
+    plain, _ = RankRLinear.from_dense(dense, (3, 4), 1, max_iter=2000)
+    layer, _ = RankRLinear.from_dense(dense, (3, 4), 1, samples=samples, max_iter=2000)
+    wanted = plain.to_dense().weight
+    torch.testing.assert_close(layer.to_dense().weight, wanted, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_decomposition_by_samples_does_not_depend_on_scales(scale):
+    weight, x = doubles(3, 12), doubles(50, 3, 4, seed=1)
+    errors = [
+        RankRLinear.from_dense(w, (3, 4), 1, samples=s)[1]
+        for w, s in ((weight, x), (scale * weight, x), (weight, scale * x))
+    ]
+    assert errors == pytest.approx([errors[0]] * 3, rel=1e-6)
+
+
+def test_a_unit_of_zeros_stays_zero_with_samples():
+    weight = torch.stack([torch.zeros(12), torch.ones(12)])
+    layer, _ = RankRLinear.from_dense(weight, (3, 4), 1, samples=torch.randn(9, 3, 4))
+    assert torch.equal(layer.to_dense().weight[0], weight[0])
+
+
+def test_units_fitted_one_by_one_are_those_fitted_together(monkeypatch):
+    weight, x = doubles(5, 12), doubles(20, 3, 4, seed=1)
+    monkeypatch.setattr(decompose, "OUTPUT_TOLERANCE", -1.0)  # as many iterations for all
+    layers = []
+    for entries in (2**24, 1):
+        monkeypatch.setattr(decompose, "ENTRIES", entries)
+        made, _ = RankRLinear.from_dense(weight, (3, 4), 1, samples=x, max_iter=5)
+        layers.append(made.to_dense().weight)
+    torch.testing.assert_close(layers[1], layers[0])

@@ -78,6 +78,7 @@ def test_before_the_first_batch_it_is_saved_and_reset_as_torchs_lazy_layers_are(
     assert lazy(torch.randn(5, 3, 4)).shape == (5, 3)
 
 
+@pytest.mark.filterwarnings("ignore:the Rank-R layer has:UserWarning")
 def test_from_a_dense_weight_it_is_no_longer_lazy():
     layer, error = LazyRankRLinear.from_dense(torch.randn(6, 12), (3, 4))
     assert type(layer) is RankRLinear

@@ -92,6 +92,7 @@ def test_leading_batch_dimensions_of_any_number(batch):
     assert RankRNet((3, 4), 6, 5, 2)(torch.zeros(*batch, 3, 4)).shape == (*batch, 5)
 
 
+@pytest.mark.filterwarnings("ignore:the Rank-R layer has:UserWarning")
 def test_dense_two_layer_network_fits_in_whole():
     first = nn.Linear(12, 6, dtype=torch.float64)
     second = nn.Linear(6, 2, dtype=torch.float64)

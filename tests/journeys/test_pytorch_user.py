@@ -34,6 +34,7 @@ torch.testing.assert_close(model(X), torch.load("logits.pt"), rtol=0, atol=0)
 @pytest.mark.slow
 def test_a_dense_layer_becomes_a_rank_r_layer(user):
     user.runs("""
+import warnings
 import torch
 from torch import nn
 from polyad import RankRLinear
@@ -41,13 +42,18 @@ from polyad import RankRLinear
 torch.manual_seed(0)
 dense = nn.Linear(4 * 4 * 6, 8)
 X = torch.randn(5, 4, 4, 6)
-layer, error = RankRLinear.from_dense(dense.weight, (4, 4, 6), bias=dense.bias)
-assert error < 1e-5
-torch.testing.assert_close(layer(X), dense(X.flatten(1)), rtol=1e-4, atol=1e-4)
-
-smaller, error = RankRLinear.from_dense(dense.weight, (4, 4, 6), rank=2, bias=dense.bias)
+smaller, error = RankRLinear.from_dense(dense, (4, 4, 6), rank=2)
 assert 0 < error < 1
 assert sum(p.numel() for p in smaller.parameters()) < dense.weight.numel()
+fitted, _ = RankRLinear.from_dense(dense, (4, 4, 6), rank=2, samples=X)
+misses = [(layer(X) - dense(X.flatten(1))).norm() for layer in (smaller, fitted)]
+assert misses[1] < misses[0]
+
+with warnings.catch_warnings(record=True) as caught:
+    exact, error = RankRLinear.from_dense(dense, (4, 4, 6))
+assert error == 0
+assert "has 1,792 weights, the dense layer has 768" in str(caught[0].message)
+torch.testing.assert_close(exact(X), dense(X.flatten(1)), rtol=1e-4, atol=1e-4)
 """)
 
 

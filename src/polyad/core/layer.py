@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from operator import index
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from polyad.core.contract import cp_inner, dense_weight
-from polyad.core.decompose import cp_als
+from polyad.core.decompose import cp_als, fit_outputs
 from polyad.core.plan import TRACED_BATCH, Plan, check_shape, plan_inner
 from polyad.errors import InputError
 
@@ -169,6 +170,9 @@ class RankRLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., I_1, ..., I_D)`` to ``(..., out_features)``."""
+        # nobody calls a list of parameters, so its hooks, as of torch.nn.utils.prune, are run here
+        for hook in self.factors._forward_pre_hooks.values():
+            hook(self.factors, ())
         plan = self._traced if torch.compiler.is_compiling() else None
         return rank_r_linear(x, list(self.factors), self.bias, plan)
 
@@ -191,25 +195,32 @@ class RankRLinear(nn.Module):
     @classmethod
     def from_dense(
         cls,
-        weight: Tensor,
+        weight: nn.Linear | Tensor,
         in_shape: Sequence[int],
         rank: int | None = None,
         *,
         bias: Tensor | None = None,
+        samples: Tensor | None = None,
         random_state: int | None = 0,
         max_iter: int = 200,
     ) -> tuple[RankRLinear, float]:
-        """Turn a dense weight into a Rank-R layer: Theorem 1 of the paper made code.
+        """Turn a dense layer into a Rank-R layer: Theorem 1 of the paper made code.
+
+        Warns if the result has more weights than the dense layer.
 
         Parameters
         ----------
-        weight : Tensor, ``(out_features, prod(in_shape))``
-            Of the dense layer on the flattened sample.
+        weight : nn.Linear, or Tensor ``(out_features, prod(in_shape))``
+            The dense layer on the flattened sample, or its weight alone.
         in_shape : sequence of int
         rank : int, optional
             By default ``min_i prod_{d != i} I_d``: with that or more the result is exact. Below,
             each unit's weight is decomposed by alternating least squares.
         bias : Tensor, ``(out_features,)``, optional
+            By default that of the dense layer, if one is given.
+        samples : Tensor, ``(n, *in_shape)``, optional
+            Typical inputs of the layer. The decomposition then approximates its outputs for them
+            rather than its weights, and the bias makes up for the change of their mean.
         random_state : int, optional
             Start of the decomposition; not used when the result is exact.
         max_iter : int, default=200
@@ -219,17 +230,19 @@ class RankRLinear(nn.Module):
         -------
         layer : RankRLinear
         error : float
-            ``||rebuilt - weight|| / ||weight||``; 0.0 when exact.
+            ``||rebuilt - weight|| / ||weight||``; with samples, the same of the outputs, centered
+            if there is a bias. 0.0 when exact.
 
         Examples
         --------
-        >>> weight = torch.randn(10, 3 * 4)
-        >>> layer, error = RankRLinear.from_dense(weight, (3, 4))
-        >>> layer.rank, error
-        (3, 0.0)
-        >>> torch.equal(layer.to_dense().weight, weight)
-        True
+        >>> dense = nn.Linear(6 * 8, 10)
+        >>> layer, error = RankRLinear.from_dense(dense, (6, 8), rank=2)
+        >>> sum(f.numel() for f in layer.factors), dense.weight.numel()
+        (280, 480)
         """
+        if isinstance(weight, nn.Linear):
+            bias = weight.bias if bias is None else bias
+            weight = weight.weight
         in_shape = tuple(map(index, in_shape))
         if weight.ndim != 2 or weight.shape[1] != math.prod(in_shape):
             raise InputError(
@@ -241,16 +254,33 @@ class RankRLinear(nn.Module):
             raise InputError(f"bias must be ({len(weight)},), got {tuple(bias.shape)}")
         if not torch.isfinite(weight).all():
             raise InputError("weight holds NaN or infinite numbers; they have no decomposition")
+        if samples is not None and (
+            samples.ndim != 1 + len(in_shape)
+            or tuple(samples.shape[1:]) != in_shape
+            or len(samples) == 0
+            or not torch.isfinite(samples).all()
+        ):
+            raise InputError(
+                f"samples must be (n, {', '.join(map(str, in_shape))}) with n at least 1 and all "
+                f"values finite, got {tuple(samples.shape)}"
+            )
         weight = weight.detach()
         exact_rank = math.prod(in_shape) // max(in_shape)
         rank = exact_rank if rank is None else rank
+        _warn_of_growth(weight, in_shape, rank)
         # made without numbers: the factors are copied in below
         layer = cls(in_shape, len(weight), rank, bias is not None, "meta", weight.dtype)
         give_memory(layer, weight.device)
+        x = mean = None
         if rank >= exact_rank:
             factors = exact_factors(weight, in_shape, rank)
         else:
             factors = cp_als(weight, in_shape, rank, random_state, max_iter)
+            if samples is not None:
+                x = samples.detach().cpu().double()
+                mean = x.mean(dim=0) * (bias is not None)  # the bias makes up for its outputs
+                x = (x - mean).flatten(1)
+                factors = fit_outputs(weight, x, factors, max_iter)
         with torch.no_grad():
             for parameter, factor in zip(layer.factors, factors, strict=True):
                 parameter.copy_(factor)
@@ -259,15 +289,30 @@ class RankRLinear(nn.Module):
             if rank >= exact_rank:
                 return layer, 0.0
             exact = weight.cpu().double()  # squares of small and large weights fit in there
-            rebuilt = dense_weight([f.cpu().double() for f in layer.factors])
+            miss = dense_weight([f.cpu().double() for f in layer.factors]) - exact
+            if x is not None and mean is not None:
+                if layer.bias is not None:
+                    layer.bias.sub_((miss @ mean.flatten()).to(layer.bias))
+                exact, miss = exact @ x.T, miss @ x.T
             length = torch.linalg.vector_norm(exact).clamp_min(1e-300)
-            return layer, float(torch.linalg.vector_norm(rebuilt - exact) / length)
+            return layer, float(torch.linalg.vector_norm(miss) / length)
 
     def extra_repr(self) -> str:
         """Return what ``print(layer)`` shows."""
         return (
             f"in_shape={self.in_shape}, out_features={self.out_features}, rank={self.rank}, "
             f"bias={self.bias is not None}"
+        )
+
+
+def _warn_of_growth(weight: Tensor, in_shape: tuple[int, ...], rank: int) -> None:
+    count = rank * len(weight) * sum(in_shape)
+    if count > weight.numel():
+        most = math.prod(in_shape) // sum(in_shape)
+        warnings.warn(
+            f"the Rank-R layer has {count:,} weights, the dense layer has {weight.numel():,}; "
+            + (f"pass a rank of at most {most}" if most else "keep the dense layer"),
+            stacklevel=3,
         )
 
 
