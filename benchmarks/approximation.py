@@ -1,21 +1,29 @@
-"""Theorem 1 and its corollaries, measured: figures for docs/results/findings.md.
+"""Theorem 1 and its corollaries, measured: docs/understand/approximation.md and its figure.
 
-    python -m benchmarks.approximation
+    python -m benchmarks.approximation            # all fits, about half an hour on one core
+    python -m benchmarks.approximation --picture  # the figure alone, from the records
 
-A dense two-layer network with four tanh units on 3 x 4 x 5 tensors is the target: the CP rank of
-its weights is as high as that shape allows a random tensor, and by Theorem 1 a Rank-R network with
-R = min of the products of two sizes, 12, is equal to it. First `RankRLinear.from_dense` builds that
-network. Then Rank-R networks with as many units are fitted to 2,000 samples of the target, R
-growing (Corollary 1: a target outside of rank R is approached as R grows; with a fixed R more units
-do the same). Last, rank 2 is fitted to more and more noisy samples (Corollary 2: the class is
-learnable, so that the gap between training and test error closes). Errors are root mean squares
-over the target's deviation, on 5,000 further samples for the test; mean and deviation of three
-seeds. Writes one JSON line per fit to docs/results/approximation.jsonl.
+A dense two-layer network with four tanh units on 3 x 4 x 5 tensors is the first target.
+`RankRLinear.from_dense` builds the Rank-R network that is equal to it (Theorem 1); Rank-R networks
+with as many units are fitted to 2,000 samples, R growing; and rank 2 to more and more noisy samples
+(Corollary 2). Errors are root mean squares over the target's deviation, on 5,000 further samples.
+
+Corollary 1 needs R as high as the generic rank (`polyad.core.generic_rank`): below it, more units
+do not help. Two experiments show it. The determinant of 2 x 2 matrices with normal entries is
+fitted at ranks 1 and 2 to 20,000 samples (R^2 on 50,000 others). And the positive part of the
+determinant of n x n matrices of spectral norm at most one, for n = 2 and 3, is approximated with
+more and more units, trained (on 20,000 samples) or with random weights of rank R and output weights
+by least squares (on 40,000, which leaves nothing to the optimizer); the error is the largest on
+100,000 other samples, half of them orthogonal matrices, where the floor of 1/2 is proved.
+
+Seeds 0 to 9. Writes one JSON line per fit to docs/results/approximation.jsonl.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +34,15 @@ from polyad import RankRRegressor
 from polyad.core import RankRLinear
 from polyad.threads import limit_threads
 
-RECORDS = Path(__file__).parent.parent / "docs/results/approximation.jsonl"
+DOCS = Path(__file__).parent.parent / "docs"
+RECORDS, PICTURE = DOCS / "results/approximation.jsonl", DOCS / "images/approximation.png"
 SHAPE, UNITS, TEST, NOISE = (3, 4, 5), 4, 5000, 0.3
-RANKS, MORE_UNITS, SAMPLES = (1, 2, 3, 4, 6, 12), (4, 16, 64), (50, 100, 200, 400, 800, 1600)
-SEEDS = 3
+RANKS, SAMPLES = (1, 2, 3, 4, 6, 12), (50, 100, 200, 400, 800, 1600)
+DETERMINANT = ((1, 16), (1, 128), (1, 512), (2, 16))  # rank and units
+SIDES, TRAINED, RANDOM = (2, 3), (16, 64, 256), (16, 64, 256, 1024)
+RIDGE = 1e-6  # of least squares, chosen on seed 100
+FLOOR = 0.5
+SEEDS = 10
 Array = np.ndarray[Any, Any]
 
 
@@ -67,34 +80,162 @@ def fitted(x: Array, y: Array, rank: int, hidden: int, seed: int) -> RankRRegres
     return model.fit(x, y)
 
 
-def rows(seed: int) -> list[dict[str, Any]]:
-    """Return all records of one seed."""
+def trained(x: Array, y: Array, rank: int, hidden: int, seed: int) -> RankRRegressor:
+    """Return a Rank-R network fitted to many samples, batch by batch."""
+    model = RankRRegressor(
+        rank, hidden, epochs=100, weight_decay=0.0, standardize=None, learning_rate=0.01,
+        start="unit-variance", batch_size=500, patience=None, random_state=seed,
+    )  # fmt: skip
+    return model.fit(x, y)
+
+
+def orthogonal(rng: np.random.Generator, n: int, side: int) -> Array:
+    """Draw from the Haar measure of O(side)."""
+    q, r = np.linalg.qr(rng.normal(size=(n, side, side)))
+    return q * np.sign(np.einsum("nii->ni", r))[:, None, :]
+
+
+def unit_ball(rng: np.random.Generator, n: int, side: int) -> Array:
+    """Draw matrices of spectral norm at most one; the first half is orthogonal."""
+    singular = rng.uniform(size=(n, side))
+    singular[: n // 2] = 1.0
+    return orthogonal(rng, n, side) * singular[:, None, :] @ orthogonal(rng, n, side)
+
+
+def positive_part(x: Array) -> Array:
+    """Return max(det X, 0): continuous, and no network."""
+    return np.maximum(np.linalg.det(x), 0.0)
+
+
+def random_units(rng: np.random.Generator, side: int, rank: int, hidden: int) -> Any:
+    """Return tanh units with random weights of rank R, and a constant, as one function."""
+    factors = rng.normal(size=(2, hidden, rank, side))
+    weight = np.einsum("qri,qrj->qij", *factors).reshape(hidden, -1)
+    weight *= rng.uniform(0.5, 4, size=(hidden, 1)) / np.linalg.norm(weight, axis=1, keepdims=True)
+    bias = rng.uniform(-2, 2, size=hidden)
+    return lambda x: np.c_[np.tanh(x.reshape(len(x), -1) @ weight.T + bias), np.ones(len(x))]
+
+
+def determinant_rows(seed: int) -> list[dict[str, Any]]:
+    """Return R^2 of networks fitted to the determinant of 2 x 2 matrices with normal entries."""
+    rng = np.random.default_rng(seed)
+    x, test = (rng.normal(size=(n, 2, 2)) for n in (20_000, 50_000))
+    y, wanted = np.linalg.det(x), np.linalg.det(test)
+    found = []
+    for rank, hidden in DETERMINANT:
+        r2 = 1 - error(trained(x, y, rank, hidden, seed).predict(test), wanted) ** 2
+        found.append({"what": "determinant", "rank": rank, "hidden": hidden, "r2": r2})
+    return found
+
+
+def sup_rows(side: int, seed: int) -> list[dict[str, Any]]:
+    """Return the largest error to the positive part of the determinant, by rank and units."""
+    rng = np.random.default_rng((seed, side))
+    x, test = unit_ball(rng, 40_000, side), unit_ball(rng, 100_000, side)
+    x = x[rng.permutation(len(x))]
+    y, wanted = positive_part(x), positive_part(test)
+    found = []
+    for rank in range(1, side + 1):
+        base = {"what": "sup", "side": side, "rank": rank}
+        for hidden in TRAINED:
+            model = trained(x[:20_000], y[:20_000], rank, hidden, seed)
+            gap = float(np.abs(model.predict(test) - wanted).max())
+            found.append(base | {"weights": "trained", "hidden": hidden, "error": gap})
+        for hidden in RANDOM:
+            units = random_units(rng, side, rank, hidden)
+            a = units(x)
+            gram = a.T @ a / len(a) + RIDGE * np.eye(hidden + 1)
+            output = np.linalg.solve(gram, a.T @ y / len(a))
+            gap = float(np.abs(units(test) @ output - wanted).max())
+            found.append(base | {"weights": "random", "hidden": hidden, "error": gap})
+    return found
+
+
+def dense_rows(seed: int) -> list[dict[str, Any]]:
+    """Return the records of one seed with a dense network as the target."""
     rng = np.random.default_rng(seed)
     teacher = Teacher(rng)
     x, test = (rng.normal(size=(n, *SHAPE)) for n in (2000, TEST))
     y, wanted = teacher(x), teacher(test)
     found: list[dict[str, Any]] = [{"what": "theorem 1", "error": exact(teacher, test)}]
-    sizes = [("rank", rank, UNITS) for rank in RANKS] + [("units", 1, q) for q in MORE_UNITS]
-    for what, rank, hidden in sizes:
-        model = fitted(x, y, rank, hidden, seed)
-        gap = error(model.predict(test), wanted)
-        found.append({"what": what, "rank": rank, "hidden": hidden, "error": gap})
+    for rank in RANKS:
+        gap = error(fitted(x, y, rank, UNITS, seed).predict(test), wanted)
+        found.append({"what": "rank", "rank": rank, "hidden": UNITS, "error": gap})
     noisy = y + NOISE * y.std() * rng.normal(size=len(y))
     for n in SAMPLES:
         model = fitted(x[:n], noisy[:n], 2, UNITS, seed)
         train, far = error(model.predict(x[:n]), noisy[:n]), error(model.predict(test), wanted)
         found.append({"what": "samples", "samples": n, "train": train, "error": far})
+    return found
+
+
+def rows(seed: int) -> list[dict[str, Any]]:
+    """Return all records of one seed."""
+    found = dense_rows(seed) + determinant_rows(seed)
+    for side in SIDES:
+        found += sup_rows(side, seed)
     return [{"seed": seed, **row} for row in found]
 
 
+def load() -> list[dict[str, Any]]:
+    """Return the records."""
+    return [json.loads(line) for line in RECORDS.read_text().splitlines()]
+
+
+def sup_errors() -> dict[tuple[int, int, str], dict[int, list[float]]]:
+    """Return the largest errors by (side, rank, weights) and number of units."""
+    found: dict[tuple[int, int, str], dict[int, list[float]]] = defaultdict(dict)
+    for row in load():
+        if row["what"] == "sup":
+            curve = found[row["side"], row["rank"], row["weights"]]
+            curve.setdefault(row["hidden"], []).append(row["error"])
+    return found
+
+
+def picture(path: Path = PICTURE) -> None:
+    """Draw the largest error over the number of units."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colors = {1: "#EE7733", 2: "#4477AA", 3: "#117733"}
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True, layout="constrained")
+    for (side, rank, weights), curve in sup_errors().items():
+        ax, units = axes[SIDES.index(side)], sorted(curve)
+        middle = [np.mean(curve[q]) for q in units]
+        spread = [np.std(curve[q], ddof=1) for q in units]
+        style = {"trained": "o-", "random": "s--"}[weights]
+        ax.errorbar(units, middle, spread, fmt=style, color=colors[rank], capsize=2, lw=1.4,
+                    markersize=4.5, label=f"R = {rank}, {weights} weights")  # fmt: skip
+    for side, ax in zip(SIDES, axes, strict=True):
+        ax.axhline(FLOOR, color="0.3", lw=1, ls=":", label=f"proved floor for R < {side}")
+        ax.set_xscale("log", base=4)
+        ax.set_yscale("log")
+        ax.set_xticks(RANDOM, map(str, RANDOM))
+        ax.set_yticks([0.05, 0.1, 0.2, 0.5, 1], ["0.05", "0.1", "0.2", "0.5", "1"])
+        ax.minorticks_off()
+        ax.set_title(f"{side} x {side} matrices, generic rank {side}", fontsize=10)
+        ax.set_xlabel("hidden units")
+        ax.legend(frameon=False, fontsize=7.5, loc="lower left")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("largest error to max(det X, 0)")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
 def main() -> None:
-    lines = []
-    with limit_threads(1):
-        for seed in range(SEEDS):
-            for row in rows(seed):
-                lines.append(json.dumps(row) + "\n")
-                print(lines[-1], end="", flush=True)
-    RECORDS.write_text("".join(lines))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--picture", action="store_true", help="draw the figure from the records")
+    if not parser.parse_args().picture:
+        lines = []
+        with limit_threads(1):
+            for seed in range(SEEDS):
+                for row in rows(seed):
+                    lines.append(json.dumps(row) + "\n")
+                    print(lines[-1], end="", flush=True)
+        RECORDS.write_text("".join(lines))
+    picture()
 
 
 if __name__ == "__main__":
