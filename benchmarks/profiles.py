@@ -186,9 +186,9 @@ from polyad.scene import (
 )
 
 labels = open_known_labels("indian-pines").to_numpy()
-profiles = morphological_profiles(open_known("indian-pines"))  # (145, 145, 4, 9)
+profiles = morphological_profiles(open_known("indian-pines"))  # (145, 145, 8, 9)
 pixels = per_class(labels, 10, random_state=0).train
-windows = extract_patches(profiles, *pixels.T, window=5)  # (160, 5, 5, 4, 9)
+windows = extract_patches(profiles, *pixels.T, window=5)  # (160, 5, 5, 8, 9)
 model = RankRClassifier(random_state=0).fit(windows, labels[tuple(pixels.T)])
 ```
 

@@ -1,6 +1,6 @@
 """
-Why more units do not replace rank
-==================================
+Can more units replace rank?
+============================
 
 Rank-R networks are universal approximators from the generic rank of the input's shape on. Below it,
 there are functions that no number of units approximates: for 2 x 2 matrices and rank 1, the

@@ -8,6 +8,7 @@ tell the size of the object it lies in (Benediktsson et al., IEEE TGRS 43(3), 48
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -21,7 +22,7 @@ from polyad.scene.raster.pixels import valid_pixels
 
 
 def morphological_profiles(
-    scene: xr.DataArray, components: int = 4, radii: Sequence[int] = (1, 2, 4, 6)
+    scene: xr.DataArray, components: int = 8, radii: Sequence[int] = (3, 6, 9, 12)
 ) -> NDArray[np.float32]:
     """Return openings and closings by reconstruction of a scene's principal components.
 
@@ -33,9 +34,9 @@ def morphological_profiles(
     Parameters
     ----------
     scene : DataArray, dims ``(y, x, band)``
-    components : int, default=4
+    components : int, default=8
         Number of principal components k.
-    radii : sequence of int, default=(1, 2, 4, 6)
+    radii : sequence of int, default=(3, 6, 9, 12)
         Radii of the disks in pixels, ascending.
 
     Returns
@@ -53,7 +54,9 @@ def morphological_profiles(
     >>> bool((np.diff(profiles, axis=-1) <= 0).all())  # from the closings down to the openings
     True
     """
-    from skimage.morphology import dilation, disk, erosion, reconstruction  # slow to import
+    import skimage.morphology  # slow to import
+
+    morphology: Any = skimage.morphology  # has no types
 
     scene = as_scene(scene)
     if not 1 <= components <= scene.sizes["band"]:
@@ -72,9 +75,9 @@ def morphological_profiles(
     for k, image in enumerate(np.moveaxis(images, -1, 0)):
         profiles[..., k, len(radii)] = image
         for level, radius in enumerate(radii, start=1):
-            disk_ = disk(radius)
-            opened = reconstruction(erosion(image, disk_), image, "dilation")
-            closed = reconstruction(dilation(image, disk_), image, "erosion")
+            disk = morphology.disk(radius)
+            opened = morphology.reconstruction(morphology.erosion(image, disk), image, "dilation")
+            closed = morphology.reconstruction(morphology.dilation(image, disk), image, "erosion")
             profiles[..., k, len(radii) + level] = opened
             profiles[..., k, len(radii) - level] = closed
     profiles[~valid] = np.nan
