@@ -181,9 +181,8 @@ order 4: row, column, component, level.
 
 ```python
 from polyad import RankRClassifier
-from polyad.scene import (
-    extract_patches, morphological_profiles, open_known, open_known_labels, per_class,
-)
+from polyad.scene import extract_patches, morphological_profiles, per_class
+from polyad.scene import open_known, open_known_labels
 
 labels = open_known_labels("indian-pines").to_numpy()
 profiles = morphological_profiles(open_known("indian-pines"))  # (145, 145, 8, 9)
