@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from polyad.core.capacity import generic_rank, sample_size, vc_bound
     from polyad.core.contract import (
         contract_except,
         cp_inner,
@@ -27,14 +28,18 @@ __all__ = [
     "cp_inner",
     "dense_inner",
     "dense_weight",
+    "generic_rank",
     "khatri_rao",
     "plan_inner",
     "rank_r_linear",
+    "sample_size",
+    "vc_bound",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
+        capacity="generic_rank sample_size vc_bound",
         contract="contract_except cp_inner dense_inner dense_weight khatri_rao",
         layer="RankRLinear rank_r_linear",
         lazy_layer="LazyRankRLinear",

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         blocks,
         fraction,
         from_labels,
+        morphological_profiles,
         no_overlap,
         per_class,
         pixel_noise,
@@ -192,6 +193,7 @@ __all__ = [
     "map_values",
     "mask_scene",
     "merge_labels",
+    "morphological_profiles",
     "no_overlap",
     "open_known",
     "open_known_labels",
@@ -262,9 +264,9 @@ if not TYPE_CHECKING:
         ),
         learn=(
             "SceneModel band_offset pixel_noise PROTOCOLS Blocks FixedSplit NoOverlap OtherFields "
-            "RandomPerClass Split blocks fraction from_labels no_overlap per_class train "
-            "train_on train_values adapt_model replaced_pixels ClassAccuracy CrossValidation "
-            "HeldOutAccuracy"
+            "RandomPerClass Split blocks fraction from_labels morphological_profiles no_overlap "
+            "per_class train train_on train_values adapt_model replaced_pixels ClassAccuracy "
+            "CrossValidation HeldOutAccuracy"
         ),
         map="export_file export_onnx keep_shares map_file map_scene map_values prediction_sets",
         assess=(

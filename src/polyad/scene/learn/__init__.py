@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         no_overlap,
         per_class,
     )
+    from polyad.scene.learn.steps.profiles import morphological_profiles
     from polyad.scene.learn.training import train, train_on
     from polyad.scene.learn.values import train_values
 
@@ -46,6 +47,7 @@ __all__ = [
     "blocks",
     "fraction",
     "from_labels",
+    "morphological_profiles",
     "no_overlap",
     "per_class",
     "pixel_noise",
@@ -68,4 +70,5 @@ if not TYPE_CHECKING:
         radiometry="replaced_pixels",
         sampling="Split blocks fraction from_labels no_overlap per_class",
         training="train train_on",
+        **{"steps.profiles": "morphological_profiles"},
     )

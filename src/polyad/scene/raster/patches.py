@@ -7,6 +7,7 @@ they lie.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -119,7 +120,8 @@ def extract_patches(
     Parameters
     ----------
     cube : ndarray of shape (height, width, bands), or DataArray with dims y, x, band
-        A lazy DataArray is read only around the given pixels, tile by tile.
+        A lazy DataArray is read only around the given pixels, tile by tile. An ndarray may have
+        more modes after the bands, which the patches keep.
     rows, cols : array_like of int, shape (n,)
         Pixels, 0-based; they may repeat.
     window : int
@@ -197,11 +199,10 @@ def iter_patches(
 
 
 def _cube_shape(cube: Cube) -> tuple[int, int, int]:
-    """Return (height, width, bands), or say what a scene must look like."""
-    if np.ndim(cube) != 3:
-        raise InputError(f"a scene is an array (height, width, bands), got shape {np.shape(cube)}")
-    height, width, bands = cube.shape
-    return height, width, bands
+    """Return (height, width, values of a pixel), or say what a scene must look like."""
+    if cube.ndim < 3 or (cube.ndim > 3 and not isinstance(cube, np.ndarray)):
+        raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
+    return cube.shape[0], cube.shape[1], math.prod(cube.shape[2:])
 
 
 def _check_pixels(

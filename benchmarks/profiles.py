@@ -1,0 +1,234 @@
+"""Morphological profiles as samples of order 4: docs/results/profiles.md.
+
+    python -m benchmarks.profiles [--pavia UPavia_Subset.mat]  # fits without a record, and the page
+    python -m benchmarks.profiles --choose [--pavia UPavia_Subset.mat]  # settings, seeds 100 to 102
+
+Ten labels per class, drawn at random or from separate blocks, seeds 0 to 9. The Rank-1 network with
+its defaults on windows of the profiles (window x window x component x level) stands beside the same
+network on windows of all bands, and beside a support vector machine on a pixel's flattened profile,
+the usual method. Appends one JSON line per fit to docs/results/profiles.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from ast import literal_eval
+from collections import defaultdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from polyad import RankRClassifier
+from polyad.scene import (
+    Blocks,
+    RandomPerClass,
+    extract_patches,
+    morphological_profiles,
+    open_labels,
+    open_scene,
+    score,
+)
+from polyad.threads import limit_threads
+
+RESULTS = Path(__file__).parent.parent / "docs/results"
+RECORDS, CHOICE = RESULTS / "profiles.jsonl", RESULTS / "profiles-choice.jsonl"
+PAGE = RESULTS / "profiles.md"
+SEEDS, CHOICE_SEEDS, PER_CLASS, PLAIN_WINDOW = range(10), range(100, 103), 10, 5
+PROTOCOLS = {"random": RandomPerClass, "blocks": Blocks}
+SCENES = {"indian-pines": "Indian Pines", "pavia-crop": "Pavia University, crop"}
+COMPONENTS, WINDOWS = (4, 8, 12), (3, 5)
+RADII = ((1, 2, 3, 4), (2, 4, 6, 8), (3, 6, 9, 12))
+FIRST = (4, 8), RADII[:2]  # components and radii tried before seeds 0 to 9 had been seen
+METHODS = {
+    "plain": "Rank-1 network, windows of all bands",
+    "profile": "Rank-1 network, windows of profiles (order 4)",
+    "svm": "support vector machine, profile of the pixel",
+}
+Array = np.ndarray[Any, Any]
+
+
+def load_scenes(pavia: Path | None) -> dict[str, tuple[xr.DataArray, Array]]:
+    """Return each scene with its labels."""
+    sources = {"indian-pines": ("indian-pines", "indian-pines")}
+    if pavia is not None:
+        sources["pavia-crop"] = (f"{pavia}:paviaU", f"{pavia}:paviaU_gt")
+    return {
+        name: (open_scene(cube).load(), open_labels(labels).to_numpy())
+        for name, (cube, labels) in sources.items()
+    }
+
+
+def fit_one(method: str, cube: Array, window: int, labels: Array, split: Any, seed: int) -> Any:
+    """Return the scores on the test pixels of one fit."""
+    train, test = split.train, split.test
+    y, truth = labels[tuple(train.T)], labels[tuple(test.T)]
+    test, truth = test[np.isin(truth, y)], truth[np.isin(truth, y)]
+    if method == "svm":
+        grid = {"svc__C": [1.0, 10.0, 100.0, 1000.0]}
+        model = GridSearchCV(make_pipeline(StandardScaler(), SVC()), grid, cv=3)
+        model.fit(cube[tuple(train.T)].reshape(len(train), -1), y)
+        predicted = model.predict(cube[tuple(test.T)].reshape(len(test), -1))
+    else:
+        model = RankRClassifier(random_state=seed).fit(extract_patches(cube, *train.T, window), y)
+        batches = np.array_split(test, 20)
+        predicted = np.concatenate(
+            [model.predict(extract_patches(cube, *batch.T, window)) for batch in batches]
+        )
+    return score(truth, predicted)
+
+
+def run(scenes: Any, settings: Any, seeds: Any, path: Path) -> None:
+    """Do the fits that have no record; ``settings`` gives those of a scene and method."""
+    done = {tuple(row["key"]) for row in load(path)}
+    for name, (scene, labels) in scenes.items():
+        made: dict[Any, Array] = {}
+        for protocol, seed, method in product(PROTOCOLS, seeds, METHODS):
+            for components, radii, window in settings(name, method):
+                key = (name, protocol, seed, method, components, str(radii), window)
+                if key in done:
+                    continue
+                if components and (components, radii) not in made:
+                    made[components, radii] = morphological_profiles(scene, components, radii)
+                cube = made[components, radii] if components else scene.to_numpy()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # classes too small for blocks
+                    draw = PROTOCOLS[protocol](PER_CLASS, PLAIN_WINDOW, "drop")
+                    split = draw.split(labels, seed)
+                scores = fit_one(method, cube, window, labels, split, seed)
+                row = {"key": key, "oa": scores.overall_accuracy, "aa": scores.average_accuracy}
+                line = json.dumps(row) + "\n"
+                print(line, end="", flush=True)
+                with path.open("a") as file:
+                    file.write(line)
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def candidates(_: str, method: str) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return what is tried of a method: components, radii, window."""
+    if method == "plain":
+        return []
+    windows = WINDOWS if method == "profile" else (1,)
+    return list(product(COMPONENTS, RADII, windows))
+
+
+def chosen(scene: str, method: str, first: bool = False) -> tuple[int, tuple[int, ...], int]:
+    """Return the candidate with the best mean accuracy on the seeds of the choice."""
+    if method == "plain":
+        return 0, (), PLAIN_WINDOW
+    accuracy = defaultdict(list)
+    for row in load(CHOICE):
+        name, _, _, its, components, radii, window = row["key"]
+        radii = literal_eval(radii)
+        tried = not first or (components in FIRST[0] and radii in FIRST[1])
+        if (name, its) == (scene, method) and tried:
+            accuracy[components, radii, window].append(row["oa"])
+    return max(accuracy, key=lambda setting: np.mean(accuracy[setting]))
+
+
+def reported(scene: str, method: str) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return the choices from both grids, once if they are one."""
+    return list(dict.fromkeys([chosen(scene, method, first=True), chosen(scene, method)]))
+
+
+def page() -> str:
+    """Return the page."""
+    by: dict[Any, dict[int, float]] = defaultdict(dict)
+    for row in load(RECORDS):
+        name, protocol, seed, method, components, radii, window = row["key"]
+        setting = components, literal_eval(radii), window
+        by[name, protocol, method, setting][seed] = 100 * row["oa"]
+    tables = []
+    for name in SCENES:
+        lines = [
+            f"| {SCENES[name]} | grid | components | radii | random pixels | separate blocks |",
+            "|---|---|---|---|---|---|",
+        ]
+        for method, first in product(METHODS, (True, False)):
+            if method == "plain" and first:
+                continue
+            setting = chosen(name, method, first)
+            grid = "" if method == "plain" else "first" if first else "second"
+            cells = [METHODS[method], grid, str(setting[0] or ""), ", ".join(map(str, setting[1]))]
+            for protocol in PROTOCOLS:
+                ours = by[name, protocol, method, setting]
+                plain = by[name, protocol, "plain", chosen(name, "plain")]
+                cell = f"{np.mean([*ours.values()]):.1f} ± {np.std([*ours.values()], ddof=1):.1f}"
+                if method != "plain":
+                    gain = [ours[seed] - plain[seed] for seed in plain]
+                    cell += f" ({np.mean(gain):+.1f} ± {np.std(gain, ddof=1):.1f})"
+                cells.append(cell)
+            lines.append(f"| {' | '.join(cells)} |")
+        tables.append("\n".join(lines))
+    tried = len(candidates("", "profile")), len(candidates("", "svm"))
+    return f"""# Morphological profiles
+
+`polyad.scene.morphological_profiles` applies openings and closings by reconstruction to the first
+principal components of a scene (Benediktsson et al. 2005). Windows of the profiles are tensors of
+order 4: row, column, component, level.
+
+```python
+from polyad import RankRClassifier
+from polyad.scene import extract_patches, morphological_profiles, per_class
+from polyad.scene import open_known, open_known_labels
+
+labels = open_known_labels("indian-pines").to_numpy()
+profiles = morphological_profiles(open_known("indian-pines"))  # (145, 145, 8, 9)
+pixels = per_class(labels, 10, random_state=0).train
+windows = extract_patches(profiles, *pixels.T, window=5)  # (160, 5, 5, 8, 9)
+model = RankRClassifier(random_state=0).fit(windows, labels[tuple(pixels.T)])
+```
+
+Overall accuracy (%) with {PER_CLASS} labels per class, mean ± standard deviation of seeds
+{SEEDS[0]} to {SEEDS[-1]}; in parentheses the paired difference to the first row
+(`python -m benchmarks.profiles --pavia UPavia_Subset.mat`, [records](profiles.jsonl)):
+
+{(chr(10) * 2).join(tables)}
+
+- *Rank-1 network* is `RankRClassifier` with its defaults, *support vector machine* an RBF kernel
+  with C chosen by cross-validation on the training pixels.
+- The profiles are transductive: the components and the openings see every pixel of the scene,
+  labeled or not, but no test label. A reconstruction reaches as far as an object does, so that
+  with random pixels a test pixel shares objects with training pixels
+  ([honest accuracy](../understand/honest-accuracy.md)); separate blocks show less of that.
+- Components, radii and window (3 or 5; always 5 for bands) were chosen by mean overall accuracy on
+  seeds {CHOICE_SEEDS[0]} to {CHOICE_SEEDS[-1]} of both protocols (`--choose`,
+  [records](profiles-choice.jsonl)). The first grid had 4 or 8 components and radii up to 8. Its
+  choice lay at its edge, and seeds 0 to 9 had been seen, when it was widened to 12 components and
+  radii up to 12: {tried[0]} settings of the network, {tried[1]} of the support vector machine. So
+  the rows of the second grid are a second look, and the largest radii are at its edge again.
+- Nothing was chosen for the network on windows of all bands.
+
+With random pixels the network gains from profiles on Indian Pines only with the larger disks; with
+separate blocks it gains nothing there. Profiles are an option, and in no preset.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
+    parser.add_argument("--choose", action="store_true", help="try the settings, on other seeds")
+    given = parser.parse_args()
+    with limit_threads(1):
+        scenes = load_scenes(given.pavia)
+        if given.choose:
+            run(scenes, candidates, CHOICE_SEEDS, CHOICE)
+            return
+        run(scenes, reported, SEEDS, RECORDS)
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
