@@ -1,21 +1,31 @@
 """What "auto" stands for, and how good a default fit is beside plain models."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyad import RankRClassifier, RankRRegressor, load, save
+from polyad.errors import InputError
+from polyad.estimators.choosing import choose_structure
 from polyad.estimators.defaults import (
     WINDOWS,
     candidates,
     class_pull,
     epochs_for,
     learning_rate_for,
+    ranks_for,
     ridge_pull,
 )
+from polyad.fitting.problem import Problem
+from polyad.fitting.ridge import RidgeFit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 6))
@@ -59,21 +69,86 @@ def test_up_to_a_few_thousand_samples_the_rules_are_the_same():
     assert epochs_for(1_024, None, 200) == 200
 
 
-def test_pull_grows_with_the_ridge_and_is_never_below_one_for_classes():
-    assert ridge_pull(2.0, 0.5, 2) == 2 * ridge_pull(1.0, 0.5, 2)
+def one_direction(strength: float, length: float = 1.0, variance: float = 30.0) -> RidgeFit:
+    """Return a ridge regression on samples that vary along one direction."""
+    shrunk = length * variance / (variance + strength)
+    return RidgeFit(0.5, strength, shrunk, length, torch.zeros(1))
+
+
+@given(
+    order=st.integers(1, 6),
+    strengths=st.lists(st.floats(1e-6, 1e8), min_size=2, max_size=2),
+    length=st.floats(1e-3, 1e3),
+    variance=st.floats(1e-2, 1e4),
+)
+def test_pull_grows_with_the_strength_of_the_ridge(order, strengths, length, variance):
+    weak, strong = sorted(strengths)
+    pulls = [ridge_pull(one_direction(s, length, variance), order) for s in (weak, strong)]
+    assert pulls[0] <= pulls[1] * (1 + 1e-9)
+
+
+def test_pull_of_order_one_is_half_of_strength_times_length():
+    assert ridge_pull(one_direction(30.0), 1) == pytest.approx(30.0 * 0.5 / 2)
+
+
+def test_pull_for_classes_is_never_below_one():
     assert class_pull(10, 0.0) == class_pull(100, 50.0) == 1.0
+
+
+GRID = [  # shape, samples, signal to noise in variance, whether the signal has CP rank one
+    ((6, 8), 100, 0.0, False),
+    ((2, 24), 100, 0.0, False),
+    ((4, 5, 6), 100, 0.0, False),
+    ((6, 8), 100, 1.0, False),
+    ((4, 5, 6), 300, 1.0, False),
+    pytest.param((12,), 40, 0.0, False, marks=pytest.mark.slow),
+    pytest.param((40,), 100, 1.0, False, marks=pytest.mark.slow),
+    pytest.param((2, 24), 40, 1.0, False, marks=pytest.mark.slow),
+    pytest.param((6, 8), 300, 0.25, True, marks=pytest.mark.slow),
+    pytest.param((4, 5, 6), 100, 4.0, False, marks=pytest.mark.slow),
+    pytest.param((4, 5, 6), 100, 1.0, True, marks=pytest.mark.slow),
+    pytest.param((3, 3, 3, 4), 40, 4.0, False, marks=pytest.mark.slow),
+    pytest.param((3, 3, 3, 4), 300, 4.0, False, marks=pytest.mark.slow),
+    pytest.param((3, 3, 3, 4), 100, 0.0, False, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("shape", "n", "snr", "cp"), GRID)
+def test_default_regressor_is_near_ridge_at_least_and_predicts_no_noise(shape, n, snr, cp):
+    ours, ridge = [], []
+    for seed in range(200, 204):
+        rng = np.random.default_rng((seed, n))
+        samples = rng.normal(size=(n + 1000, *shape))
+        weight = rng.normal(size=shape)
+        if cp:
+            weight = reduce(np.multiply.outer, [rng.normal(size=size) for size in shape])
+        flat = samples.reshape(len(samples), -1)
+        signal = flat @ weight.ravel()
+        y = snr**0.5 * signal / signal.std() + rng.normal(size=len(signal))
+        ours.append(
+            RankRRegressor(random_state=seed).fit(samples[:n], y[:n]).score(samples[n:], y[n:])
+        )
+        linear = RidgeCV(np.logspace(-3, 5, 17)).fit(flat[:n], y[:n])
+        ridge.append(linear.score(flat[n:], y[n:]))
+    assert np.mean(ours) > np.mean(ridge) - 0.05
+    assert snr or np.mean(ours) > -0.1
 
 
 def test_settings_say_what_auto_became():
     settings = RankRClassifier(hidden=5, random_state=0).fit(X, Y).settings_
     assert settings["schedule"] == "cosine"
-    assert settings["penalty"] == pytest.approx(1 / 40)
+    assert settings["penalty"] == 1.0
+    assert settings["activation"] == "relu"
     assert settings["weight_decay"] == 0.0
 
 
 def test_a_given_mode_keeps_the_settings_for_windows():
     settings = RankRClassifier(**WINDOWS, hidden=5, random_state=0).fit(X, Y).settings_
     assert settings == {
+        "rank": 1,
+        "linear": 0.0,
+        "activation": "tanh",
         "standardize": -1,
         "whiten": 0.0,
         "learning_rate": 0.02,
@@ -178,3 +253,85 @@ def test_default_regressor_learns_what_lines_do_not():
     y = x[:, 0] ** 2
     model = RankRRegressor(random_state=0).fit(x[:300], y[:300])
     assert model.score(x[300:], y[300:]) > 0.7
+
+
+# -- rank, linear share, penalty --------------------------------------------------------------
+
+
+def made_classes(rank: int, seed: int, n: int = 900) -> tuple[np.ndarray, np.ndarray]:
+    """Return 6 x 8 tables of three classes, whose scores are products with matrices of a rank."""
+    rng = np.random.default_rng(seed)
+    samples = rng.normal(size=(n, 6, 8))
+    weight = np.einsum("cir,crj->cij", rng.normal(size=(3, 6, rank)), rng.normal(size=(3, rank, 8)))
+    scores = np.abs(np.einsum("nij,cij->nc", samples, weight)) / rank**0.5
+    return samples, scores.argmax(axis=1)
+
+
+def test_auto_tries_one_rank_where_samples_are_few_or_of_order_one():
+    assert ranks_for((8, 8), 1000) == (1, 4)
+    assert ranks_for((8, 8), 50) == ranks_for((64,), 1000) == (1,)
+
+
+def test_a_higher_rank_is_chosen_where_the_classes_need_it():
+    high = RankRClassifier(random_state=0).fit(*made_classes(4, seed=0))
+    low = RankRClassifier(random_state=0).fit(*made_classes(1, seed=0))
+    assert (low.settings_["rank"], high.settings_["rank"]) == (1, 4)
+    assert high.network_.hidden.rank == 4
+
+
+def test_a_given_rank_is_taken_as_it_is_and_has_no_linear_part():
+    model = RankRClassifier(rank=2, hidden=9, random_state=0).fit(X, Y)
+    assert (model.settings_["rank"], model.settings_["linear"]) == (2, 0.0)
+    assert model.network_.hidden.out_features == 9
+
+
+def held_out(outputs, loss="log"):
+    target = torch.eye(2)[torch.arange(60) % 2]
+    return Problem(torch.zeros(60, 1), target, torch.ones(60), loss), torch.stack(
+        [outputs * (2 * column - 1) for column in target.T], dim=1
+    )
+
+
+def test_the_better_of_network_and_linear_model_gets_the_whole_share():
+    problem, right = held_out(torch.full((60,), 5.0))
+    assert choose_structure(problem, {1: right}, -right).linear == 0.0
+    assert choose_structure(problem, {1: -right}, right).linear == 1.0
+
+
+def test_a_higher_rank_needs_evidence():
+    problem, right = held_out(torch.full((60,), 5.0))
+    other = right.clone()
+    other[0] = -other[0]  # one sample of sixty
+    assert choose_structure(problem, {1: other, 4: right}, other).rank == 1
+    assert choose_structure(problem, {1: -right, 4: right}, -right).rank == 4
+
+
+def test_a_linear_part_is_part_of_the_network_and_survives_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(150, 4, 5))
+    y = samples.reshape(150, -1) @ rng.normal(size=20) + rng.normal(size=150)
+    model = RankRRegressor(random_state=0).fit(samples, y)
+    assert model.settings_["linear"] > 0
+    assert model.network_.hidden.out_features > model.hidden
+    save(model, tmp_path / "model.polyad")
+    again = load(tmp_path / "model.polyad")
+    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
+    assert (again.rank, again.activation, again.penalty) == ("auto", "auto", "auto")
+
+
+def test_a_given_penalty_is_taken_as_it_is():
+    model = RankRClassifier(rank=1, hidden=5, penalty=3.0, random_state=0).fit(X, Y)
+    assert model.settings_["penalty"] == 3.0
+    strong = RankRClassifier(rank=1, hidden=5, penalty=1e4, random_state=0).fit(X, Y)
+    assert strong.network_.output.weight.abs().max() < model.network_.output.weight.abs().max()
+
+
+@pytest.mark.parametrize("penalty", [-1.0, float("nan"), "strong", None])
+def test_a_penalty_that_is_no_number_above_zero_is_an_error(penalty):
+    with pytest.raises(InputError, match="penalty must be 'auto' or a number of at least 0"):
+        RankRClassifier(penalty=penalty).fit(X, Y)
+
+
+def test_a_penalty_for_the_alternating_solver_is_an_error():
+    with pytest.raises(InputError, match="penalty needs solver='joint'"):
+        RankRClassifier(penalty=1.0, solver="alternating").fit(X, Y)

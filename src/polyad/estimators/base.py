@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import nan
 from numbers import Real
 from typing import Any, Self
@@ -31,7 +32,13 @@ from polyad.estimators.choosing import (
     held_out_folds,
     scaler_for,
 )
-from polyad.estimators.defaults import batch_size_for, epochs_for, learning_rate_for, ranks_for
+from polyad.estimators.defaults import (
+    FULL_BATCH_UP_TO,
+    batch_size_for,
+    epochs_for,
+    learning_rate_for,
+    ranks_for,
+)
 from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
 from polyad.estimators.namespaces import as_numpy
 from polyad.estimators.scaler import (
@@ -194,10 +201,12 @@ class RankREstimator(BaseEstimator):
         if not resumed:
             self._fit_scaler(X, weight)
         problem = self._problem(X, target, weight, self.network_ if resumed else None)
-        plain, axes = problem, self._axes(problem)
+        axes, samples = self._axes(problem), problem
+        if self._chooses_rank and len(problem) <= FULL_BATCH_UP_TO:
+            samples = problem.merged()
         if axes is not None:
             problem = axes.project(problem)
-        structure = self._structure(problem, plain, generator)
+        structure = self._structure(samples, axes, generator)
         self.settings_ |= {"rank": structure.rank, "linear": structure.linear}
         network = self.network_ if resumed else self._network(problem, generator, structure.rank)
         if resumed and axes is not None:
@@ -210,11 +219,8 @@ class RankREstimator(BaseEstimator):
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
-        linear = fit_linear(plain, generator) if structure.linear else None
-        if linear is not None:
-            straight = as_network(linear, fitted, plain.x)
-            shares = 1 - structure.linear, structure.linear
-            fitted, state = join_networks([fitted, straight], shares), None
+        if structure.linear:
+            fitted, state = self._join_linear(fitted, samples, generator), None
         self.network_, self.history_ = fitted, history
         self._resume, self._state = generator, state
         self.n_iter_ = len(history)
@@ -246,32 +252,49 @@ class RankREstimator(BaseEstimator):
         self.n_iter_ = len(self.history_)
         return self
 
-    def _structure(self, problem: Problem, plain: Problem, generator: torch.Generator) -> Structure:
-        """Return rank and linear share: as given, or as samples held out in turn prefer.
-
-        ``plain`` is the problem in the samples' own coordinates.
-        """
+    def _structure(
+        self, samples: Problem, axes: PrincipalAxes | None, generator: torch.Generator
+    ) -> Structure:
+        """Return rank and linear share: as given, or as samples held out in turn prefer."""
         given = Structure(self.settings_["rank"], 0.0)
         if not self._chooses_rank:
             return given
+        problem = samples if axes is None else axes.project(samples)
         linear: list[Tensor] = []
         outputs: dict[int, list[Tensor]] = {}
-        folds = held_out_folds(problem, self._copies, generator)
+        folds = held_out_folds(problem, self._count(problem), generator)
         for rest, held in folds:
-            straight = fit_linear(plain.take(rest), generator)
+            straight = fit_linear(self._counted(samples.take(rest)), generator)
             if straight is None:
                 return given
-            linear.append(straight(plain.x[held]))
+            linear.append(straight(samples.x[held]))
             some = problem.take(rest)
-            for rank in ranks_for(problem.x.shape[1:], len(some)):
+            for rank in ranks_for(some.x.shape[1:], self._count(some)):
                 network = self._network(some, generator, rank)
                 fitted, *_ = self._solve(network, some, None, self.settings_, generator, None, None)
                 outputs.setdefault(rank, []).append(fitted(problem.x[held]).detach())
         if not folds:
             return given
         tried = {rank: torch.cat(parts) for rank, parts in outputs.items()}
-        held = torch.cat([held for _, held in folds])
-        return choose_structure(problem.take(held), tried, torch.cat(linear))
+        asked = problem.take(torch.cat([held for _, held in folds]))
+        return choose_structure(asked, tried, torch.cat(linear))
+
+    def _join_linear(
+        self, network: RankRNet, samples: Problem, generator: torch.Generator
+    ) -> RankRNet:
+        """Return the network with the linear model that its settings give a share."""
+        share = self.settings_["linear"]
+        linear = fit_linear(self._counted(samples), generator) if share else None
+        if linear is None:
+            return network
+        return join_networks([network, as_network(linear, network, samples.x)], [1 - share, share])
+
+    def _count(self, problem: Problem) -> float:
+        """Return the number of samples, with the copies that their weights stand for."""
+        return self._copies * float(problem.weight.sum())
+
+    def _counted(self, problem: Problem) -> Problem:
+        return replace(problem, weight=problem.weight * self._copies)
 
     def _solve(
         self,
@@ -305,7 +328,7 @@ class RankREstimator(BaseEstimator):
             stopping,
             learning_rate=rate,
             weight_decay=decay,
-            penalty=settings["penalty"] / (self._copies * float(problem.weight.sum())),
+            penalty=settings["penalty"] / self._count(problem),
             head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
             cosine_steps=epochs * batches if scheduled else None,
             batch_size=batch,

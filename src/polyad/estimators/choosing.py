@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import torch
 from polyad.estimators.defaults import (
     FEW,
     FEWEST,
-    FULL_BATCH_UP_TO,
     NONLINEAR,
     SHARES,
     Coordinates,
@@ -78,15 +77,15 @@ def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -
     if len(asked) > MOST_SAMPLES:
         drawn = torch.randperm(len(asked), generator=generator)[:MOST_SAMPLES].numpy()
         asked = asked[np.sort(drawn)]
-    X, target, weight = _merged(X[asked], target[asked], weight[asked])
+    x, goal, share = (torch.from_numpy(a[asked]) for a in (X, target, weight))
+    some = Problem(x, goal, share, "squared").merged()
     tried: list[tuple[RidgeFit, Coordinates, torch.Tensor]] = []
-    goal, share = torch.from_numpy(target), torch.from_numpy(weight)
     for coordinates in candidates(X.shape[1:]):
-        gram = _gram(X, coordinates, target, weight)
-        tried.append((fit_ridge(gram, goal, share), coordinates, gram))
+        gram = _gram(some, coordinates)
+        tried.append((fit_ridge(gram, some.target, some.weight), coordinates, gram))
     plainest, best = tried[0], min(tried, key=lambda one: one[0].error)
     ridge, coordinates, gram = best if best[0].beats(plainest[0]) else plainest
-    radial = fit_ridge(radial_gram(gram), goal, share)
+    radial = fit_ridge(radial_gram(gram), some.target, some.weight)
     return Choice(coordinates, ridge, radial, n)
 
 
@@ -106,29 +105,28 @@ class Structure:
 
 
 def held_out_folds(
-    problem: Problem, copies: float, generator: torch.Generator
+    problem: Problem, count: float, generator: torch.Generator
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return pairs of samples to fit and samples to hold out: two halves, or one quarter of many.
+    """Return pairs of samples to fit to and samples to hold out, classes dealt out evenly.
 
-    Classes are dealt out evenly, and samples that are the same stay together.
+    Two halves, or one quarter where there are many samples; none where there are hardly any.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without copies.
+    count : float
+        Samples with their copies.
+    generator : torch.Generator
     """
-    index = torch.nonzero(problem.weight > 0)[:, 0].cpu()
-    group = torch.arange(len(index))
-    if len(index) <= FULL_BATCH_UP_TO:  # where copies and weights must mean the same
-        rows = torch.cat([problem.x.flatten(1), problem.target], dim=1).cpu()[index]
-        group = torch.unique(rows, dim=0, return_inverse=True)[1]
-    count = int(group.max()) + 1
-    if count < FEWEST:
+    if len(problem) < FEWEST:
         return []
-    first = torch.empty(count, dtype=torch.long).scatter_(0, group, torch.arange(len(group)))
-    order = torch.randperm(count, generator=generator)
+    order = torch.randperm(len(problem), generator=generator)
     if problem.loss == "log":
-        classes = problem.target.cpu()[index][first].argmax(dim=1)
-        order = order[classes[order].argsort(stable=True)]
-    turn = torch.empty_like(order).scatter_(0, order, torch.arange(count))[group]
-    few = copies * len(index) < FEW
-    held = [turn % 2 == k for k in (0, 1)] if few else [turn % 4 == 0]
-    return [(index[~h], index[h]) for h in held]
+        order = order[problem.target.cpu().argmax(dim=1)[order].argsort(stable=True)]
+    turn = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+    held = [turn % 2 == k for k in (0, 1)] if count < FEW else [turn % 4 == 0]
+    return [(torch.nonzero(~h)[:, 0], torch.nonzero(h)[:, 0]) for h in held]
 
 
 def choose_structure(
@@ -179,22 +177,12 @@ def scaler_for(standardize: int | str, X: Array, weight: Array) -> ModeStandardS
     return ModeStandardScaler(standardize).fit(X, sample_weight=weight)
 
 
-def _gram(X: Array, coordinates: Coordinates, target: Array, weight: Array) -> torch.Tensor:
+def _gram(problem: Problem, coordinates: Coordinates) -> torch.Tensor:
+    X, weight = problem.x.numpy(), problem.weight.numpy()
     x = torch.from_numpy(scaler_for(coordinates.standardize, X, weight).transform(X))
     if coordinates.whiten and isinstance(coordinates.standardize, int):
-        problem = Problem(x, torch.from_numpy(target), torch.from_numpy(weight).to(x), "squared")
-        axes = PrincipalAxes.of(problem, coordinates.standardize, coordinates.whiten)
-        x = x if axes is None else axes.project(problem).x
+        scaled = replace(problem, x=x, weight=problem.weight.to(x))
+        axes = PrincipalAxes.of(scaled, coordinates.standardize, coordinates.whiten)
+        x = x if axes is None else axes.project(scaled).x
     rows = x.reshape(len(x), -1)
     return (rows @ rows.T).double()
-
-
-def _merged(X: Array, target: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Merge samples that are the same, and add up their weights.
-
-    A sample that is left out while its copy stays would tell nothing; and a weight of two must
-    mean what two copies do.
-    """
-    rows = np.concatenate([X.reshape(len(X), -1), target], axis=1)
-    _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return X[first], target[first], np.bincount(group.ravel(), weight)

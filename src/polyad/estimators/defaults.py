@@ -133,7 +133,7 @@ def class_pull(n: int, ridge: float) -> float:
     return max(1.0, min(ridge, n / 150)) * min(MOST_PULLED, max(1.0, n / MANY))
 
 
-def ranks_for(shape: Sequence[int], n: int) -> tuple[int, ...]:
+def ranks_for(shape: Sequence[int], n: float) -> tuple[int, ...]:
     """Return the ranks to try for ``n`` samples of that shape; of order one they are all the same.
 
     Examples

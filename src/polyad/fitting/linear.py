@@ -19,7 +19,7 @@ from polyad.fitting.problem import Problem
 from polyad.fitting.ridge import fit_ridge
 
 SAMPLES = 384  # that choose the strength of a ridge: it costs their number cubed
-DEVIATIONS = 0.5  # standard errors of its error that a stronger ridge may be worse by
+DEVIATIONS = 0.25  # standard errors of its error that a stronger ridge may be worse by
 UNSEEN = -10.0  # logit of a class without a sample
 # g(s a + b) is straight: the largest s a, the b, and g and its slope there
 REACH = 8.0  # times the largest value of the samples: a straight unit of relu is cut off beyond
@@ -40,9 +40,18 @@ class Linear(NamedTuple):
 def fit_linear(problem: Problem, generator: torch.Generator) -> Linear | None:
     """Fit logistic or ridge regression to the standardized entries of the samples.
 
-    The ridge is the strongest that is not worse than the best by more than a standard error on
-    samples left out. None for labels that do not exclude each other, and for a single class.
+    The ridge is the strongest whose error on samples left out is near the least. None for labels
+    that do not exclude each other, and for a single class.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without copies; a weight is the number of copies.
+    generator : torch.Generator
+        Draws the samples that choose the ridge where there are many.
     """
+    like = problem.x
+    problem = Problem(like.cpu(), problem.target.cpu(), problem.weight.cpu(), problem.loss)
     present = problem.target.sum(dim=0) > 0
     if problem.loss == "binary" or (problem.loss == "log" and int(present.sum()) < 2):
         return None
@@ -53,12 +62,13 @@ def fit_linear(problem: Problem, generator: torch.Generator) -> Linear | None:
     scale[scale <= 1e-7 * mean.abs()] = torch.inf  # constant entries: their weight is zero
     rows = (x - mean) / scale  # (n, P)
     # All that a penalized model can see of the samples, in at most n coordinates
-    _, _, axes = torch.linalg.svd(rows, full_matrices=False) if x.shape[1] > len(x) else (0, 0, None)
+    wide = x.shape[1] > len(x)
+    axes = torch.linalg.svd(rows, full_matrices=False).Vh if wide else None
     seen = rows if axes is None else rows @ axes.T
     fit = _logistic if problem.loss == "log" else _ridge
     weight, bias = fit(seen, problem, present, generator)
     weight = (weight if axes is None else weight @ axes) / scale
-    return Linear(weight.to(problem.x), (bias - weight @ mean).to(problem.x))
+    return Linear(weight.to(like), (bias - weight @ mean).to(like))
 
 
 def _logistic(
@@ -79,7 +89,9 @@ def _logistic(
 def _ridge(
     rows: Tensor, problem: Problem, _: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    some = torch.randperm(len(rows), generator=generator)[:SAMPLES].sort().values
+    some = torch.arange(len(rows))
+    if len(rows) > SAMPLES:
+        some = torch.randperm(len(rows), generator=generator)[:SAMPLES].sort().values
     target, weight = problem.target.double(), problem.weight.double()
     chosen = fit_ridge(rows[some] @ rows[some].T, target[some], weight[some], DEVIATIONS)
     middle = weight @ target / weight.sum()

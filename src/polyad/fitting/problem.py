@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -76,6 +76,20 @@ class Problem:
     def take(self, index: Tensor) -> Problem:
         """Return the problem of the samples in ``index``."""
         return Problem(self.x[index], self.target[index], self.weight[index], self.loss)
+
+    def merged(self) -> Problem:
+        """Return the problem with samples that are the same as one, and without weightless ones.
+
+        A sample that is held out while its copy is fitted to would tell nothing; and a weight of
+        two must mean what two copies do.
+        """
+        rows = torch.cat([self.x.flatten(1), self.target], dim=1)
+        _, group = torch.unique(rows, dim=0, return_inverse=True)
+        first = torch.full((int(group.max()) + 1,), len(rows), device=rows.device)
+        first.scatter_reduce_(0, group, torch.arange(len(rows), device=rows.device), "amin")
+        weight = self.weight.new_zeros(len(first)).index_add_(0, group, self.weight)
+        merged = replace(self.take(first), weight=weight)
+        return merged.take(torch.nonzero(weight)[:, 0])
 
     def mean_loss(self, outputs: Tensor) -> float:
         """Return the weighted mean loss of ``outputs``, ``(n, C)``."""

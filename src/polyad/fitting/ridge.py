@@ -49,9 +49,7 @@ class RidgeFit:
         return float(gain.sum()) > deviations * float(gain.std() * len(gain) ** 0.5)
 
 
-def fit_ridge(
-    gram: Tensor, target: Tensor, weight: Tensor, deviations: float = 1.0
-) -> RidgeFit:
+def fit_ridge(gram: Tensor, target: Tensor, weight: Tensor, deviations: float = 1.0) -> RidgeFit:
     """Find the strength with the least error on samples left out.
 
     The error is that of the best strength; strength and norm are those of the strongest ridge that

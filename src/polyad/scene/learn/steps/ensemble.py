@@ -15,8 +15,8 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from polyad.errors import InputError
 from polyad.core.network import join_networks
+from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 
 Array = npt.NDArray[Any]
