@@ -25,7 +25,7 @@ from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.paper_tables import FAR, FURTHER
 from polyad.experiments.records import Record
 from polyad.experiments.results import Results, Summary, hours_of
-from polyad.experiments.settings import NOISES
+from polyad.experiments.settings import NOISES, PAPER_LEVEL
 from polyad.experiments.tables import signed
 
 NEAR = 1.0  # points: a curve has converged when it stays this near to its end
@@ -213,7 +213,7 @@ def _pixel_noise(results: Results, scene: str) -> Finding | None:
             changes.append(after - before)
     if not lines:
         return None
-    level = f"{100 * results.noise_level():.0f} %"
+    level = f"{100 * PAPER_LEVEL:.0f} %"
     told = (
         f"What the paper's text describes: independent Gaussian noise with a deviation of {level} "
         f"of the band's maximum. It changes accuracy by {_range(changes)} points."

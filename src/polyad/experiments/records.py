@@ -52,12 +52,14 @@ class Record:
     n_train, n_test, n_test_no_overlap, parameters : int
         Parameters as Table 2 counts them: without biases for Rank-R, with them for the others.
     seconds : dict
-        ``fit`` and ``evaluate``.
+        ``fit`` and ``evaluate``: processor time; by the clock in records that have no ``machine``.
     versions : dict
     stored : dict
         The settings, the model's own among them, as they were hashed.
     data : Identity or None
         What the data were; records before that was noted have none.
+    machine : dict or None
+        Processor, instruction set and threads; records before that was noted have none.
     """
 
     settings: RunSettings
@@ -73,6 +75,7 @@ class Record:
     versions: dict[str, str]
     stored: dict[str, Any]
     data: Identity | None = None
+    machine: dict[str, str | int] | None = None
 
     @property
     def final(self) -> dict[str, float | None]:
@@ -115,6 +118,8 @@ class Record:
         }
         if self.data is not None:
             row["data"] = self.data.to_stored()
+        if self.machine is not None:
+            row["machine"] = self.machine
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -140,6 +145,7 @@ class Record:
             versions=row["versions"],
             stored=row["settings"],
             data=Identity.from_stored(row["data"]) if "data" in row else None,
+            machine=row.get("machine"),
         )
 
 
