@@ -88,8 +88,13 @@ class Record:
         return unfold(self.epochs)
 
     def accuracies(self) -> NDArray[np.float64]:
-        """Return the curve in percent, shape (number of evaluated epochs,)."""
-        return np.asarray(self.curve, dtype=np.float64) * (100 / PER)
+        """Return the curve in percent, shape (number of evaluated epochs,).
+
+        The stored curve is rounded to 0.01 points; epochs that have scores are exact.
+        """
+        exact = {int(epoch): row["oa"] for epoch, row in self.scores.items()}
+        pairs = zip(self.curve_epochs, self.curve, strict=True)
+        return np.array([100 * (exact.get(epoch) or value / PER) for epoch, value in pairs])
 
     def accuracy_at(self, epoch: int) -> float | None:
         """Return the overall accuracy (%) after ``epoch``; None if it was not evaluated then.
@@ -99,7 +104,7 @@ class Record:
         if not self.curve:
             return 100 * float(self.final["oa"] or 0.0)
         epochs = self.curve_epochs
-        return self.curve[epochs.index(epoch)] * (100 / PER) if epoch in epochs else None
+        return float(self.accuracies()[epochs.index(epoch)]) if epoch in epochs else None
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without its end."""

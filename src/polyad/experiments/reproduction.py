@@ -56,15 +56,12 @@ class Reproduction:
         Runs in the report.
     missing : dict of str to str
         Scenes that are not on this machine, and why.
-    hours : float
-        All runs of the report together, on one thread.
     """
 
     out: Path
     runs_done: int
     runs_there: int
     missing: dict[str, str]
-    hours: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as JSON wants them."""
@@ -177,7 +174,14 @@ def reproduce(
         maps=maps,
     )
     command = command_line(
-        scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, protocols, noise_levels
+        scenes,
+        models,
+        samples_per_class,
+        noises,
+        wanted_runs(runs),
+        epochs,
+        protocols,
+        noise_levels,
     )
     command += " --accept" if accept else ""
     if given is not None:
@@ -190,7 +194,7 @@ def reproduce(
     write_figures(document.figures, home / "figures")
     write_page(document, command, home / "paper.md")
     write_report(document, results, maps, command, home / "report.html")
-    return Reproduction(home, done, len(results.all()), missing, document.hours)
+    return Reproduction(home, done, len(results.all()), missing)
 
 
 def shown_scenes(asked: Sequence[str], present: Sequence[str], results: Results) -> list[str]:

@@ -184,15 +184,6 @@ class Results:
         """Return the scenes that there are runs of, by name."""
         return sorted({r.settings.scene for r in self.all()}, key=_natural)
 
-    def hours(self) -> float:
-        """Return how long all runs took together, in hours by the clock."""
-        return hours_of(self.all())
-
-
-def hours_of(records: Iterable[Record]) -> float:
-    """Return how long these runs took together, in hours by the clock."""
-    return sum(sum(r.seconds.values()) for r in records) / 3600
-
 
 def _natural(name: str) -> tuple[bool, str]:
     """Sort real scenes before stand-ins."""
