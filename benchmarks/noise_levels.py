@@ -70,7 +70,8 @@ seeds {seeds[0]} to {seeds[-1]} ({len(seeds)} runs per cell), mean ± standard d
 ## Rank-R against the CNNs, seed by seed
 
 Difference of overall accuracy in points, Rank-R minus CNN, with its 95 % interval and the p-value
-of a paired test over seeds (Student's, or Wilcoxon's where the differences are not normal), corrected by Holm over the {len(RANKS) * len(CNNS) * len(LEVELS)} rows.
+of a paired test over seeds (Student's, or Wilcoxon's where the differences are not normal),
+corrected by Holm over the {len(RANKS) * len(CNNS) * len(LEVELS)} rows.
 Last columns: how much larger the difference is than the same seed's difference without noise.
 
 | | noise | difference | p | more than without noise | p |
@@ -93,7 +94,7 @@ def differences(oa: dict[tuple[str, float], np.ndarray]) -> str:
         more = ["", ""]
         if row[2]:
             more = [_interval(growth[row]), f"{p_growth[row]:.2g}"]
-        names = f"{MODELS[row[0]].title} − {MODELS[row[1]].title}"
+        names = f"{MODELS[row[0]].title} minus {MODELS[row[1]].title}"
         cells = [names, f"{100 * row[2]:g} %", _interval(test), f"{p:.2g}", *more]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -204,7 +204,7 @@ class RankRLinear(nn.Module):
         Parameters
         ----------
         weight : Tensor, ``(out_features, prod(in_shape))``
-            Of the dense layer on the flattened sample.
+            Of the dense layer on the flattened sample, the last mode running fastest.
         in_shape : sequence of int
         rank : int, optional
             By default ``min_i prod_{d != i} I_d``: with that or more the result is exact. Below,
