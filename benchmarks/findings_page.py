@@ -267,8 +267,8 @@ processor time of a fit:
 Nothing in a fit is random but its seed, so torch's deterministic algorithms change nothing, and
 neither do older instructions of torch and oneDNN. The order of sums within MKL's matrix products
 does, and rounding of any kind: Adam at this learning rate has epochs in which the loss jumps (as it
-is, seed 1 without noise is in one after 50 epochs; with compatible sums or in double it is not). Intel documents that sums are the
-same on every processor with `MKL_CBWR=COMPATIBLE` in the environment; here they are the same for
+is, seed 1 without noise is in one after 50 epochs; with compatible sums or in double it is not).
+Intel documents that sums are the same on every processor with `MKL_CBWR=COMPATIBLE` in the environment; here they are the same for
 both instruction sets, at the cost above. Another processor was not tried. It changes the numbers,
 so the records were made without it.
 
