@@ -282,8 +282,8 @@ gradients are exactly zero, and the fit stands still: with white noise per pixel
 class after {min(still)} to {max(still)} epochs. Later versions keep such gradients, and the network
 goes on to change. Ten labels per class, seeds 0 to 9, done again with the present version
 ([ranks 1 and 2](noise-levels/records), [3 to 5](reruns/records): `polyad
-reproduce --scene indian-pines --model rank-3 rank-4 rank-5 --samples-per-class 10 --noise none pixel
---out docs/results/reruns`); mean overall accuracy, %:
+reproduce --scene indian-pines --model rank-3 rank-4 rank-5 --samples-per-class 10 --noise none
+pixel --out docs/results/reruns`); mean overall accuracy, %:
 
 | | no noise: records | again | white noise per pixel, 20 %: records | again |
 |---|---:|---:|---:|---:|
