@@ -3,9 +3,9 @@
     python -m benchmarks.tensors --aeon WHEEL --sktime WHEEL [--potsdam FOLDER] [--seeds 3]
     python -m benchmarks.tensors --page
 
-Appends one JSON line per (data, seed, model) to docs/results/tensors.jsonl, skips what is there, and
-writes docs/results/tensors.md from the lines. Rules were chosen on seeds 100 and up. The wheels come
-from ``pip download --no-deps aeon==1.6.0 sktime==1.2.0``.
+Appends one JSON line per (data, seed, model) to docs/results/tensors.jsonl, skips what is there,
+and writes docs/results/tensors.md from the lines. Rules were chosen on seeds 100 and up. The wheels
+come from ``pip download --no-deps aeon==1.6.0 sktime==1.2.0``.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ python -m benchmarks.tensors --aeon aeon-1.6.0-py3-none-any.whl \\
 
 from [records](tensors.jsonl). Five folds, the same for all models; accuracy in %, or 100 R² of all
 predictions together, mean ± standard deviation over seeds {seeds}. The rules behind the defaults
-were chosen on seeds 100 and up, on the same data sets except *Indian Pines, profiles*: no fit sees a
-test label, but these are not data that the defaults have never met.
+were chosen on seeds 100 and up, on the same data sets except *Indian Pines, profiles*: no fit sees
+a test label, but these are not data that the defaults have never met.
 """
 
 
@@ -216,7 +216,7 @@ def _rank(records: Records, model: str) -> float:
 def _cell(records: Records, model: str, best: float) -> str:
     scores = 100 * np.array([r["score"] for r in records if r["model"] == model])
     if scores.mean() < -1000:
-        return "below −1000"
+        return "below -1000"
     text = f"{scores.mean():.1f} ± {scores.std(ddof=1) if len(scores) > 1 else 0:.1f}"
     return f"**{text}**" if _mean(records, model) == best else text
 

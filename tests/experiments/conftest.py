@@ -10,7 +10,7 @@ def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes)
     """Return a record of this overall accuracy, in percent, after every epoch (of ``at``)."""
     at = range(1, epochs + 1) if at is None else at
     settings = RunSettings("standin-tiny", model, 5, epochs=epochs, seed=seed)
-    share = accuracy / 100
+    share = changes["curve"][-1] / 10_000 if changes.get("curve") else accuracy / 100
     fields = {
         "epochs": fold(at),
         "curve": (round(100 * accuracy),) * len(at),

@@ -42,6 +42,7 @@ def test_a_value_that_belongs_to_no_option_is_refused(tmp_path, capsys):
     [
         (["--model", "rank-9"], "known are rank-1"),
         (["--noise", "loud"], "known are none, pixel, band-offset"),
+        (["--noise-level", "0.1", "20"], "expected above 0 and at most 1, got 20"),
         (["--protocol", "luck"], "known are random, other-fields, blocks"),
         (["--scene", "mars"], "known are indian-pines"),
         (["--jobs", "0"], "jobs must be at least 1, got 0"),

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from polyad.experiments import runs
 from polyad.experiments.evaluation import SceneEvaluator
@@ -88,9 +89,16 @@ def test_time_to_evaluate_is_no_time_to_fit(monkeypatch):
         return predict(self, network)
 
     monkeypatch.setattr(SceneEvaluator, "predict", slow)
-    monkeypatch.setattr(runs, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(runs, "time", SimpleNamespace(process_time=lambda: clock.now))
     record, _ = run_one(RunSettings(TINY, "rank-1", 5, epochs=2))
     assert record.seconds == {"fit": 0.0, "evaluate": 20.0}
+
+
+def test_a_run_records_the_processor_and_the_threads_it_was_done_with():
+    record, _ = runs.run_in_one_thread(RunSettings(TINY, "rank-1", 5, epochs=1))
+    assert record.machine["threads"] == 1
+    assert record.machine["processor"]
+    assert record.machine["instructions"] == torch.backends.cpu.get_cpu_capability()
 
 
 def test_biases_of_a_rank_r_network_are_not_counted_as_the_paper_counts():

@@ -52,6 +52,20 @@ def test_accuracies_come_back_in_percent(record):
     assert record.accuracies()[-1] == pytest.approx(65.43)
 
 
+def test_an_accuracy_that_has_scores_is_not_rounded(record):
+    scores = {"3": record.scores["3"] | {"oa": 0.654349}}
+    exact = replace(record, scores=scores)
+    assert exact.accuracy_at(3) == exact.accuracies()[-1] == pytest.approx(65.4349, abs=1e-9)
+
+
+def test_processor_and_threads_are_recorded_and_older_records_have_none(tmp_path, record):
+    machine = {"processor": "Z80", "instructions": "8 bit", "threads": 1}
+    store = RecordStore(tmp_path)
+    store.append(replace(record, machine=machine))
+    store.append(record)
+    assert [r.machine for r in store.load()] == [machine, None]
+
+
 def test_runs_of_one_cell_share_a_file_and_keep_their_order(tmp_path, record):
     store = RecordStore(tmp_path)
     second = replace(record.settings, seed=1)

@@ -7,10 +7,10 @@ import pytest
 
 from polyad.experiments.paper_tables import (
     accuracy_table,
+    noise_level_table,
     parameter_table,
     protocol_table,
     score_table,
-    time_table,
 )
 from polyad.experiments.results import Results
 from polyad.experiments.statistics import compare
@@ -100,16 +100,22 @@ def test_a_model_without_epochs_has_one_accuracy_whatever_the_epoch(record_of):
     assert [run.accuracy_at(epoch) for epoch in (1, 50)] == [62.5, 62.5]
 
 
-def test_time_per_epoch_is_that_of_fitting_alone(record_of):
-    times = [{"fit": 2.0, "evaluate": 50.0}, {"fit": 4.0, "evaluate": 70.0}]
-    runs = [record_of(60.0, seed=k, seconds=seconds) for k, seconds in enumerate(times)]
-    (row,) = time_table(Results(runs), TINY).texts()
-    assert row[1:] == ["2", "3.0", "60.0", "60.0"]  # 6 seconds for 100 epochs
-
-
 def test_the_table_of_protocols_shows_no_overlap_beside_the_random_draw(record_of):
     scores = {"50": {"oa": 0.61, "aa": 0.52, "kappa": 0.43, "oa_no_overlap": 0.34}}
     run = record_of(61.0, scores=scores)
     far = replace(run, settings=replace(run.settings, protocol="blocks"))
     (row,) = protocol_table(Results([run, far]), TINY, runs=1).texts()
     assert row[1:] == ["61.00", "34.00", "not run", "61.00"]
+
+
+def test_the_table_of_noise_levels_has_a_column_for_each_and_none_without_them(record_of):
+    def at(accuracy, noise, level):
+        run = record_of(accuracy)
+        return replace(run, settings=replace(run.settings, noise=noise, noise_level=level))
+
+    plain, usual, weak = at(60, "none", 0.2), at(40, "pixel", 0.2), at(50, "pixel", 0.05)
+    table = noise_level_table(Results([plain, usual, weak]), TINY, runs=1)
+    assert table.columns[1:] == ("no noise", "5 %", "20 %")
+    (row,) = table.texts()
+    assert row[1:] == ["60.00", "50.00", "40.00"]
+    assert noise_level_table(Results([plain, usual]), TINY) is None

@@ -132,6 +132,7 @@ def test_progress_says_how_many_are_done_when_it_ends_and_how_good_the_last_were
         ({"models": ["rank-9"]}, "rank-9.* known are rank-1, .*cnn"),
         ({"noises": ["loud"]}, "loud.* known are none, pixel, band-offset"),
         ({"protocols": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
+        ({"noise_levels": [5]}, "expected above 0 and at most 1, got 5; 0.05 is 5 %"),
         ({"runs": -1}, "runs must not be negative"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"samples_per_class": [0]}, "samples_per_class must be at least 1"),
@@ -148,6 +149,18 @@ def test_bad_plans_say_what_is_known(change, words):
     }
     with pytest.raises(InputError, match=words):
         plan_runs(**(asked | change))
+
+
+def test_noise_levels_multiply_the_noisy_runs_alone():
+    plan = plan_runs([TINY], ["cnn"], [5], ["none", "pixel"], 1, 1, noise_levels=(0.05, 0.2))
+    cells = [f"{TINY}_cnn_5_none", f"{TINY}_cnn_5_pixel-0.05", f"{TINY}_cnn_5_pixel"]
+    assert [run.cell for run in plan] == cells
+
+
+def test_key_and_cell_at_the_papers_noise_level_are_those_of_the_first_records():
+    run = RunSettings("indian-pines", "cnn", 10, "pixel", seed=1)
+    assert run.key == "4904649696410001"  # docs/results/records/indian-pines_cnn_10_pixel.jsonl
+    assert run.cell == "indian-pines_cnn_10_pixel"
 
 
 def test_an_unknown_scene_lists_the_known_ones():

@@ -71,3 +71,17 @@ def test_table_three_compares_after_the_50th_epoch_and_after_the_last(record_of)
     assert early[0].endswith("50 epochs")
     assert early[3].endswith("Rank-R better")
     assert late[1] == "1"
+
+
+def test_the_choice_of_a_test_is_made_on_unrounded_accuracies(record_of):
+    # Shapiro-Wilk has p = 0.0495; 0.0502 if the accuracies are rounded to 0.01 points first
+    skewed = [80.7754, 78.7091, 78.4216, 81.9576, 80.6795, 80.7115, 80.5517, 82.128, 80.6689,
+              80.7328]  # fmt: skip
+    cnn = [59.2182, 57.7058, 58.6431, 58.2171, 56.4384, 59.0372, 55.8952, 56.6727, 60.1129, 57.4289]
+    records = [
+        record_of(value, model, seed)
+        for model, values in {"rank-4": skewed, "cnn": cnn}.items()
+        for seed, value in enumerate(values)
+    ]
+    (row, *_) = significance_table(Results(records), TINY, "none", 50, [5]).texts()
+    assert "Mann-Whitney" in row[5]

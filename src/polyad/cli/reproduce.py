@@ -70,6 +70,15 @@ def reproduce(
             RUNS, help="Noise added to the scene; one or more.", metavar="none|pixel|band-offset..."
         ),
     ] = None,
+    noise_level: Annotated[
+        list[float] | None,
+        option(
+            RUNS,
+            help="Standard deviation of the noise as a share of each band's maximum; one or more. "
+            "Default: 0.2.",
+            metavar="SHARE...",
+        ),
+    ] = None,
     protocol: Annotated[
         list[str] | None,
         option(
@@ -132,9 +141,15 @@ def reproduce(
     if against is not None:
         _against(against, scene, model, samples_per_class, epochs, out, as_json)
         return
-    names = ("scenes", "models", "samples_per_class", "noises", "protocols")
-    asked = zip(names, (scene, model, samples_per_class, noise, protocol), strict=True)
-    given: dict[str, Any] = {name: values for name, values in asked if values}
+    lists = {
+        "scenes": scene,
+        "models": model,
+        "samples_per_class": samples_per_class,
+        "noises": noise,
+        "noise_levels": noise_level,
+        "protocols": protocol,
+    }
+    given: dict[str, Any] = {name: values for name, values in lists.items() if values}
     given |= {
         "runs": runs,
         "epochs": 500 if epochs is None else epochs,

@@ -211,7 +211,8 @@ class RankRLinear(nn.Module):
         Parameters
         ----------
         weight : nn.Linear, or Tensor ``(out_features, prod(in_shape))``
-            The dense layer on the flattened sample, or its weight alone.
+            The dense layer on the flattened sample, or its weight alone; the last mode runs
+            fastest.
         in_shape : sequence of int
         rank : int, optional
             By default ``min_i prod_{d != i} I_d``: with that or more the result is exact. Below,

@@ -24,10 +24,10 @@ from polyad.experiments.paper_tables import (
     MISSING,
     accuracy_table,
     fixed_table,
+    noise_level_table,
     parameter_table,
     protocol_table,
     score_table,
-    time_table,
 )
 from polyad.experiments.records import MapStore
 from polyad.experiments.results import Results
@@ -55,7 +55,6 @@ class Document:
         Missing scenes, and why.
     scenes : list of str
         Scenes with results.
-    hours : float
     notes : str or None
         Name of the page beside the report that was written by hand, if there is one.
     """
@@ -66,7 +65,6 @@ class Document:
     figures: dict[str, tuple[str, Figure]]
     missing: Mapping[str, str]
     scenes: list[str]
-    hours: float
     notes: str | None = None
 
 
@@ -131,9 +129,10 @@ def make_document(
         tables.append(score_table(results, scene, runs))
         if (side_by_side := protocol_table(results, scene, runs)) is not None:
             tables.append(side_by_side)
+        if (by_level := noise_level_table(results, scene, runs)) is not None:
+            tables.append(by_level)
         if (given := fixed_table(results, scene, runs)) is not None:
             tables.append(given)
-        tables.append(time_table(results, scene))
     there = [scene for scene in scenes if scene in present]
     figures = paper_figures(results, done, samples)
     drawn = {} if maps is None else map_figures(results, there, maps, samples[0])
@@ -145,7 +144,6 @@ def make_document(
         first | figures | drawn,
         missing,
         done,
-        results.hours(),
         notes,
     )
 

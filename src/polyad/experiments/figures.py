@@ -22,7 +22,7 @@ from polyad.experiments import paper
 from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper_names import scene_title
 from polyad.experiments.results import Results
-from polyad.experiments.settings import NOISES
+from polyad.experiments.settings import NOISES, PAPER_LEVEL
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INK, SOFT = "#333333", "#8a8a8a"
@@ -226,7 +226,7 @@ def paper_figures(
     Scenes are columns; noises and samples per class are rows.
     """
     first = samples[0]
-    level = f"{100 * results.noise_level():.0f} % noise"
+    level = f"{100 * PAPER_LEVEL:.0f} % noise"
     noises = ("pixel", "band-offset")
     legend = "Areas: one standard deviation. Crosses and bars: the paper's means and deviations."
 

@@ -24,8 +24,8 @@ from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.paper_tables import FAR, FURTHER
 from polyad.experiments.records import Record
-from polyad.experiments.results import Results, Summary, hours_of
-from polyad.experiments.settings import NOISES
+from polyad.experiments.results import Results, Summary
+from polyad.experiments.settings import NOISES, PAPER_LEVEL
 from polyad.experiments.tables import signed
 
 NEAR = 1.0  # points: a curve has converged when it stays this near to its end
@@ -57,7 +57,6 @@ def findings(results: Results, scene: str) -> list[Finding]:
         _far(results, scene),
         _best_epoch(results, scene),
         _alternatives(results, scene),
-        _time(results, scene),
     ]
     return [finding for finding in possible if finding is not None]
 
@@ -213,7 +212,7 @@ def _pixel_noise(results: Results, scene: str) -> Finding | None:
             changes.append(after - before)
     if not lines:
         return None
-    level = f"{100 * results.noise_level():.0f} %"
+    level = f"{100 * PAPER_LEVEL:.0f} %"
     told = (
         f"What the paper's text describes: independent Gaussian noise with a deviation of {level} "
         f"of the band's maximum. It changes accuracy by {_range(changes)} points."
@@ -347,27 +346,3 @@ def _alternatives(results: Results, scene: str) -> Finding | None:
         "What else a user might pick",
         ("Mean overall accuracy after the last epoch, no noise:", *lines),
     )
-
-
-def _time(results: Results, scene: str) -> Finding | None:
-    rank_r = [r for r in results.all() if r.settings.scene == scene and r.settings.model in RANKS]
-    if not rank_r:
-        return None
-    epochs = sum(r.settings.epochs for r in rank_r)
-    text = [
-        f"The {len(rank_r)} Rank-R runs, {epochs:,} epochs in all, took {hours_of(rank_r):.1f} "
-        "hours of one thread by the clock, evaluation and waiting for other programs included."
-    ]
-    for n in results.samples(scene):
-        medians = [
-            f"{MODELS[model].title} {1000 * np.median(seconds):.0f}"
-            for model in RANKS
-            if (seconds := _epoch_seconds(results.runs(scene, model, n)))
-        ]
-        if medians:
-            text.append(f"- {n} per class, median ms of fitting an epoch: {', '.join(medians)}.")
-    return Finding("How long it took", tuple(text))
-
-
-def _epoch_seconds(runs: Sequence[Record]) -> list[float]:
-    return [r.seconds["fit"] / r.settings.epochs for r in runs]

@@ -10,7 +10,13 @@ from polyad.experiments.models import MODELS, RANKS
 from polyad.experiments.paper import PAPER_MODELS
 from polyad.experiments.paper_names import scene_title
 from polyad.experiments.results import Results, Summary
-from polyad.experiments.settings import AS_GIVEN, NOISES, PAPER_PROTOCOL, RUN_PROTOCOLS
+from polyad.experiments.settings import (
+    AS_GIVEN,
+    NOISES,
+    PAPER_LEVEL,
+    PAPER_PROTOCOL,
+    RUN_PROTOCOLS,
+)
 from polyad.experiments.tables import Cell, Table
 from polyad.scene.files.known import KNOWN_SCENES
 from polyad.scene.learn.protocols import Blocks
@@ -200,6 +206,33 @@ def protocol_table(results: Results, scene: str, runs: int = paper.RUNS) -> Tabl
     return Table(f"protocols-{scene}", title, columns, tuple(rows), note)
 
 
+def noise_level_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table | None:
+    """Return the overall accuracy by noise level; None if only the paper's level was run."""
+    levels = {r.settings.noise_level for r in results.all() if r.settings.scene == scene}
+    if levels <= {PAPER_LEVEL}:
+        return None
+    columns = sorted(levels | {PAPER_LEVEL})
+    rows: list[tuple[str | Cell, ...]] = []
+    for noise, words in list(NOISES.items())[1:]:
+        for n in results.samples(scene):
+            for model in MODELS:
+                cells = [
+                    results.runs(scene, model, n),
+                    *(results.runs(scene, model, n, noise, noise_level=v) for v in columns),
+                ]
+                if any(cells[1:]):
+                    values = [[100 * float(r.final["oa"] or 0) for r in cell] for cell in cells]
+                    texts = [Cell(Summary.of(v), wanted=runs) for v in values]
+                    rows.append((f"{MODELS[model].title}, {n} per class, {words}", *texts))
+    note = (
+        "Overall accuracy in % after the last epoch. Level: standard deviation of the noise as a "
+        "share of each band's maximum."
+    )
+    heads = ("", "no noise", *(f"{100 * level:g} %" for level in columns))
+    title = f"Noise levels, {scene_title(scene)}"
+    return Table(f"noise-levels-{scene}", title, heads, tuple(rows), note)
+
+
 def fixed_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table | None:
     """Return the scores on splits that others made; None if there was none."""
     rows: list[tuple[str | Cell, ...]] = []
@@ -237,31 +270,6 @@ def fixed_table(results: Results, scene: str, runs: int = paper.RUNS) -> Table |
     columns = ("", "training and test pixels", *heads)
     title = f"Splits made by others, {scene_title(scene)}"
     return Table(f"fixed-{scene}", title, columns, tuple(rows), note)
-
-
-def time_table(results: Results, scene: str) -> Table:
-    """Return how long a run of each model took."""
-    rows: list[tuple[str | Cell, ...]] = []
-    for n in results.samples(scene):
-        for model in MODELS:
-            runs = [r for noise in NOISES for r in results.runs(scene, model, n, noise)]
-            if not runs:
-                continue
-            fit = [r.seconds["fit"] for r in runs]
-            evaluate = [r.seconds["evaluate"] for r in runs]
-            per_epoch = 1000 * sum(fit) / sum(r.settings.epochs for r in runs)
-            rows.append(
-                (
-                    f"{MODELS[model].title}, {n} per class",
-                    f"{len(runs)}",
-                    f"{sum(fit) / len(fit):.1f}",
-                    f"{per_epoch:.1f}" if MODELS[model].iterative else "",
-                    f"{sum(evaluate) / len(evaluate):.1f}",
-                )
-            )
-    columns = ("", "runs", "seconds to fit", "ms per epoch", "seconds to evaluate")
-    note = "Mean of the runs, one thread each, on a machine that did other work beside it."
-    return Table(f"times-{scene}", f"Time, {scene_title(scene)}", columns, tuple(rows), note)
 
 
 def _last_epoch(results: Results, scenes: Sequence[str], samples: int, noise: str) -> int:

@@ -52,12 +52,14 @@ class Record:
     n_train, n_test, n_test_no_overlap, parameters : int
         Parameters as Table 2 counts them: without biases for Rank-R, with them for the others.
     seconds : dict
-        ``fit`` and ``evaluate``.
+        ``fit`` and ``evaluate``: processor time; by the clock in records that have no ``machine``.
     versions : dict
     stored : dict
         The settings, the model's own among them, as they were hashed.
     data : Identity or None
         What the data were; records before that was noted have none.
+    machine : dict or None
+        Processor, instruction set and threads; records before that was noted have none.
     """
 
     settings: RunSettings
@@ -73,6 +75,7 @@ class Record:
     versions: dict[str, str]
     stored: dict[str, Any]
     data: Identity | None = None
+    machine: dict[str, str | int] | None = None
 
     @property
     def final(self) -> dict[str, float | None]:
@@ -85,8 +88,13 @@ class Record:
         return unfold(self.epochs)
 
     def accuracies(self) -> NDArray[np.float64]:
-        """Return the curve in percent, shape (number of evaluated epochs,)."""
-        return np.asarray(self.curve, dtype=np.float64) * (100 / PER)
+        """Return the curve in percent, shape (number of evaluated epochs,).
+
+        The stored curve is rounded to 0.01 points; epochs that have scores are exact.
+        """
+        exact = {int(epoch): row["oa"] for epoch, row in self.scores.items()}
+        pairs = zip(self.curve_epochs, self.curve, strict=True)
+        return np.array([100 * (exact.get(epoch) or value / PER) for epoch, value in pairs])
 
     def accuracy_at(self, epoch: int) -> float | None:
         """Return the overall accuracy (%) after ``epoch``; None if it was not evaluated then.
@@ -96,7 +104,7 @@ class Record:
         if not self.curve:
             return 100 * float(self.final["oa"] or 0.0)
         epochs = self.curve_epochs
-        return self.curve[epochs.index(epoch)] * (100 / PER) if epoch in epochs else None
+        return float(self.accuracies()[epochs.index(epoch)]) if epoch in epochs else None
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without its end."""
@@ -115,6 +123,8 @@ class Record:
         }
         if self.data is not None:
             row["data"] = self.data.to_stored()
+        if self.machine is not None:
+            row["machine"] = self.machine
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -140,6 +150,7 @@ class Record:
             versions=row["versions"],
             stored=row["settings"],
             data=Identity.from_stored(row["data"]) if "data" in row else None,
+            machine=row.get("machine"),
         )
 
 

@@ -39,9 +39,8 @@ def render_report(document: Document, results: Results, maps: MapStore, command:
         "paper_report.html",
         "polyad.experiments",
         heading=TITLE,
-        summary=f"Runs of {where}; {_duration(document.hours)} by the clock in all, one thread "
-        "each. Beside each number stands the paper's, with the difference in the paper's standard "
-        "deviations.",
+        summary=f"Runs of {where}. Beside each number stands the paper's, with the difference in "
+        "the paper's standard deviations.",
         document=document,
         figures=[_figure(title, figure) for title, figure in document.figures.values()],
         galleries={
@@ -106,8 +105,7 @@ def render_page(document: Document, command: str) -> str:
     lines = [
         f"# {TITLE}",
         "",
-        f"Made by `{command}` from the records beside this page (`records/`). All runs together "
-        f"took {_duration(document.hours)} by the clock, one thread each, beside other work.",
+        f"Made by `{command}` from the records beside this page (`records/`).",
         "",
     ]
     waiting = [scene for scene in document.missing if scene not in document.scenes]
@@ -158,7 +156,3 @@ def _paragraphs(texts: tuple[str, ...]) -> list[str]:
             lines.append("")
         lines.append(text)
     return [*lines, ""]
-
-
-def _duration(hours: float) -> str:
-    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"

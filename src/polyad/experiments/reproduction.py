@@ -20,7 +20,7 @@ from polyad.experiments.report import write_page, write_report
 from polyad.experiments.results import Results
 from polyad.experiments.runs import Spread, run_all
 from polyad.experiments.scenes import present_scenes
-from polyad.experiments.settings import NOISES, PAPER_PROTOCOL, plan_runs
+from polyad.experiments.settings import NOISES, PAPER_LEVEL, PAPER_PROTOCOL, plan_runs
 from polyad.experiments.tables import write_tables
 
 # The paper's rows, and its CNN with settings that suit it: without, the comparison is not fair
@@ -56,15 +56,12 @@ class Reproduction:
         Runs in the report.
     missing : dict of str to str
         Scenes that are not on this machine, and why.
-    hours : float
-        All runs of the report together, on one thread.
     """
 
     out: Path
     runs_done: int
     runs_there: int
     missing: dict[str, str]
-    hours: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as JSON wants them."""
@@ -91,6 +88,7 @@ def reproduce(
     protocols: Sequence[str] = (PAPER_PROTOCOL,),
     accept: bool = False,
     rasters: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
+    noise_levels: Sequence[float] = (PAPER_LEVEL,),
 ) -> Reproduction:
     """Run the paper's experiments and write the report; killed, it resumes where it stopped.
 
@@ -127,6 +125,8 @@ def reproduce(
     rasters : (path-like, path-like), optional
         Training and test pixels of a published split, which is then the only protocol; see
         `polyad.scene.FixedSplit`.
+    noise_levels : sequence of float
+        Standard deviation of the noise as a share of each band's maximum.
 
     Returns
     -------
@@ -148,11 +148,14 @@ def reproduce(
     if quick:
         scenes, models, samples_per_class = paper.SCENES[:1], QUICK_MODELS, paper.SAMPLES[:1]
         noises, runs, epochs, protocols = ("none",), 3, paper.EPOCHS[0], (PAPER_PROTOCOL,)
+        noise_levels = (PAPER_LEVEL,)
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, got {jobs}; 1 runs one after the other")
     given = None if rasters is None else (os.fspath(rasters[0]), os.fspath(rasters[1]))
     present, missing = present_scenes(scenes, accept)
-    plan = plan_runs(present, models, samples_per_class, noises, runs, epochs, protocols, given)
+    plan = plan_runs(
+        present, models, samples_per_class, noises, runs, epochs, protocols, given, noise_levels
+    )
     if runs and not present:
         raise NothingToRun(missing)
     home = Path(out)
@@ -171,7 +174,14 @@ def reproduce(
         maps=maps,
     )
     command = command_line(
-        scenes, models, samples_per_class, noises, wanted_runs(runs), epochs, protocols
+        scenes,
+        models,
+        samples_per_class,
+        noises,
+        wanted_runs(runs),
+        epochs,
+        protocols,
+        noise_levels,
     )
     command += " --accept" if accept else ""
     if given is not None:
@@ -184,7 +194,7 @@ def reproduce(
     write_figures(document.figures, home / "figures")
     write_page(document, command, home / "paper.md")
     write_report(document, results, maps, command, home / "report.html")
-    return Reproduction(home, done, len(results.all()), missing, document.hours)
+    return Reproduction(home, done, len(results.all()), missing)
 
 
 def shown_scenes(asked: Sequence[str], present: Sequence[str], results: Results) -> list[str]:
@@ -208,6 +218,7 @@ def command_line(
     runs: int,
     epochs: int,
     protocols: Sequence[str] = (PAPER_PROTOCOL,),
+    noise_levels: Sequence[float] = (PAPER_LEVEL,),
 ) -> str:
     """Return the command that asks for the same; what is as by default is left out."""
     asked = (
@@ -215,6 +226,7 @@ def command_line(
         ("model", models, DEFAULT_MODELS),
         ("samples-per-class", samples_per_class, paper.SAMPLES),
         ("noise", noises, tuple(NOISES)),
+        ("noise-level", noise_levels, (PAPER_LEVEL,)),
         ("protocol", protocols, (PAPER_PROTOCOL,)),
     )
     words = ["polyad", "reproduce"]

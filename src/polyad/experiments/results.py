@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.experiments.records import Record
-from polyad.experiments.settings import AS_GIVEN, PAPER_PROTOCOL, RunSettings, cell_name
+from polyad.experiments.settings import AS_GIVEN, PAPER_LEVEL, PAPER_PROTOCOL, cell_name
 from polyad.experiments.statistics import Comparison, Paired, compare, compare_paired
 
 Floats = NDArray[np.float64]
@@ -84,9 +84,10 @@ class Results:
         samples: int,
         noise: str = "none",
         protocol: str = PAPER_PROTOCOL,
+        noise_level: float = PAPER_LEVEL,
     ) -> list[Record]:
         """Return the records of a cell, by seed."""
-        return self.cells.get(cell_name(scene, model, samples, noise, protocol), [])
+        return self.cells.get(cell_name(scene, model, samples, noise, protocol, noise_level), [])
 
     def all(self) -> list[Record]:
         """Return every record that counts."""
@@ -182,19 +183,6 @@ class Results:
     def scenes(self) -> list[str]:
         """Return the scenes that there are runs of, by name."""
         return sorted({r.settings.scene for r in self.all()}, key=_natural)
-
-    def noise_level(self) -> float:
-        """Return the largest noise of the runs, as a share of each band's maximum."""
-        return max((r.settings.noise_level for r in self.all()), default=RunSettings.noise_level)
-
-    def hours(self) -> float:
-        """Return how long all runs took together, in hours by the clock."""
-        return hours_of(self.all())
-
-
-def hours_of(records: Iterable[Record]) -> float:
-    """Return how long these runs took together, in hours by the clock."""
-    return sum(sum(r.seconds.values()) for r in records) / 3600
 
 
 def _natural(name: str) -> tuple[bool, str]:

@@ -6,13 +6,16 @@ import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Self
 
 import joblib
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 from tqdm import tqdm
@@ -61,7 +64,7 @@ class _Trial:
         """Classify the test pixels, if it is time."""
         if epoch not in self.wanted:
             return
-        started = time.perf_counter()
+        started = time.process_time()
         if self.evaluator is None:  # the scaler is known once fitting has begun
             scaler, window = self.estimator.scaler_, self.settings.window
             self.evaluator = SceneEvaluator(self.cube, self.split.test, scaler, window)
@@ -72,14 +75,14 @@ class _Trial:
         self.curve.append(round(PER * float((predicted == self.truth).mean())))
         if epoch in (ALSO_AT, self.settings.epochs):
             self.scores[str(epoch)] = self._score(predicted)
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.process_time() - started
 
     def after_fit(self) -> None:
         """Classify the test pixels with a model that has no epochs."""
-        started = time.perf_counter()
+        started = time.process_time()
         predicted = self.estimator.predict(self._patches(self.split.test))
         self.scores[str(self.settings.epochs)] = self._score(predicted)
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.process_time() - started
 
     def class_map(self) -> NDArray[np.uint16]:
         """Return the class of every pixel of the scene, shape (height, width)."""
@@ -137,13 +140,13 @@ def run_one(
         model.estimator(settings.epochs, settings.seed),
     )
     patches, classes = trial._patches(split.train), labels[tuple(split.train.T)]
-    started = time.perf_counter()
+    started = time.process_time()
     if model.iterative:
         trial.estimator.fit(patches, classes, on_epoch=trial.on_epoch)
-        fitting = time.perf_counter() - started - trial.seconds
+        fitting = time.process_time() - started - trial.seconds
     else:
         trial.estimator.fit(patches, classes)
-        fitting = time.perf_counter() - started
+        fitting = time.process_time() - started
         trial.after_fit()
     record = Record(
         settings=settings,
@@ -156,11 +159,26 @@ def run_one(
         n_test_no_overlap=int(trial.apart.sum()),
         parameters=count_parameters(trial.estimator),
         seconds={"fit": round(fitting, 2), "evaluate": round(trial.seconds, 2)},
+        machine=describe_machine(),
         versions={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
         stored=settings.to_stored(),
         data=data.identity,
     )
     return record, trial.class_map() if settings.seed == 0 else None
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Return processor, instruction set and threads: they decide how sums are rounded."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):  # Linux alone has this file, and no name of the processor elsewhere
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        processor = next(names, processor)
+    return {
+        "processor": processor,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def noisy(cube: NDArray[np.float32], settings: RunSettings) -> NDArray[np.float32]:

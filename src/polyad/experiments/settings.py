@@ -23,6 +23,7 @@ from polyad.scene.raster.patches import Border
 # Every noise, and how a heading puts it
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}
 PAPER_PROTOCOL = "random"
+PAPER_LEVEL = 0.2  # deviation of the noise, as a share of each band's maximum
 AS_GIVEN = 0  # samples per class of a split that somebody else made
 # What may be asked of a run. Accuracy without overlap is a score of every run, no protocol.
 RUN_PROTOCOLS = {p.protocol: p for p in (RandomPerClass, OtherFields, Blocks)}
@@ -76,7 +77,7 @@ class RunSettings:
     noise: str = "none"
     epochs: int = 500
     seed: int = 0
-    noise_level: float = 0.2
+    noise_level: float = PAPER_LEVEL
     window: int = 5
     border: Border = "drop"
     protocol: str = PAPER_PROTOCOL
@@ -136,7 +137,14 @@ class RunSettings:
     @property
     def cell(self) -> str:
         """Name of the table's cell this run belongs to: all but seed and epochs."""
-        return cell_name(self.scene, self.model, self.samples_per_class, self.noise, self.protocol)
+        return cell_name(
+            self.scene,
+            self.model,
+            self.samples_per_class,
+            self.noise,
+            self.protocol,
+            self.noise_level,
+        )
 
 
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -144,17 +152,25 @@ def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 
 def cell_name(
-    scene: str, model: str, samples: int, noise: str, protocol: str = PAPER_PROTOCOL
+    scene: str,
+    model: str,
+    samples: int,
+    noise: str,
+    protocol: str = PAPER_PROTOCOL,
+    noise_level: float = PAPER_LEVEL,
 ) -> str:
-    """Return the name of a table's cell; the paper's own protocol goes without saying.
+    """Return the name of a table's cell; the paper's protocol and noise level are left out.
 
     Examples
     --------
     >>> cell_name("indian-pines", "rank-1", 10, "none", "blocks")
     'indian-pines_rank-1_10_none_blocks'
+    >>> cell_name("indian-pines", "rank-1", 10, "pixel", noise_level=0.05)
+    'indian-pines_rank-1_10_pixel-0.05'
     """
+    level = "" if noise_level == PAPER_LEVEL else f"-{noise_level:g}"
     extra = "" if protocol == PAPER_PROTOCOL else f"_{protocol}"
-    return f"{scene}_{model}_{samples}_{noise}{extra}"
+    return f"{scene}_{model}_{samples}_{noise}{level}{extra}"
 
 
 def plan_runs(
@@ -166,6 +182,7 @@ def plan_runs(
     epochs: int,
     protocols: Sequence[str] = (PAPER_PROTOCOL,),
     rasters: tuple[str, str] | None = None,
+    noise_levels: Sequence[float] = (PAPER_LEVEL,),
 ) -> list[RunSettings]:
     """Return the runs of a table, cell by cell, the seeds of a cell together.
 
@@ -177,6 +194,8 @@ def plan_runs(
     scenes, models, noises, protocols : sequence of str
     samples_per_class : sequence of int
     runs, epochs : int
+    noise_levels : sequence of float
+        Runs without noise are planned once, whatever the levels.
 
     Examples
     --------
@@ -193,6 +212,12 @@ def plan_runs(
     for what, value in [("epochs", epochs), *(("samples_per_class", n) for n in samples_per_class)]:
         if value < 1:
             raise InputError(f"{what} must be at least 1, got {value}")
+    for level in noise_levels:
+        if not 0 < level <= 1:
+            raise InputError(
+                "noise_level is a share of each band's maximum: expected above 0 and at most 1, "
+                f"got {level:g}; 0.05 is 5 %"
+            )
     if runs < 0:
         raise InputError(f"runs must not be negative, got {runs}; 0 writes the report alone")
     more: dict[str, Any] = {}
@@ -201,7 +226,8 @@ def plan_runs(
         more = {"rasters": rasters, "border": "reflect"}
     cells = product(scenes, protocols, noises, samples_per_class, models)
     return [
-        RunSettings(scene, model, n, noise, epochs, seed, protocol=protocol, **more)
+        RunSettings(scene, model, n, noise, epochs, seed, level, protocol=protocol, **more)
         for scene, protocol, noise, n, model in cells
+        for level in ((PAPER_LEVEL,) if noise == "none" else noise_levels)
         for seed in range(runs)
     ]
