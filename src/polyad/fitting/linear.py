@@ -19,7 +19,7 @@ from polyad.fitting.problem import Problem
 from polyad.fitting.ridge import fit_ridge
 
 SAMPLES = 384  # that choose the strength of a ridge: it costs their number cubed
-DEVIATIONS = 0.25  # standard errors of its error that a stronger ridge may be worse by
+DEVIATIONS = 0.1  # standard errors of its error that a stronger ridge may be worse by
 UNSEEN = -10.0  # logit of a class without a sample
 # g(s a + b) is straight: the largest s a, the b, and g and its slope there
 REACH = 8.0  # times the largest value of the samples: a straight unit of relu is cut off beyond
