@@ -211,8 +211,8 @@ Eq. (13) of the paper writes a hidden unit as g(⟨W, X⟩) and as trace(g(W_d�
 second applies g to each of the R terms and then adds: a Rank-1 network of R·Q units whose output
 weights are tied within each group of R. `python -m benchmarks.activation_order`
 ([records](activation-order.jsonl)) trains it by the same Algorithm 1, from the same start and on
-the same pixels as Rank-R networks fitted by the same version (below). Overall accuracy (%) on Indian
-Pines, {activation_order.SAMPLES} labels per class, mean and deviation of seeds
+the same pixels as Rank-R networks fitted by the same version (below). Overall accuracy (%) on
+Indian Pines, {activation_order.SAMPLES} labels per class, mean and deviation of seeds
 {activation_order.SEEDS[0]} to {activation_order.SEEDS[-1]}; paired difference with its 95 %
 interval:
 
@@ -221,7 +221,8 @@ interval:
 {chr(10).join(lines)}
 
 After 50 epochs the two readings cannot be told apart. After 500 the literal one is worse on average
-at every R, and at R = 3 its interval includes zero. The published code computes g(⟨W, X⟩), as polyad does.
+at every R, and at R = 3 its interval includes zero. The published code computes g(⟨W, X⟩), as
+polyad does.
 """
 
 

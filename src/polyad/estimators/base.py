@@ -531,7 +531,6 @@ class RankREstimator(BaseEstimator):
         """Say what scikit-learn's tools may pass: samples may be matrices and more."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        tags.array_api_support = True
         return tags
 
     def __getstate__(self) -> dict[str, Any]:

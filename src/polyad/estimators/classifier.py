@@ -28,14 +28,20 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
 
     Parameters
     ----------
-    rank : int, default=1
-        Rank R of each hidden unit's weight tensor.
+    rank : int or "auto", default="auto"
+        Rank R of each hidden unit's weight tensor. ``"auto"`` holds out samples (a quarter, or each
+        half in turn of fewer than 200), tries ranks 1 and 4, and takes the higher one only if it is
+        better by more than a standard error; rank 1 for order-1 samples and for fewer than 200.
+        It also fits logistic regression, or ridge for numbers, and joins it to the network with the
+        share that suits the samples held out. That takes up to three times as long as a given rank.
+        With a given ``standardize``, another start or another solver it is 1.
     hidden : int, default=75
-        Number of hidden units Q.
+        Number of hidden units Q. A linear part adds its own: ``network_.hidden.out_features``.
     solver : {"joint", "alternating"}, default="joint"
         ``"joint"`` steps all factors at once and is fast; ``"alternating"`` is Algorithm 1 of the
         paper, one mode at a time.
-    activation : {"tanh", "sigmoid", "relu", "identity"}, default="tanh"
+    activation : {"auto", "tanh", "sigmoid", "relu", "identity"}, default="auto"
+        ``"auto"`` is relu, and tanh, as in the paper, where ``standardize`` is given.
     start : {"data", "unit-variance", "xavier"}, default="data"
         Where the factors start: drawn with the covariance of the data's modes, with unit
         variance, or as in the paper. With ``"data"`` the joint solver also works in the principal
@@ -49,9 +55,13 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         ``standardize`` it begins at 0.06, settles at 0.02 within some thirty steps and stays.
         0.0005 for the alternating solver.
     weight_decay : float or "auto", default="auto"
-        Of Adam, decoupled from the loss. ``"auto"`` is zero, with a penalty on squared weights in
-        the loss instead: of 1 / n, and stronger where samples are many and classes differ along
-        lines. With a given ``standardize`` it is 0.1, and 0 for the alternating solver.
+        Of Adam, decoupled from the loss. ``"auto"`` is zero, with a penalty in the loss instead.
+        With a given ``standardize`` it is 0.1, and 0 for the alternating solver.
+    penalty : float or "auto", default="auto"
+        Half of it, divided by the number of samples, times the sum of squared weights is added to
+        the mean loss, as ``alpha`` of scikit-learn's MLPs. ``"auto"`` is 1 for classes, and more
+        where samples are many and classes differ along lines; for numbers it follows the ridge
+        regression with the least error on samples left out. 0 where ``weight_decay`` is given.
     batch_size : int, None or "auto", default="auto"
         None takes all samples at once. ``"auto"``: all up to 1024 samples, else 256 (joint); 65
         (alternating).
@@ -90,10 +100,10 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     network_ : RankRNet
     scaler_ : ModeStandardScaler or None
     settings_ : dict
-        What every "auto" became: ``standardize`` (a mode, None, or "common" for one scale),
-        ``whiten`` (0 to 1), ``learning_rate``, ``schedule`` ("cosine", "head start" or
-        "constant"), ``weight_decay``, ``penalty``, ``batch_size`` and ``epochs``. It is not kept
-        in model files.
+        What every "auto" became: ``rank``, ``linear`` (share of the linear part, 0 to 1),
+        ``activation``, ``standardize`` (a mode, None, or "common" for one scale), ``whiten`` (0 to
+        1), ``learning_rate``, ``schedule`` ("cosine", "head start" or "constant"),
+        ``weight_decay``, ``penalty``, ``batch_size`` and ``epochs``. It is not kept in model files.
     history_ : History
         Loss, accuracy and seconds of each epoch.
     n_iter_ : int

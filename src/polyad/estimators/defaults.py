@@ -10,8 +10,13 @@ plainest. A window around a pixel has its features in the last mode, and no othe
 known, so its ridge regression is asked again: for a coefficient of length b it takes a price of
 :math:`\frac s 2 b^2`. The D + 1 factors of a network share that length, and at equal lengths cost
 :math:`\frac p 2 \sum_d |w_d|^2 = \frac p 2 (D + 1)\, b^{2 / (D + 1)}`. Both prices are the same for
-:math:`p = s\, b^{2 - 2 / (D + 1)} / (D + 1)`. Many samples
-of classes take it too, unless a Gaussian kernel tells classes apart where lines do not.
+:math:`p = s\, b^{2 - 2 / (D + 1)} / (D + 1)`. Without a signal s is large and b vanishes, and so
+would p; see `ridge_pull` for the least b. Many samples of classes take it too, unless a Gaussian
+kernel clearly tells classes apart where lines do not.
+
+*Structure.* Samples held out choose the rank and the share of a linear model in the outputs
+(`polyad.fitting.linear`). A linear model is better where the weights are dense and samples few, the
+network where weights have low rank or the target is not linear.
 
 *Schedule.* The learning rate falls to zero along a cosine, so that the last steps average over
 batches. Many samples make many batches, and take fewer passes. More than 5,000 take 30 passes where

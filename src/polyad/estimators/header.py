@@ -34,8 +34,8 @@ from polyad.estimators.schema import (
 )
 
 # 1 had training pixels as lists, 2 no widths of bands, 3 no light of the scene, 4 no superpixels,
-# 5 no values, accuracy, labels held out, pipelines or several labels for a sample
-FORMAT = 6
+# 5 no values, accuracy, labels held out, pipelines or several labels for a sample, 6 no penalty
+FORMAT = 7
 # Names, not imported from where they are at home: a header is read without torch
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "identity")
 HISTORY = ("loss", "score", "validation_loss", "validation_score", "seconds")

@@ -27,8 +27,9 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     standardized for the fit, and predictions are given on the targets' own scale.
 
     By default the penalty on squared weights is that of the ridge regression with the least error
-    on samples left out, taken over to the network. Where samples are few, or the target is noisy,
-    the network is then close to that ridge regression.
+    on samples left out, taken over to the network, and that ridge regression itself is joined to
+    the network unless samples held out speak clearly for the network alone. Where samples are few,
+    or the target is noisy, predictions are those of the ridge regression.
 
     Examples
     --------

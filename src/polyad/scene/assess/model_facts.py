@@ -18,7 +18,7 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
     network = getattr(model.estimator, "network_", None)
     if network is not None and hasattr(network, "n_weights"):
         facts["Network"] = (
-            f"rank {model.estimator.rank}, {network.hidden.out_features} hidden units, "
+            f"rank {network.hidden.rank}, {network.hidden.out_features} hidden units, "
             f"{network.n_weights:,} weights"
         )
     # The network of a preset is merged from several: its epochs say nothing

@@ -65,7 +65,8 @@ def preset_parameters(preset: str) -> dict[str, Any]:
 
 def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
     """Return the recipe of the paper's model: the network and nothing else."""
-    line = f"bands standardized > rank-{estimator.rank} network on {window} x {window} windows, "
+    rank = estimator.network_.hidden.rank
+    line = f"bands standardized > rank-{rank} network on {window} x {window} windows, "
     return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
 
 

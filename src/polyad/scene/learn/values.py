@@ -323,7 +323,8 @@ class _Fitting:
         ]
 
     def _fit(self, X: Array, y: Array, seed: int, **defaults: Any) -> RankRRegressor:
-        return RankRRegressor(random_state=seed, **(defaults | dict(self.parameters))).fit(X, y)
+        options = {"rank": 1, "activation": "tanh"} | defaults | dict(self.parameters)
+        return RankRRegressor(random_state=seed, **options).fit(X, y)
 
     def _samples(self, expert: Expert) -> Array:
         """Return samples ``(n, window, window, features)``, of single pixels ``(n, features)``."""
