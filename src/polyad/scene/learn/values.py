@@ -323,7 +323,8 @@ class _Fitting:
         ]
 
     def _fit(self, X: Array, y: Array, seed: int, **defaults: Any) -> RankRRegressor:
-        options = {"rank": 1, "activation": "tanh"} | defaults | dict(self.parameters)
+        options: dict[str, Any] = {"rank": 1, "activation": "tanh"}
+        options |= defaults | dict(self.parameters)
         return RankRRegressor(random_state=seed, **options).fit(X, y)
 
     def _samples(self, expert: Expert) -> Array:
