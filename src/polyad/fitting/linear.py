@@ -1,8 +1,8 @@
 r"""Linear models, and the Rank-R networks that compute them.
 
 By Theorem 1 a dense weight is a sum of rank-one terms, one for each fibre along its longest mode.
-A unit that stays where its activation is straight computes a group of R terms, so that a linear
-model is a Rank-R network as well, and can be joined with one that was fitted.
+A unit that stays where its activation is straight, or a pair of relu units, computes R of them. So
+a linear model is a Rank-R network as well, and can be joined with one that was fitted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from polyad.fitting.ridge import fit_ridge
 SAMPLES = 384  # that choose the strength of a ridge: it costs their number cubed
 DEVIATIONS = 0.1  # standard errors of its error that a stronger ridge may be worse by
 UNSEEN = -10.0  # logit of a class without a sample
-# g(s a + b) is straight: the largest s a, the b, and g and its slope there
-REACH = 8.0  # times the largest value of the samples: a straight unit of relu is cut off beyond
 CENTER = 0.01  # of tanh and the sigmoid, within which they are straight to 3e-5
 
 
@@ -109,7 +107,7 @@ def as_network(linear: Linear, like: RankRNet, x: Tensor) -> RankRNet:
     like : RankRNet
         On samples as ``x`` is, with a bias of its hidden units.
     x : Tensor, ``(n, I_1, ..., I_D)``
-        Samples, which tell how far the units must be straight.
+        Samples, which tell how far units of tanh or the sigmoid must be straight.
     """
     shape, rank = like.hidden.in_shape, like.hidden.rank
     outputs, groups = len(linear.weight), -(-linear.weight.shape[1] // max(shape) // rank)
@@ -117,20 +115,18 @@ def as_network(linear: Linear, like: RankRNet, x: Tensor) -> RankRNet:
     factors = [
         f.reshape(units, rank, -1) for f in exact_factors(linear.weight, shape, groups * rank)
     ]
-    farthest = cp_inner(x, factors).abs().amax(dim=0).clamp_min(1e-30)  # (units,)
-    # g(s a + b) = g(b) + s g'(b) a, exactly or nearly so
-    scale, bias = torch.ones_like(farthest), torch.zeros_like(farthest)
-    if like.activation == "relu":
-        bias = REACH * farthest
-    elif like.activation != "identity":
-        scale = CENTER / farthest
-    activation = ACTIVATIONS[like.activation]
-    height = activation.value(bias)
-    steep = scale * activation.slope(height)
-    output = torch.eye(outputs).to(steep).repeat_interleave(groups, dim=1) / steep  # (C, units)
-    factors[0] = factors[0] * scale[:, None, None]
-    return like.like(
-        {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
-        | {"hidden.bias": bias, "output.weight": output}
-        | {"output.bias": linear.bias - output @ height}
-    )
+    output = torch.eye(outputs).to(linear.weight).repeat_interleave(groups, dim=1)  # (C, units)
+    bias = linear.bias
+    if like.activation == "relu":  # a = relu(a) - relu(-a)
+        factors = [torch.cat([f, f if d else -f]) for d, f in enumerate(factors)]
+        output = torch.cat([output, -output], dim=1)
+    elif like.activation != "identity":  # g(s a) = g(0) + s g'(0) a, nearly
+        scale = CENTER / cp_inner(x, factors).abs().amax(dim=0).clamp_min(1e-30)  # (units,)
+        activation = ACTIVATIONS[like.activation]
+        height = activation.value(torch.zeros_like(scale))
+        factors[0] = factors[0] * scale[:, None, None]
+        output = output / (scale * activation.slope(height))
+        bias = bias - output @ height
+    weights = {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    weights |= {"hidden.bias": output.new_zeros(output.shape[1])}
+    return like.like(weights | {"output.weight": output, "output.bias": bias})
