@@ -84,7 +84,7 @@ def separable(factors: list[Tensor]) -> Tensor:
 
 def cp_start(task: Task, hidden: int = HIDDEN, rank: int = 1) -> Net:
     """Return the start of the package's joint solver."""
-    model = RankRClassifier(rank, hidden, random_state=task.seed)
+    model = RankRClassifier(rank, hidden, activation="tanh", random_state=task.seed)
     net = model._network(task.problem, model._generator())
     factors, biases = [*net.hidden.factors], [net.hidden.bias, net.output.bias]
     return Net(separable, factors, net.output.weight, biases)

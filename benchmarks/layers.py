@@ -34,7 +34,7 @@ LAYERS: dict[str, Callable[[Shape], nn.Module]] = {
 }
 # Each leaves out one thing more than the one before
 ESTIMATORS: dict[str, dict[str, Any]] = {
-    "`RankRClassifier()`": {},
+    "`RankRClassifier(1)` with tanh": {},
     "the same with `standardize=-1`: bands not whitened": {"standardize": -1},
     "and with `weight_decay=0`: no penalty": {"standardize": -1, "weight_decay": 0.0},
     'and with `start="unit-variance"`: no start from the data': {
@@ -90,7 +90,9 @@ def control(seeds: int) -> list[dict[str, Any]]:
     for seed in range(seeds):
         task = indian_pines(seed)
         models = [
-            RankRClassifier(1, HIDDEN, random_state=seed, **options).fit(task.X, task.y)
+            RankRClassifier(1, HIDDEN, activation="tanh", random_state=seed, **options).fit(
+                task.X, task.y
+            )
             for options in ESTIMATORS.values()
         ]
         for start in STARTS.values():

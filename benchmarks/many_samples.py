@@ -21,8 +21,12 @@ from polyad import RankRClassifier
 
 TRAIN, TEST = 20_000, 5_000
 MODELS = {
-    "`RankRClassifier()`": lambda seed: RankRClassifier(random_state=seed),
-    "`RankRClassifier(rank=4)`": lambda seed: RankRClassifier(4, random_state=seed),
+    "`RankRClassifier(1)` with tanh": lambda seed: RankRClassifier(
+        1, activation="tanh", random_state=seed
+    ),
+    "`RankRClassifier(4)` with tanh": lambda seed: RankRClassifier(
+        4, activation="tanh", random_state=seed
+    ),
     "logistic regression": lambda _: LogisticRegression(max_iter=500),
     "MLP": lambda seed: MLPClassifier(random_state=seed),
 }

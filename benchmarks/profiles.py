@@ -78,7 +78,8 @@ def fit_one(method: str, cube: Array, window: int, labels: Array, split: Any, se
         model.fit(cube[tuple(train.T)].reshape(len(train), -1), y)
         predicted = model.predict(cube[tuple(test.T)].reshape(len(test), -1))
     else:
-        model = RankRClassifier(random_state=seed).fit(extract_patches(cube, *train.T, window), y)
+        model = RankRClassifier(1, activation="tanh", random_state=seed)
+        model.fit(extract_patches(cube, *train.T, window), y)
         batches = np.array_split(test, 20)
         predicted = np.concatenate(
             [model.predict(extract_patches(cube, *batch.T, window)) for batch in batches]
