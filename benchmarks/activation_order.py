@@ -40,13 +40,13 @@ class TermwiseClassifier(RankRClassifier):
     ``network_`` is the equal Rank-1 network: R * Q units, output weights tied. No hidden bias.
     """
 
-    def _network(self, problem: Any, generator: torch.Generator) -> RankRNet:
-        network = super()._network(problem, generator)
+    def _network(self, problem: Any, generator: torch.Generator, rank: int) -> RankRNet:
+        network = super()._network(problem, generator, rank)
         factors = {
             f"hidden.factors.{d}": factor.detach().reshape(-1, 1, factor.shape[-1]).clone()
             for d, factor in enumerate(network.hidden.factors)
         }  # (Q R, 1, I_d)
-        tied = network.output.weight.detach().repeat_interleave(self.rank, dim=1)  # (C, Q R)
+        tied = network.output.weight.detach().repeat_interleave(rank, dim=1)  # (C, Q R)
         return network.like(factors | {"output.weight": tied})
 
     def _solve(  # type: ignore[override]

@@ -85,4 +85,4 @@ def made_classifier(
     rng = np.random.default_rng(seed)
     X = rng.normal(2000, 500, (6 * classes, WINDOW, WINDOW, bands)).astype(np.float32)
     y = np.arange(len(X)) % classes + 1
-    return RankRClassifier(rank, hidden, epochs=2, random_state=seed).fit(X, y)
+    return RankRClassifier(rank, hidden, activation="tanh", epochs=2, random_state=seed).fit(X, y)

@@ -85,7 +85,8 @@ def separable(factors: list[Tensor]) -> Tensor:
 def cp_start(task: Task, hidden: int = HIDDEN, rank: int = 1) -> Net:
     """Return the start of the package's joint solver."""
     model = RankRClassifier(rank, hidden, activation="tanh", random_state=task.seed)
-    net = model._network(task.problem, model._generator())
+    model.settings_ = model._given(len(task.problem))
+    net = model._network(task.problem, model._generator(), rank)
     factors, biases = [*net.hidden.factors], [net.hidden.bias, net.output.bias]
     return Net(separable, factors, net.output.weight, biases)
 

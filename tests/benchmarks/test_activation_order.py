@@ -41,8 +41,8 @@ def test_termwise_fit_takes_the_steps_of_autograd_on_its_formula(samples):
     rank, seen = 3, {}
     model = TermwiseClassifier.paper(rank, **SETTINGS)
     network_of = model._network
-    model._network = lambda problem, generator: seen.setdefault(
-        "start", network_of(problem, generator)
+    model._network = lambda problem, generator, rank: seen.setdefault(
+        "start", network_of(problem, generator, rank)
     )
     solve = model._solve
 
