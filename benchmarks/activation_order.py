@@ -69,19 +69,22 @@ class TiedSweep(alternating._CpuSweep):
     def __init__(self, network: Any, problem: Any, steps: Any, rank: int) -> None:
         super().__init__(network, problem, steps)
         self.rank = rank
-        self.shared = np.ascontiguousarray(self.v[:, ::rank])  # (C, Q)
+        self.tied = np.ascontiguousarray(self.v[:, ::rank])  # (C, Q)
 
     def __call__(self) -> tuple[float, float]:
         for mode, inputs in self._contractions():
             w = self.factors[mode].flatten(1).numpy()  # (Q R, I_mode)
             for batch, z in zip(self.batches, inputs, strict=True):
                 self._mode_block(z, w, batch)
+        self._contract_right()
+        w = self._khatri_rao(self.left).reshape(len(w), -1)  # (Q R, P_left)
+        inputs = [batch.root for batch in self.batches]
         terms = [blocks.hidden(z, w, self.bias, self.activation) for z in inputs]  # (Q R, n_b)
         hidden = [u.reshape(-1, self.rank, u.shape[-1]).sum(axis=1) for u in terms]  # (Q, n_b)
         for batch, u in zip(self.batches, hidden, strict=True):
-            blocks.output_block(u, self.shared, self.c, *batch.goal, self.log_loss, self.rates)
-        self.v[:] = np.repeat(self.shared, self.rank, axis=1)
-        outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.shared.T + self.c)
+            blocks.output_block(u, self.tied, self.c, *batch.goal, self.log_loss, self.rates)
+        self.v[:] = np.repeat(self.tied, self.rank, axis=1)
+        outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.tied.T + self.c)
         return self.problem.mean_loss(outputs), self.problem.score(outputs)
 
 
