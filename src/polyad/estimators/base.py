@@ -511,7 +511,8 @@ class RankREstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None"
             )
-        X, y = as_samples(X), y.toarray() if hasattr(y, "toarray") else as_numpy(y)
+        X = as_samples(X)
+        y = np.ascontiguousarray(y.toarray() if hasattr(y, "toarray") else as_numpy(y))
         if not reset:
             check_sample_shape(X, self.sample_shape_)
         X, y = validate_data(
