@@ -284,7 +284,7 @@ class RankREstimator(BaseEstimator):
     ) -> RankRNet:
         """Return the network with the linear model that its settings give a share."""
         share = self.settings_["linear"]
-        linear = fit_linear(self._counted(samples), generator) if share else None
+        linear = fit_linear(self._counted(samples), generator)
         if linear is None:
             return network
         return join_networks([network, as_network(linear, network, samples.x)], [1 - share, share])
@@ -342,6 +342,7 @@ class RankREstimator(BaseEstimator):
     ) -> dict[str, Any]:
         """Return what every "auto" stands for in a fit to these samples."""
         settings = self._given(len(X))
+        self._copies = 1.0
         if not self._automatic:
             return settings
         choice = choose(X, target, weight, generator)
@@ -392,7 +393,8 @@ class RankREstimator(BaseEstimator):
         """Return how many threads share an operation of a fit: the product with a batch."""
         auto = PAPER_BATCH if self.solver == "alternating" else batch_size_for(len(X))
         batch = self._batch(auto) or len(X)
-        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden)
+        rank = 1 if self.rank == "auto" else self.rank
+        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden * rank)
 
     def _axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
