@@ -24,7 +24,7 @@ from polyad.scene.assess.documents import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.sample_points import open_points

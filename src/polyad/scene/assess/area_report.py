@@ -16,7 +16,7 @@ from polyad.scene.assess.report import thinned
 from polyad.scene.draw.color import RIGHT, WRONG, class_picture, see_through
 from polyad.scene.draw.marks import overlay_points
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.sample_points import SamplePoints, look_up
 
 

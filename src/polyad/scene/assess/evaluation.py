@@ -22,8 +22,8 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
 from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.classes import class_key
-from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.class_matching import in_model_ids
 from polyad.scene.read.labels import check_labels, drop_nodata

@@ -11,8 +11,8 @@ from polyad.errors import SceneError
 from polyad.scene.raster.cell_area import HECTARE, row_areas
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.scene import as_labels
 
 
 def mapped_areas(class_map: xr.DataArray) -> dict[str, Any]:

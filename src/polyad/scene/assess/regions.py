@@ -13,9 +13,9 @@ from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.raster.cell_area import HECTARE, row_areas
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.class_tables import complete
 
 

@@ -31,7 +31,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
 from polyad.scene.raster.classes import ClassInfo, class_table, has_own_name
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.scene import as_labels, as_scene
 
 SHOWN_PIXELS = 1000  # along the longer side of a picture: a page must stay light enough to mail
 

@@ -18,7 +18,7 @@ from polyad.scene.draw.color import false_color
 from polyad.scene.draw.marks import overlay_points
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import with_classes
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.read.colors import with_legend
 
 

@@ -20,7 +20,7 @@ from polyad.scene.draw.color import false_color
 from polyad.scene.draw.marks import overlay_points
 from polyad.scene.draw.values import COLORS
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.targets import Target, as_values
 
 Array = npt.NDArray[Any]

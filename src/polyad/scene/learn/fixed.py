@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.learn.sampling import Labels, Split
 from polyad.scene.raster.classes import UNLABELED
-from polyad.scene.raster.dims import label_values
+from polyad.scene.raster.scene import label_values
 from polyad.scene.read.labels import open_labels
 
 

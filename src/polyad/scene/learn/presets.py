@@ -43,9 +43,9 @@ from polyad.scene.learn.steps.recipe import Recipe
 from polyad.scene.learn.steps.spatial import mean_distance, testable
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.groups import groups_of
 from polyad.scene.raster.patches import check_window
+from polyad.scene.raster.scene import as_labels
 
 Array = npt.NDArray[Any]
 

@@ -17,8 +17,8 @@ from scipy import ndimage
 from polyad.errors import InputError
 from polyad.scene.learn.sampling import Labels, Split, blocks, no_overlap, per_class
 from polyad.scene.raster.classes import UNLABELED
-from polyad.scene.raster.dims import label_values
 from polyad.scene.raster.patches import Border, interior
+from polyad.scene.raster.scene import label_values
 
 
 class Protocol(TypedProtocol):

@@ -18,7 +18,6 @@ import xarray as xr
 
 from polyad.estimators.schema import Fault
 from polyad.scene.raster.corrupt import REPAIRS, Soundness, learn_soundness, picked
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import (
     INSIDE,
     cropped_to_mask,
@@ -28,6 +27,7 @@ from polyad.scene.raster.inside import (
 )
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene import as_scene
 
 Array = npt.NDArray[Any]
 

@@ -7,7 +7,6 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.raster.band_choice import select_bands, usable_bands
     from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
-    from polyad.scene.raster.dims import as_labels, as_scene
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
     from polyad.scene.raster.groups import with_groups
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from polyad.scene.raster.legend import merge_labels
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
     from polyad.scene.raster.pixels import valid_mask, valid_pixels
+    from polyad.scene.raster.scene import as_labels, as_scene
     from polyad.scene.raster.targets import Target
 
 __all__ = [
@@ -45,7 +45,7 @@ if not TYPE_CHECKING:
         targets="Target",
         band_choice="select_bands usable_bands",
         classes="ClassInfo class_table palette with_classes",
-        dims="as_labels as_scene",
+        scene="as_labels as_scene",
         georeference="grid_of",
         grid="Grid",
         groups="with_groups",

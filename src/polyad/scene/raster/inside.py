@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from polyad.errors import SceneMismatch
 from polyad.scene.files.option_values import check_bbox
 from polyad.scene.raster.corrupt import HALO, REPAIRS, Repairs, Soundness, repair
-from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import check_same_place, describe_extents, move
+from polyad.scene.raster.scene import as_labels, as_scene
 
 INSIDE = "inside"
 _STRIP_PIXELS = 2**22  # whose places on the map are worked out at a time

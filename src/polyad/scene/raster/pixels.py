@@ -11,8 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import read_pixels
+from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.sharing import shared_tensor
 
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time

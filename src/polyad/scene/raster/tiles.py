@@ -18,9 +18,9 @@ from polyad.scene.raster.corrupt import (
     repair,
     replacements,
 )
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import read_pixels, read_stored, repairs_of
 from polyad.scene.raster.patches import reflect_index
+from polyad.scene.raster.scene import as_scene
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
 # What one tile of the scene may take as it is read. From 32 MiB on, the C library takes new memory

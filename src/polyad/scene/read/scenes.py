@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import as_scene, describe
 from polyad.scene.read.known_scenes import open_known
 from polyad.scene.read.scene_files import open_address, open_file, open_files
 

@@ -18,8 +18,8 @@ from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
 from polyad.scene.files.paths import check_distinct, set_paths
 from polyad.scene.raster.classes import ClassInfo, class_dtype, with_classes
-from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.prediction_sets import SetRule, set_members, set_sizes
+from polyad.scene.raster.scene import describe
 from polyad.scene.raster.uncertainty import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
 from polyad.scene.write.cog import Raster, Slices
 from polyad.scene.write.geotiff import (

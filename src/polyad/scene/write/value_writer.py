@@ -19,7 +19,7 @@ from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
 from polyad.scene.files.own_outputs import DEVIATION, NPY_HEAD, VALUES
 from polyad.scene.files.paths import check_distinct, check_ending
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 from polyad.scene.raster.targets import VALUE_DIMS, Target
 from polyad.scene.write.cog import Raster, Slices, open_raster, placed
 from polyad.scene.write.netcdf import (

@@ -20,8 +20,8 @@ from polyad.errors import InputError
 from polyad.scene.files.own_outputs import NPY_HEAD
 from polyad.scene.files.paths import check_ending
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.raster.tiles import BLOCK
 from polyad.scene.write.envi import add_envi_map
 from polyad.scene.write.geotiff import (
