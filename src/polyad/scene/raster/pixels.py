@@ -7,15 +7,10 @@ import sys
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.sharing import shared_tensor
-
-_STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 
 
 def valid_pixels(values: NDArray[Any], nodata: float | None = None) -> NDArray[np.bool_]:
@@ -71,20 +66,3 @@ def _sum_is_finite(values: NDArray[Any]) -> bool:
         if shared is None:
             return math.isfinite(float(values.sum(dtype=np.float32 if wide else None)))
         return math.isfinite(float((shared.float() if wide else shared).sum()))
-
-
-def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
-    """Return which pixels of ``scene`` have a measurement in every band, shape ``(y, x)``.
-
-    A lazily opened scene is read strip by strip, so that memory stays bounded. For one tile, pass
-    ``scene.isel(y=..., x=...)``.
-    """
-    scene = as_scene(scene)
-    nodata = scene.rio.nodata
-    rows, cols, bands = scene.shape
-    strip = max(1, _STRIP_BYTES // max(1, cols * bands * scene.dtype.itemsize))
-    mask = np.empty((rows, cols), bool)
-    for top in range(0, rows, strip):
-        part = read_pixels(scene, slice(top, top + strip), slice(None))
-        mask[top : top + strip] = valid_pixels(part, nodata)
-    return mask

@@ -1,15 +1,21 @@
-"""A scene that is read window by window, and how it gets its coordinates.
+"""`Scene`: what users pass as a scene, put in order once, and read window by window.
 
 A format supplies a `PixelSource`: shape, element type and a `read` of one window. `lazy_scene`
 wraps it as an ``xarray.DataArray`` with dims ``(y, x, band)`` whose pixels stay on disk until read.
 Sources hold paths and numbers only, never open files: they can be pickled, sent to a worker and
 read from several threads.
+
+A scene of `polyad.scene.open_scene` has dims ``(y, x, band)``. One of rioxarray has
+``(band, y, x)``, one of a climate archive ``(time, wavelength, latitude, longitude)``. `Scene.of`
+takes all orders and the usual names; what it cannot understand fails with a clear error message.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,13 +24,25 @@ import numpy as np
 import rioxarray  # noqa: F401  (registers the .rio accessor)
 import xarray as xr
 from affine import Affine
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from polyad.errors import InputError, SceneError, told_as
+from polyad.errors import InputError, SceneError, SceneMismatch, told_as
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import FLAGGED, keep_bands
+from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
+from polyad.scene.raster.corrupt import (
+    HALO,
+    REPAIRS,
+    Repairs,
+    Soundness,
+    learn_soundness,
+    picked,
+    repair,
+)
+from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.wavelengths import known_factor, to_nm
 
 Array = NDArray[Any]
@@ -239,14 +257,6 @@ def representable(value: float | None, dtype: np.dtype) -> Any:
     return dtype.type(int(value)) if limits.min <= value <= limits.max else None
 
 
-# Scenes and label rasters as users bring them, with their dimensions put in order.
-#
-# A scene of `polyad.scene.open_scene` has dims ``(y, x, band)``. One of rioxarray has
-# ``(band, y, x)``, one of a climate archive ``(time, wavelength, latitude, longitude)``. Every public
-# function passes its scene through `as_scene` and its labels through `as_labels`, so that all orders
-# and the usual names give the same result, and what cannot be understood is refused in one sentence.
-
-
 # Names of the three axes met in products and in files that people write themselves.
 AXES = {
     "y": {"y", "lat", "latitude", "northing", "row", "rows", "line", "lines", "downtrack"},
@@ -259,6 +269,15 @@ WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
 DEGREES = {"lat", "latitude", "lon", "longitude"}
 SCENE_DIMS = ("y", "x", "band")
 LABEL_DIMS = ("y", "x")
+INSIDE = "inside"  # coordinate (y, x) of a masked scene
+RADIOMETRY = "light"  # attribute of a scene: its `RadiometricSample`
+SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # whose quantiles are taken
+SAMPLE = 4096  # spectra that quantiles are taken from
+KEPT = 256  # spectra that a model keeps
+PLACES = 2000  # with data, to know how far the map lies from the labels
+LEAST = 8  # spectra without which nothing is said
+SMALL = 2**16  # pixels of a scene that is read whole
+WINDOWS, SIDE = 6, 24  # of a larger one: windows along each axis, and pixels along a window
 _GRID_MAPPING = "spatial_ref"  # rioxarray's own name, under which a map carries it too
 
 
@@ -336,6 +355,8 @@ def _one_array(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
     """Return the array itself, or the only one of a Dataset that has the wanted dimensions."""
     if isinstance(given, xr.DataArray):
         return given
+    if isinstance(given, Raster):
+        return given.array
     if isinstance(given, xr.Dataset):
         return _only_variable(given, dims, what)
     if isinstance(given, str | PathLike):
@@ -545,3 +566,304 @@ def _shown(dims: tuple[Hashable, ...]) -> str:
 def _listed(names: list[Any]) -> str:
     shown = [str(n) for n in names[:6]] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
     return ", ".join(shown)
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """A scene, or labels, with its dimensions in order."""
+
+    array: xr.DataArray
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Rows and columns, and where they lie on the map."""
+        return grid_of(self.array)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene(Raster):
+    """A hyperspectral scene as the package works with it: pixels, and all that is known of them.
+
+    Users pass and receive ``xarray.DataArray``. A public function calls `Scene.of` once, and
+    everything behind it takes the `Scene`: the dimensions are in order, and grid, bands, nodata,
+    mask and fingerprint are worked out once and kept. A scene is never changed; `select`, `crop`,
+    `masked` and `despiked` return another one, and none of them reads a pixel. It can be pickled,
+    as its array can.
+
+    Attributes
+    ----------
+    array : DataArray, dims ``(y, x, band)``
+        The pixels as they are stored, as a rule lazily. `read` is how they are read.
+
+    Examples
+    --------
+    >>> cube = xr.DataArray(np.arange(24).reshape(2, 3, 4), dims=("band", "lat", "lon"))
+    >>> scene = Scene.of(cube)
+    >>> scene.shape, scene.bands.count, scene.nodata
+    ((3, 4, 2), 2, None)
+    >>> scene.read(slice(0, 1), slice(0, 2)).tolist()
+    [[[0, 12], [1, 13]]]
+    >>> masked = scene.masked(np.eye(3, 4, dtype=bool))
+    >>> masked.read(slice(0, 1), slice(0, 2)).tolist()  # outside the mask there is no data
+    [[[0.0, 12.0], [nan, nan]]]
+    """
+
+    @classmethod
+    def of(cls, scene: xr.DataArray | xr.Dataset | Scene) -> Scene:
+        """Return what a user passed as a scene, see `as_scene`; a `Scene` is returned as it is."""
+        return scene if isinstance(scene, Scene) else cls(as_scene(scene))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and bands."""
+        rows, cols, bands = self.array.shape
+        return rows, cols, bands
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type as stored; `pixel_dtype` is that of `read`."""
+        return np.dtype(self.array.dtype)
+
+    @cached_property
+    def nodata(self) -> float | None:
+        """Value that stands for "no measurement", None if there is none beside NaN."""
+        value: float | None = self.array.rio.nodata
+        return value
+
+    @cached_property
+    def bands(self) -> Bands:
+        """Wavelengths, widths and numbers of the bands, and what was left out."""
+        return Bands.of(self.array)
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_] | None:
+        """Where the scene is looked at, ``(rows, columns)``; None if there is no mask."""
+        return np.asarray(self.array[INSIDE].values) if INSIDE in self.array.coords else None
+
+    @property
+    def source(self) -> str | None:
+        """The file that the scene was opened from, which no output may replace."""
+        source = self.array.encoding.get("source")
+        return None if source is None else str(source)
+
+    @property
+    def despiking(self) -> Repairs | None:
+        """By what `read` replaces corrupt pixels, and which it replaced; None if it does not."""
+        repairs: Repairs | None = self.array.attrs.get(REPAIRS)
+        fits = repairs is not None and repairs.soundness.bands == self.shape[2]
+        return repairs if fits else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the scene's size and of a few of its pixels and bands, all over it.
+
+        It is that of the stored pixels, whatever the mask.
+        """
+        height, width, count = self.shape
+        digest = hashlib.sha256(str((height, width, count)).encode())
+        bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
+        # The corners are left out: they often hold no data
+        for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
+            rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
+            pixels = self.array.isel(y=rows, x=cols, band=bands).values
+            with np.errstate(over="ignore", invalid="ignore"):  # of what is no data
+                digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
+        return digest.hexdigest()[:32]
+
+    @cached_property
+    def radiometry(self) -> RadiometricSample | None:
+        """What a sample of the pixels tells of illumination and noise; None of too few with data.
+
+        It is taken when it is first asked for, from the stored pixels inside the mask.
+        """
+        known: Any = self.array.attrs.get(RADIOMETRY)
+        if isinstance(known, RadiometricSample) and known.spectra.shape[1] == self.shape[2]:
+            return known
+        return sample_radiometry(self)
+
+    @cached_property
+    def fill(self) -> float:
+        """What `read` gives outside the mask: the nodata value, or NaN where none can be stored."""
+        value = None if self.nodata is None else representable(self.nodata, self.dtype)
+        return np.nan if value is None else value
+
+    @cached_property
+    def pixel_dtype(self) -> np.dtype[Any]:
+        """Element type of what `read` returns: of a masked scene one that holds `fill`."""
+        if self.inside is None or self.dtype.kind == "f" or not np.isnan(self.fill):
+            return self.dtype
+        return np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
+
+    def read(self, rows: slice, cols: slice) -> Array:
+        """Read pixels for learning or mapping, ``(h, w, bands)``.
+
+        Outside the mask they are `fill`, and what lies outside as a whole is not read. Of a
+        `despiked` scene corrupt pixels are replaced by their neighbors, whatever the window.
+        """
+        despiking = self.despiking
+        if despiking is None:
+            return self.read_stored(rows, cols)
+        wide, inner, own = [], [], []
+        for side, length in zip((rows, cols), self.shape[:2], strict=True):
+            first, stop, _ = side.indices(length)
+            start = max(first - HALO, 0)
+            own.append(slice(first, stop))
+            wide.append(slice(start, min(stop + HALO, length)))
+            inner.append(slice(first - start, stop - start))
+        stored = self.read_stored(wide[0], wide[1])
+        pixels, replaced = repair(stored, self.nodata, despiking.soundness)
+        despiking.note(own[0], own[1], replaced[inner[0], inner[1]])
+        return pixels[inner[0], inner[1]]
+
+    def read_stored(self, rows: slice, cols: slice) -> Array:
+        """Read pixels as they are stored, ``(h, w, bands)``, with `fill` outside the mask."""
+        window = self.array.isel(y=rows, x=cols)
+        if self.inside is None:
+            return np.asarray(window.values)
+        inside = self.inside[rows, cols]
+        if inside.all():
+            return np.asarray(window.values).astype(self.pixel_dtype, copy=False)
+        pixels = np.full(window.shape, self.fill, self.pixel_dtype)
+        if inside.any():  # of a large window with a small part inside, that part is read
+            part = extent(inside)
+            within = inside[part][..., None]
+            stored = window.isel(y=part[0], x=part[1]).values
+            np.copyto(pixels[part], stored, "same_kind", where=within)
+        return pixels
+
+    def select(self, bands: ArrayLike) -> Scene:
+        """Return the scene with the bands at these positions, in this order.
+
+        It is not despiked: what is known of the noise is known of all bands.
+        """
+        return Scene(self.despiked(None).array.isel(band=np.asarray(bands)))
+
+    def crop(self, rows: slice, cols: slice) -> Scene:
+        """Return a rectangle of the scene, which counts its own despiked pixels."""
+        cut, despiking = Scene(self.array.isel(y=rows, x=cols)), self.despiking
+        return cut if despiking is None else cut.despiked(None).despiked(despiking.soundness)
+
+    def crop_to_mask(self) -> Scene:
+        """Return the smallest rectangle that holds all pixels of the mask."""
+        return self if self.inside is None else self.crop(*extent(self.inside))
+
+    def masked(self, mask: xr.DataArray | xr.Dataset | ArrayLike) -> Scene:
+        """Return the scene with only the pixels in ``mask``; see `polyad.scene.mask_scene`."""
+        if isinstance(mask, xr.DataArray | xr.Dataset):
+            mask = as_labels(mask)
+            check_same_place(self.grid, grid_of(mask))
+        values = np.asarray(mask)
+        if values.shape != self.shape[:2] or values.dtype.kind not in "biuf":
+            raise SceneMismatch(
+                f"a mask must have the scene's {self.shape[0]} rows and {self.shape[1]} columns, "
+                f"got shape {values.shape} of {values.dtype}; resample it to the scene's grid"
+            )
+        inside = (values != 0) & ~np.isnan(values) if values.dtype.kind == "f" else values != 0
+        if self.inside is not None:
+            inside = inside & self.inside
+        if not inside.any():
+            raise SceneMismatch(
+                "no pixel of the scene lies inside the mask; choose one that overlaps the scene"
+            )
+        return Scene(self.array.assign_coords({INSIDE: (("y", "x"), inside)}))
+
+    def despiked(self, noise: Soundness | None) -> Scene:
+        """Return the scene whose corrupt pixels `read` replaces; None replaces none.
+
+        Asked for the noise model that it has, it returns itself, so that one record counts.
+        """
+        array, before = self.array, self.array.attrs.get(REPAIRS)
+        if noise is None or noise.bands != self.shape[2]:
+            if before is None:
+                return self
+            array = array.copy(deep=False)
+            del array.attrs[REPAIRS]
+            return Scene(array)
+        if before is not None and before.soundness is noise and before.shape == self.shape[:2]:
+            return self
+        return Scene(array.assign_attrs({REPAIRS: Repairs(noise, self.shape[:2])}))
+
+    @property
+    def map_coords(self) -> dict[Hashable, xr.DataArray]:
+        """The coordinates that a map takes over from its scene."""
+        coords = self.array.coords.items()
+        return {k: v for k, v in coords if set(v.dims) <= {"y", "x"} and k != INSIDE}
+
+
+@dataclass(frozen=True)
+class RadiometricSample:
+    """What a sample of a scene tells of its illumination and its noise.
+
+    Attributes
+    ----------
+    quantiles : ndarray of float64, ``(7, bands)``
+        Of every band, for the shares in `SHARES`.
+    spectra : ndarray of float32, ``(n, bands)``
+        At most `KEPT` pixels, spread over the scene.
+    places : ndarray of int, ``(m, 2)``
+        Row and column of some pixels with data, all over the scene.
+    soundness : Soundness or None
+    """
+
+    quantiles: Array
+    spectra: Array
+    places: Array
+    soundness: Soundness | None = None
+
+
+def sample_pixels(scene: Scene, most: int = SAMPLE) -> tuple[Array, Array]:
+    """Return spectra ``(n, bands)`` with data spread evenly over the scene, and places with data.
+
+    A small scene is read whole, of a larger one 36 windows are; where there is a mask, inside it.
+    The same places are taken of every scene of one size. There are at most ``most`` spectra, and
+    about `PLACES` rows and columns ``(m, 2)``.
+    """
+    corner = (0, 0) if scene.inside is None else [s.start for s in extent(scene.inside)]
+    scene = scene.crop_to_mask()
+    height, width = scene.shape[:2]
+    if height * width <= SMALL:
+        windows = [(slice(0, height), slice(0, width))]
+    else:
+        starts = (
+            np.unique(np.linspace(0, max(n - SIDE, 0), WINDOWS).astype(int)).tolist()
+            for n in (height, width)
+        )
+        rows, cols = ([slice(s, s + SIDE) for s in along] for along in starts)
+        windows = [(r, c) for r in rows for c in cols]
+    parts, places = [], []
+    for r, c in windows:
+        pixels = scene.read_stored(r, c)
+        valid = valid_pixels(pixels, scene.nodata)
+        parts.append(pixels[valid])
+        places.append(np.argwhere(valid) + np.add(corner, (r.start, c.start)))
+    found = np.concatenate(places)
+    found = found[:: max(len(found) // PLACES, 1)]
+    return evenly(np.concatenate(parts), most).astype(np.float32), found
+
+
+def evenly(rows: Array, most: int) -> Array:
+    """Return at most so many rows, evenly spaced."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
+
+
+def sample_radiometry(scene: Scene) -> RadiometricSample | None:
+    """Return what `Scene.radiometry` keeps."""
+    spectra, places = sample_pixels(scene)
+    if len(spectra) < LEAST:
+        return None
+    quantiles = picked(spectra.astype(np.float64), SHARES)
+    return RadiometricSample(quantiles, evenly(spectra, KEPT), places, learn_soundness(spectra))
+
+
+def extent(inside: NDArray[np.bool_]) -> tuple[slice, slice]:
+    """Return the rows and columns of the smallest rectangle that holds all that is True.
+
+    Examples
+    --------
+    >>> extent(np.array([[False, False, False], [False, True, False]]))
+    (slice(1, 2, None), slice(1, 2, None))
+    """
+    rows, cols = (hull(np.flatnonzero(inside.any(axis=1 - axis)))[0] for axis in (0, 1))
+    return rows, cols

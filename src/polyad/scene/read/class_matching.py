@@ -23,11 +23,9 @@ from polyad.scene.raster.classes import (
     has_own_name,
     with_classes,
 )
+from polyad.scene.raster.labels import NUMBERED_BY_NAME
 from polyad.scene.raster.legend import folded_name
 from polyad.scene.read.class_tables import complete
-
-NUMBERED_BY_NAME = "class_ids_numbered_by_name"
-"""Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
 
 
 @dataclass(frozen=True)
