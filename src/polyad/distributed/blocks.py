@@ -17,7 +17,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.raster.classes import UNLABELED, class_dtype
 from polyad.scene.raster.corrupt import HALO, repair
-from polyad.scene.raster.inside import masked
+from polyad.scene.raster.mask import masked
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Block, halo_index
 

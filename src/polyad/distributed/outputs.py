@@ -14,7 +14,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.outputs import map_writer
 from polyad.scene.map.sets import LabelDistance
 from polyad.scene.raster.classes import with_classes
-from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.mask import without_mask
 
 
 def check_outputs(plan: ScenePlan) -> None:

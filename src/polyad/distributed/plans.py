@@ -25,7 +25,7 @@ from polyad.scene.map.mapping import scene_tiles, with_classes_for_maps
 from polyad.scene.map.outputs import check_map_kind
 from polyad.scene.map.refining import warn_of_other_scene
 from polyad.scene.map.sets import set_rule
-from polyad.scene.raster.inside import packed
+from polyad.scene.raster.mask import packed
 from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Tile

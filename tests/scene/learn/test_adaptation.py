@@ -33,7 +33,7 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.inside import mask_scene
+from polyad.scene.raster.mask import mask_scene
 from polyad.scene.raster.scene import KEPT, SAMPLE, Scene, sample_pixels
 
 HEIGHT, WIDTH, BANDS = 40, 36, 24

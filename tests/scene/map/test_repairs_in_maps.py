@@ -14,7 +14,7 @@ from polyad.scene.learn.radiometry import replaced_pixels
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.corrupt import find_suspects, learn_soundness
-from polyad.scene.raster.inside import read_pixels, with_repairs
+from polyad.scene.raster.mask import read_pixels, with_repairs
 from polyad.scene.raster.tiles import Tile, read_block
 
 HEIGHT, WIDTH, BANDS = 41, 37, 40

@@ -18,7 +18,7 @@ from polyad.scene.raster.corrupt import (
     repair_slow,
     roughness,
 )
-from polyad.scene.raster.inside import mask_scene, read_pixels, with_repairs
+from polyad.scene.raster.mask import mask_scene, read_pixels, with_repairs
 from polyad.scene.raster.patches import extract_patches
 
 HEIGHT, WIDTH, BANDS = 22, 30, 40

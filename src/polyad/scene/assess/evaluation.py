@@ -22,7 +22,7 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import iter_map, scene_tiles
 from polyad.scene.map.sets import set_rule
 from polyad.scene.raster.classes import class_key
-from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.mask import note_read_whole
 from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.class_matching import in_model_ids

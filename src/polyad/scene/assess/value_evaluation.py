@@ -24,7 +24,7 @@ from polyad.scene.learn.steps.spatial import spatial_folds
 from polyad.scene.learn.steps.value_scores import ValueScore, score_values
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.mask import note_read_whole
 from polyad.scene.raster.targets import Target, as_values
 from polyad.scene.read.labels import drop_nodata
 

@@ -18,7 +18,7 @@ import xarray as xr
 
 from polyad.estimators.schema import Fault
 from polyad.scene.raster.corrupt import REPAIRS, Soundness, picked
-from polyad.scene.raster.inside import read_pixels, repairs_of, with_repairs
+from polyad.scene.raster.mask import read_pixels, repairs_of, with_repairs
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import (

@@ -39,8 +39,8 @@ from polyad.scene.raster.classes import (
     class_dtype,
     with_classes,
 )
-from polyad.scene.raster.inside import without_mask
 from polyad.scene.raster.legend import Merging
+from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.colors import Colors

@@ -11,7 +11,7 @@ from polyad.errors import InputError
 from polyad.scene.files.paths import check_ending
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.write.map_writer import MapWriter
 from polyad.scene.write.value_writer import ValueWriter

@@ -20,7 +20,7 @@ from polyad.scene.learn.steps.guided import guided_filter
 from polyad.scene.learn.steps.propagation import Propagation, combine
 from polyad.scene.map.share_cache import read_shares, share_key, write_shares
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import packed
+from polyad.scene.raster.mask import packed
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.scene_tasks import RunOnScene
 from polyad.scene.raster.tiles import Tile, read_window

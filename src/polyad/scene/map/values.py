@@ -11,7 +11,7 @@ import xarray as xr
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import iter_map
-from polyad.scene.raster.inside import without_mask
+from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.targets import VALUE_DIMS, Target
 
 Array = npt.NDArray[Any]

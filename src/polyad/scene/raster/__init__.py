@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
     from polyad.scene.raster.groups import with_groups
-    from polyad.scene.raster.inside import mask_scene, valid_mask
     from polyad.scene.raster.legend import merge_labels
+    from polyad.scene.raster.mask import mask_scene, valid_mask
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
     from polyad.scene.raster.pixels import valid_pixels
     from polyad.scene.raster.scene import as_labels, as_scene
@@ -49,7 +49,7 @@ if not TYPE_CHECKING:
         georeference="grid_of",
         grid="Grid",
         groups="with_groups",
-        inside="mask_scene valid_mask",
+        mask="mask_scene valid_mask",
         legend="merge_labels",
         patches="extract_patches interior iter_patches",
         pixels="valid_pixels",

@@ -18,7 +18,7 @@ from polyad.scene.raster.corrupt import (
     repair,
     replacements,
 )
-from polyad.scene.raster.inside import read_pixels, read_stored, repairs_of
+from polyad.scene.raster.mask import read_pixels, read_stored, repairs_of
 from polyad.scene.raster.patches import reflect_index
 from polyad.scene.raster.scene import as_scene
 
