@@ -16,7 +16,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.raster.classes import UNLABELED, class_dtype
-from polyad.scene.raster.corrupt import HALO, repair
+from polyad.scene.raster.despiking import HALO, despike
 from polyad.scene.raster.mask import masked
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Block, halo_index
@@ -157,7 +157,7 @@ def _classify(
         return np.empty((0,) * (3 if shares else 2), np.float32 if shares else np.uint8)
     place, halo, beyond = block_info[0], fitted.window // 2, _reach(fitted)
     if fitted.soundness is not None:
-        values = repair(values, nodata, fitted.soundness)[0]
+        values = despike(values, nodata, fitted.soundness)[0]
     index = []
     for axis in (0, 1):
         number, last = place["chunk-location"][axis], place["num-chunks"][axis] - 1

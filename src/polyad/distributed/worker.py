@@ -18,7 +18,7 @@ from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import TileMapper, tile_mapper
 from polyad.scene.map.refining import Shares, needs_whole_scene
-from polyad.scene.raster.corrupt import REPAIRS
+from polyad.scene.raster.despiking import REPAIRS
 from polyad.scene.raster.mask import unpacked
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.scenes import open_scene

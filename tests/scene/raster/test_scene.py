@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from polyad.scene import mask_scene, scene_from_array, with_groups
-from polyad.scene.raster.corrupt import learn_soundness
+from polyad.scene.raster.despiking import learn_noise
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Scene
 
@@ -19,7 +19,7 @@ def scene():
 
 
 def noise(scene):
-    return learn_soundness(scene.read(slice(None), slice(None)).reshape(-1, scene.shape[2]))
+    return learn_noise(scene.read(slice(None), slice(None)).reshape(-1, scene.shape[2]))
 
 
 def test_a_scene_is_normalized_once(scene):

@@ -34,9 +34,9 @@ from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.groups import groups_of
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import as_labels
 from polyad.scene.raster.tiles import plan_tiles
 from polyad.scene.read.colors import with_legend

@@ -33,7 +33,7 @@ from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.learn.radiometry import Radiometry, light_of
 from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.raster.corrupt import roughness
+from polyad.scene.raster.despiking import roughness
 from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
 
 Array = npt.NDArray[Any]
@@ -136,7 +136,7 @@ class Adaptation:
             shifted = replace(shifted, training=training, statistics=None)
         soundness = model.soundness
         if soundness is not None and self.light is not None:
-            soundness = self.light.soundness
+            soundness = self.light.noise
         return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
 
 

@@ -39,11 +39,10 @@ from polyad.scene.raster.bands import (
     left_out_note,
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.corrupt import Soundness
+from polyad.scene.raster.despiking import NoiseModel, check_real
 from polyad.scene.raster.labels import NUMBERED_BY_NAME
 from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.mask import with_repairs
-from polyad.scene.raster.pixels import check_real
 from polyad.scene.raster.scene import Scene, as_labels, as_scene
 from polyad.scene.read.colors import Colors, with_colors
 
@@ -92,7 +91,7 @@ class SceneModel:
     radiometry : Radiometry or None
         The light of the scene it learned from: quantiles of every band at the training pixels and
         over the scene, and some spectra. Older models lack it.
-    soundness : Soundness or None
+    soundness : NoiseModel or None
         How rough the spectra of a scene are, by which corrupt pixels are found. None for few bands.
     adapted : str or None
         How the model was adapted to a scene's light, in words; see `polyad.scene.adapt_model`.
@@ -123,7 +122,7 @@ class SceneModel:
     statistics: Any = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
     radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
-    soundness: Soundness | None = field(default=None, repr=False, compare=False)
+    soundness: NoiseModel | None = field(default=None, repr=False, compare=False)
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     held_out: HeldOutScores | None = field(default=None, repr=False, compare=False)

@@ -38,7 +38,7 @@ from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.accuracy_header import NAME, check_accuracy
 from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
 from polyad.scene.learn.value_header import EXPERT, check_values_header, check_values_network
-from polyad.scene.raster.corrupt import SUMS
+from polyad.scene.raster.despiking import SUMS
 from polyad.scene.raster.scene import KEPT, SHARES
 
 Array = npt.NDArray[Any]

@@ -17,10 +17,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.estimators.schema import Fault
-from polyad.scene.raster.corrupt import REPAIRS, Soundness, picked
+from polyad.scene.raster.despiking import REPAIRS, NoiseModel, picked, valid_pixels
 from polyad.scene.raster.mask import read_pixels, repairs_of, with_repairs
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import (
     KEPT,
     RADIOMETRY,
@@ -95,7 +94,7 @@ def prepared(scene: xr.DataArray) -> xr.DataArray:
     known: Any = scene.attrs.get(RADIOMETRY)
     if known is not light:
         scene = scene.assign_attrs({RADIOMETRY: light})
-    return with_repairs(scene, light.soundness)
+    return with_repairs(scene, light.noise)
 
 
 def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
@@ -113,12 +112,12 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
     return Radiometry(training, light.quantiles, light.spectra)
 
 
-def repairs_soundness(scene: xr.DataArray) -> Soundness | None:
+def repairs_soundness(scene: xr.DataArray) -> NoiseModel | None:
     """Return the soundness by which a scene's pixels are repaired, None if they are not."""
     repairs = as_scene(scene).attrs.get(REPAIRS)
-    if repairs is None or repairs.soundness.bands != as_scene(scene).sizes["band"]:
+    if repairs is None or repairs.noise.bands != as_scene(scene).sizes["band"]:
         return None
-    soundness: Soundness = repairs.soundness
+    soundness: NoiseModel = repairs.noise
     return soundness
 
 
@@ -152,15 +151,15 @@ def corrupt_pixels(scene: xr.DataArray) -> int | None:
     return repairs.count()
 
 
-def soundness_to_dict(soundness: Soundness | None) -> dict[str, list[float]] | None:
+def soundness_to_dict(soundness: NoiseModel | None) -> dict[str, list[float]] | None:
     """Return plain values, ready for JSON."""
     if soundness is None:
         return None
     return {name: value.tolist() for name, value in vars(soundness).items()}
 
 
-def soundness_from_dict(stored: Mapping[str, Any] | None) -> Soundness | None:
+def soundness_from_dict(stored: Mapping[str, Any] | None) -> NoiseModel | None:
     """Return what `soundness_to_dict` wrote."""
     if stored is None:
         return None
-    return Soundness(**{name: np.asarray(value, np.float64) for name, value in stored.items()})
+    return NoiseModel(**{name: np.asarray(value, np.float64) for name, value in stored.items()})

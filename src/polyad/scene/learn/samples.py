@@ -12,8 +12,8 @@ import xarray as xr
 
 from polyad.scene.learn.steps.experts import Expert
 from polyad.scene.learn.steps.whitening import NoiseWhitening, check_magnitude
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import as_scene
 
 Array = npt.NDArray[Any]

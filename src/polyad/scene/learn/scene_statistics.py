@@ -26,9 +26,9 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.statistics import SceneStatistics
 from polyad.scene.learn.steps.tiled import Cutting, scene_superpixels, sharper_whitening
 from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.mask import cropped_to_mask, note_read_whole, packed, read_pixels
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import Tile

@@ -7,13 +7,13 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.raster.band_choice import select_bands, usable_bands
     from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
+    from polyad.scene.raster.despiking import valid_pixels
     from polyad.scene.raster.georeference import grid_of
     from polyad.scene.raster.grid import Grid
     from polyad.scene.raster.groups import with_groups
     from polyad.scene.raster.legend import merge_labels
     from polyad.scene.raster.mask import mask_scene, valid_mask
     from polyad.scene.raster.patches import extract_patches, interior, iter_patches
-    from polyad.scene.raster.pixels import valid_pixels
     from polyad.scene.raster.scene import as_labels, as_scene
     from polyad.scene.raster.targets import Target
 
@@ -52,5 +52,5 @@ if not TYPE_CHECKING:
         mask="mask_scene valid_mask",
         legend="merge_labels",
         patches="extract_patches interior iter_patches",
-        pixels="valid_pixels",
+        despiking="valid_pixels",
     )

@@ -18,7 +18,7 @@ import xarray as xr
 
 from polyad.errors import SceneMismatch
 from polyad.scene.raster.bands import band_numbers
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.scene import lazy_scene
 
 Array = npt.NDArray[Any]

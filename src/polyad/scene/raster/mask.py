@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import SceneMismatch
 from polyad.scene.files.option_values import check_bbox
-from polyad.scene.raster.corrupt import Repairs, Soundness
+from polyad.scene.raster.despiking import Despiking, NoiseModel, valid_pixels
 from polyad.scene.raster.grid import describe_extents, move
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import INSIDE, Scene
 
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
@@ -130,7 +129,7 @@ def read_stored(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
     return Scene.of(scene).read_stored(rows, cols)
 
 
-def repairs_of(scene: xr.DataArray) -> Repairs | None:
+def repairs_of(scene: xr.DataArray) -> Despiking | None:
     """Return by what the corrupt pixels of a scene are replaced, None if they are not."""
     return Scene.of(scene).despiking
 
@@ -142,7 +141,7 @@ def note_read_whole(scene: xr.DataArray) -> None:
         repairs.whole = True
 
 
-def with_repairs(scene: xr.DataArray, soundness: Soundness | None) -> xr.DataArray:
+def with_repairs(scene: xr.DataArray, soundness: NoiseModel | None) -> xr.DataArray:
     """Return a scene of which `read_pixels` replaces corrupt pixels; nothing is read."""
     return Scene.of(scene).despiked(soundness).array
 

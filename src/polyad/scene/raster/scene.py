@@ -31,18 +31,18 @@ from xarray.core import indexing
 from polyad.errors import InputError, SceneError, SceneMismatch, told_as
 from polyad.scene.raster import guards
 from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
-from polyad.scene.raster.corrupt import (
+from polyad.scene.raster.despiking import (
     HALO,
     REPAIRS,
-    Repairs,
-    Soundness,
-    learn_soundness,
+    Despiking,
+    NoiseModel,
+    despike,
+    learn_noise,
     picked,
-    repair,
+    valid_pixels,
 )
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid, check_same_place
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.wavelengths import known_factor, to_nm
 
 Array = NDArray[Any]
@@ -647,10 +647,10 @@ class Scene(Raster):
         return None if source is None else str(source)
 
     @property
-    def despiking(self) -> Repairs | None:
+    def despiking(self) -> Despiking | None:
         """By what `read` replaces corrupt pixels, and which it replaced; None if it does not."""
-        repairs: Repairs | None = self.array.attrs.get(REPAIRS)
-        fits = repairs is not None and repairs.soundness.bands == self.shape[2]
+        repairs: Despiking | None = self.array.attrs.get(REPAIRS)
+        fits = repairs is not None and repairs.noise.bands == self.shape[2]
         return repairs if fits else None
 
     @cached_property
@@ -711,7 +711,7 @@ class Scene(Raster):
             wide.append(slice(start, min(stop + HALO, length)))
             inner.append(slice(first - start, stop - start))
         stored = self.read_stored(wide[0], wide[1])
-        pixels, replaced = repair(stored, self.nodata, despiking.soundness)
+        pixels, replaced = despike(stored, self.nodata, despiking.noise)
         despiking.note(own[0], own[1], replaced[inner[0], inner[1]])
         return pixels[inner[0], inner[1]]
 
@@ -741,7 +741,7 @@ class Scene(Raster):
     def crop(self, rows: slice, cols: slice) -> Scene:
         """Return a rectangle of the scene, which counts its own despiked pixels."""
         cut, despiking = Scene(self.array.isel(y=rows, x=cols)), self.despiking
-        return cut if despiking is None else cut.despiked(None).despiked(despiking.soundness)
+        return cut if despiking is None else cut.despiked(None).despiked(despiking.noise)
 
     def crop_to_mask(self) -> Scene:
         """Return the smallest rectangle that holds all pixels of the mask."""
@@ -767,7 +767,7 @@ class Scene(Raster):
             )
         return Scene(self.array.assign_coords({INSIDE: (("y", "x"), inside)}))
 
-    def despiked(self, noise: Soundness | None) -> Scene:
+    def despiked(self, noise: NoiseModel | None) -> Scene:
         """Return the scene whose corrupt pixels `read` replaces; None replaces none.
 
         Asked for the noise model that it has, it returns itself, so that one record counts.
@@ -779,9 +779,9 @@ class Scene(Raster):
             array = array.copy(deep=False)
             del array.attrs[REPAIRS]
             return Scene(array)
-        if before is not None and before.soundness is noise and before.shape == self.shape[:2]:
+        if before is not None and before.noise is noise and before.shape == self.shape[:2]:
             return self
-        return Scene(array.assign_attrs({REPAIRS: Repairs(noise, self.shape[:2])}))
+        return Scene(array.assign_attrs({REPAIRS: Despiking(noise, self.shape[:2])}))
 
     @property
     def map_coords(self) -> dict[Hashable, xr.DataArray]:
@@ -802,13 +802,13 @@ class RadiometricSample:
         At most `KEPT` pixels, spread over the scene.
     places : ndarray of int, ``(m, 2)``
         Row and column of some pixels with data, all over the scene.
-    soundness : Soundness or None
+    noise : NoiseModel or None
     """
 
     quantiles: Array
     spectra: Array
     places: Array
-    soundness: Soundness | None = None
+    noise: NoiseModel | None = None
 
 
 def sample_pixels(scene: Scene, most: int = SAMPLE) -> tuple[Array, Array]:
@@ -854,7 +854,7 @@ def sample_radiometry(scene: Scene) -> RadiometricSample | None:
     if len(spectra) < LEAST:
         return None
     quantiles = picked(spectra.astype(np.float64), SHARES)
-    return RadiometricSample(quantiles, evenly(spectra, KEPT), places, learn_soundness(spectra))
+    return RadiometricSample(quantiles, evenly(spectra, KEPT), places, learn_noise(spectra))
 
 
 def extent(inside: NDArray[np.bool_]) -> tuple[slice, slice]:

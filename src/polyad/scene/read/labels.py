@@ -19,12 +19,12 @@ from polyad.errors import SceneError, SceneMismatch, told_as
 from polyad.scene.files.known import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.labels import NUMBERED_BY_NAME
 from polyad.scene.raster.patches import iter_patches
-from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.scene import as_labels, as_scene, describe
 from polyad.scene.read.class_matching import join_labels
 from polyad.scene.read.class_tables import complete

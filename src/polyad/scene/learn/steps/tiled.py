@@ -24,7 +24,7 @@ from polyad.scene.learn.steps.propagation import Propagation
 from polyad.scene.learn.steps.segments import find_segments
 from polyad.scene.learn.steps.superpixels import find_superpixels, group_means
 from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.scene import INSIDE
 from polyad.scene.raster.scene_tasks import RunOnScene
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
