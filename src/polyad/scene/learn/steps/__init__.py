@@ -4,5 +4,3 @@ Before it: whitening by the noise, edge-preserving filters. After it: guided fil
 propagation over the scene's graphs, calibration. A step says what it must see: ``halo`` pixels
 around a tile, or the whole scene where ``halo`` is None.
 """
-
-__all__: list[str] = []
