@@ -17,20 +17,18 @@ from tqdm import tqdm
 from polyad.errors import InputError
 from polyad.scene.assess.evaluation import map_pixels
 from polyad.scene.files.option_values import check_folds_by
-from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels
-from polyad.scene.learn.held_out import cross_validation
-from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.recipe import check_preset
-from polyad.scene.learn.steps.spatial import (
+from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
+from polyad.scene.learn.folds import (
     SpatialFolds,
     mean_distance,
     pixel_folds,
     spatial_folds,
     testable,
 )
-from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.recipe import check_preset
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_table

@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.recipe import Recipe
 
 
 def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, str]:

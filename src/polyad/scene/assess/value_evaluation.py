@@ -18,10 +18,10 @@ from polyad.scene.assess.provenance import RunRecord, record_run
 from polyad.scene.draw.charts import DARK, LIGHT
 from polyad.scene.draw.values import scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
+from polyad.scene.learn.folds import spatial_folds
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.outputs import ValueScore, score_values
 from polyad.scene.learn.radiometry import corrupt_pixels
-from polyad.scene.learn.steps.spatial import spatial_folds
-from polyad.scene.learn.steps.value_scores import ValueScore, score_values
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import iter_map, scene_tiles
 from polyad.scene.raster.inside import note_read_whole

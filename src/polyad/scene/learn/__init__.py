@@ -7,18 +7,17 @@ from polyad.lazy import lazy_names
 if TYPE_CHECKING:
     from polyad.scene.learn.accuracy import ClassAccuracy, CrossValidation, HeldOutAccuracy
     from polyad.scene.learn.adaptation import adapt_model
-    from polyad.scene.learn.fixed import FixedSplit
     from polyad.scene.learn.model import SceneModel
     from polyad.scene.learn.noise import band_offset, pixel_noise
-    from polyad.scene.learn.protocols import (
+    from polyad.scene.learn.profiles import morphological_profiles
+    from polyad.scene.learn.radiometry import replaced_pixels
+    from polyad.scene.learn.sampling import (
         PROTOCOLS,
         Blocks,
+        FixedSplit,
         NoOverlap,
         OtherFields,
         RandomPerClass,
-    )
-    from polyad.scene.learn.radiometry import replaced_pixels
-    from polyad.scene.learn.sampling import (
         Split,
         blocks,
         fraction,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
         no_overlap,
         per_class,
     )
-    from polyad.scene.learn.steps.profiles import morphological_profiles
     from polyad.scene.learn.training import train, train_on
     from polyad.scene.learn.values import train_values
 
@@ -60,15 +58,16 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        values="train_values",
         accuracy="ClassAccuracy CrossValidation HeldOutAccuracy",
         adaptation="adapt_model",
-        fixed="FixedSplit",
         model="SceneModel",
         noise="band_offset pixel_noise",
-        protocols="PROTOCOLS Blocks NoOverlap OtherFields RandomPerClass",
+        profiles="morphological_profiles",
         radiometry="replaced_pixels",
-        sampling="Split blocks fraction from_labels no_overlap per_class",
+        sampling=(
+            "PROTOCOLS Blocks FixedSplit NoOverlap OtherFields RandomPerClass Split blocks "
+            "fraction from_labels no_overlap per_class"
+        ),
         training="train train_on",
-        **{"steps.profiles": "morphological_profiles"},
+        values="train_values",
     )
