@@ -21,8 +21,8 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
 LOW = {
-    "errors", "regular", "lazy", "text", "leftovers", "atomic", "durable", "threads", "core",
-    "fitting", "estimators",
+    "errors", "regular", "lazy", "text", "leftovers", "atomic", "codec", "durable", "threads",
+    "core", "fitting", "estimators",
 }  # fmt: skip
 LAYERS = {
     "errors": set(),
@@ -32,12 +32,23 @@ LAYERS = {
     "leftovers": set(),
     "atomic": {"errors", "leftovers"},
     "durable": {"errors", "regular", "atomic"},
+    "codec": set(),
     "threads": {"errors"},
     "core": {"errors", "lazy"},
     "fitting": {"errors", "lazy", "core"},
-    "estimators": {"errors", "regular", "lazy", "atomic", "threads", "core", "fitting"},
+    "estimators": {"errors", "regular", "lazy", "atomic", "codec", "threads", "core", "fitting"},
     "baselines": LOW,
-    "scene": {"errors", "regular", "lazy", "text", "atomic", "threads", "core", "estimators"},
+    "scene": {
+        "errors",
+        "regular",
+        "lazy",
+        "text",
+        "atomic",
+        "codec",
+        "threads",
+        "core",
+        "estimators",
+    },
     "polyad": LOW | {"baselines", "scene"},
     "experiments": LOW | {"baselines", "scene", "polyad"},
     "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},

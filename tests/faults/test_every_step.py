@@ -20,7 +20,7 @@ from polyad.distributed.finished import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.documents import Document
+from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid

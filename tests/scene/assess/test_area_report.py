@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
-from polyad.scene.assess.area_report import _uneven, area_page, write_area_report
+from polyad.scene.assess.areas import AreaEstimates, estimate_areas
+from polyad.scene.assess.report import _uneven, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
 from polyad.scene.draw.figures import to_png
 from polyad.scene.draw.intervals import area_figure
