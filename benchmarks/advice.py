@@ -28,7 +28,7 @@ from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistic
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 Array = npt.NDArray[Any]
 Fitted = tuple[Array, Array]  # classes, and probabilities (y, x, classes)

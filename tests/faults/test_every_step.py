@@ -27,7 +27,7 @@ from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_points import open_points
+from polyad.scene.read.samples import open_points
 from polyad.scene.write.area_table import write_areas
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.map_writer import MapWriter

@@ -18,7 +18,7 @@ from polyad.scene.draw.figures import to_png
 from polyad.scene.draw.intervals import area_figure
 from polyad.scene.files.own_outputs import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.read.sample_points import SamplePoints
+from polyad.scene.read.samples import SamplePoints
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
 VOID = {"meta", "img", "br", "source"}

@@ -12,7 +12,7 @@ from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares
 from polyad.scene.raster.tiles import Tile
-from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 HEIGHT, WIDTH = 60, 70
 SUPERPIXELS = Propagation(superpixel=4, neighbors=3, nearness=0.02, alpha=0.97, iterations=50)

@@ -44,8 +44,7 @@ from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.pixels import valid_pixels
 from polyad.scene.raster.targets import Target, as_values
 from polyad.scene.raster.tiles import Tile, plan_tiles
-from polyad.scene.read.class_matching import in_model_ids
-from polyad.scene.read.colors import with_legend
+from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
 Array = npt.NDArray[Any]

@@ -60,8 +60,8 @@ from polyad.scene.raster.counting import class_totals
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.targets import Target, as_values
-from polyad.scene.read.colors import with_legend
-from polyad.scene.read.sample_points import SamplePoints, look_up
+from polyad.scene.read.classes import with_legend
+from polyad.scene.read.samples import SamplePoints, look_up
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -42,8 +42,7 @@ from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.inside import with_repairs
 from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
-from polyad.scene.read.class_matching import NUMBERED_BY_NAME
-from polyad.scene.read.colors import Colors, with_colors
+from polyad.scene.read.classes import NUMBERED_BY_NAME, Colors, with_colors
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"

@@ -45,7 +45,7 @@ from polyad.scene.raster.patches import (
     interior,
 )
 from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.read.colors import Colors, with_legend
+from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
 Array = npt.NDArray[Any]

@@ -43,7 +43,7 @@ from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import without_mask
 from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 from polyad.threads import one_ahead
 
 Array = npt.NDArray[Any]

@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.scene.read.colors import read_colors
-    from polyad.scene.read.known_scenes import fetch, open_known, open_known_labels
+    from polyad.scene.read.classes import read_colors
     from polyad.scene.read.labels import open_labels
     from polyad.scene.read.masks import open_mask, restrict_scene
-    from polyad.scene.read.sample_points import SamplePoints, open_points, open_strata
-    from polyad.scene.read.scenes import open_scene, scene_from_array
+    from polyad.scene.read.samples import SamplePoints, open_points, open_strata
+    from polyad.scene.read.scenes import (
+        fetch,
+        open_known,
+        open_known_labels,
+        open_scene,
+        scene_from_array,
+    )
     from polyad.scene.read.values import open_values
 
 __all__ = [
@@ -33,10 +38,9 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         values="open_values",
-        scenes="open_scene scene_from_array",
         labels="open_labels",
-        colors="read_colors",
+        classes="read_colors",
         masks="open_mask restrict_scene",
-        sample_points="SamplePoints open_points open_strata",
-        known_scenes="fetch open_known open_known_labels",
+        samples="SamplePoints open_points open_strata",
+        scenes="fetch open_known open_known_labels open_scene scene_from_array",
     )

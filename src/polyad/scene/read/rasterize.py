@@ -1,29 +1,162 @@
-"""Marks: points, lines and polygons of a label file, and how they become pixels of the grid.
-
-Marks are drawn in the order of the file: a later one overrides an earlier one. Points are kept in
-columns, so a file of millions of lines takes seconds and a few times its own size.
-"""
+"""Geometries as files write them, taken apart into single points, lines and polygons."""
 
 from __future__ import annotations
 
 import math
+import struct
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from affine import Affine
 from numpy.typing import NDArray
+from rasterio.crs import CRS
 from rasterio.features import rasterize
+from rasterio.warp import transform as transform_points
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.raster.grid import Grid, describe_extents
-from polyad.scene.read.class_tables import Colors, Names
+from polyad.scene.raster.grid import Grid, describe_extents, move
+from polyad.scene.read.classes import IdColors, IdNames
 
 Array = NDArray[np.float64]
+
+_LEAST = {"Point": 1, "LineString": 2, "Polygon": 4}  # corners; a ring ends where it began
+_COLLECTIONS = {4, 5, 6, 7}  # of points, lines, polygons, anything
+_DEEPEST = 50
+
+
+class Part(NamedTuple):
+    """One point, line or polygon of a geometry."""
+
+    kind: str  # "Point", "LineString" or "Polygon"
+    rings: tuple[Array, ...]  # each (n, 2); of a point (1, 2)
+
+
+def parts_of_geojson(geometry: Any) -> Iterator[Part]:
+    """Yield the parts of a GeoJSON geometry.
+
+    Raises
+    ------
+    ValueError
+        It is none, or damaged; a `RecursionError` if it is nested too deeply.
+
+    Examples
+    --------
+    >>> list(parts_of_geojson({"type": "MultiPoint", "coordinates": [[3, 4, 99]]}))
+    [Part(kind='Point', rings=(array([[3., 4.]]),))]
+    """
+    kind = geometry.get("type") if isinstance(geometry, Mapping) else None
+    if kind == "GeometryCollection" and isinstance(geometry.get("geometries"), list):
+        for inner in geometry["geometries"]:
+            yield from parts_of_geojson(inner)
+        return
+    single = str(kind).removeprefix("Multi")
+    if single not in _LEAST:
+        raise ValueError(f"wanted points, lines or polygons, got {str(kind or 'no geometry')[:80]}")
+    try:
+        items = geometry.get("coordinates")
+        for item in items if single != kind else [items]:
+            rings = item if single == "Polygon" else [[item]] if single == "Point" else [item]
+            yield Part(single, _rings(rings, _LEAST[single]))
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        raise ValueError(f"damaged coordinates of its {kind}") from error
+
+
+def _rings(rings: Any, least: int) -> tuple[Array, ...]:
+    """Return lists of positions as arrays (n, 2); raise if they are not that."""
+    arrays = tuple(
+        np.array([(float(xy[0]), float(xy[1])) for xy in ring]).reshape(-1, 2) for ring in rings
+    )
+    if not arrays or not all(len(a) >= least and np.isfinite(a).all() for a in arrays):
+        raise ValueError("too few corners, or no finite ones")
+    return arrays
+
+
+def parts_of_wkb(wkb: bytes) -> list[Part]:
+    """Return the parts of a geometry in well-known binary; heights are dropped.
+
+    Raises
+    ------
+    ValueError
+        It is cut short, nested too deeply, or of another kind.
+
+    Examples
+    --------
+    >>> parts_of_wkb(struct.pack("<BIdd", 1, 1, 3.0, 4.0))
+    [Part(kind='Point', rings=(array([[3., 4.]]),))]
+    """
+    reader = _Reader(wkb)
+    return list(reader.geometry(0))
+
+
+class _Reader:
+    """Goes through the bytes of one geometry."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at, self.order, self.dims = data, 0, "<", 2
+
+    def geometry(self, depth: int) -> Iterator[Part]:
+        if depth > _DEEPEST:
+            raise ValueError("geometries nested too deeply")
+        self.order = "<" if self._take("B") else ">"
+        number = self._take("I")
+        # ISO adds a thousand each for heights and measures, the older form sets the highest bits
+        extended, number = number >> 28, number & 0x0FFFFFFF
+        self.dims = 2 + (number // 1000 in (1, 2)) + 2 * (number // 1000 == 3)
+        self.dims = max(self.dims, 2 + bool(extended & 8) + bool(extended & 4))
+        kind = number % 1000
+        if kind in _COLLECTIONS:
+            for _ in range(self._count(5)):
+                yield from self.geometry(depth + 1)
+        elif kind == 1:
+            point = self._points(1)
+            if np.isfinite(point).all():  # an empty point is written as NaN
+                yield Part("Point", (point,))
+        elif kind == 2:
+            line = self._points(self._count(8 * self.dims))
+            if len(line) > 1:
+                yield Part("LineString", (line,))
+        elif kind == 3:
+            rings = [self._points(self._count(8 * self.dims)) for _ in range(self._count(4))]
+            if rings and len(rings[0]) > 3:
+                yield Part("Polygon", tuple(ring for ring in rings if len(ring) > 3))
+        else:
+            raise ValueError(f"a geometry of kind {kind}, wanted points, lines or polygons")
+
+    def _take(self, form: str) -> Any:
+        try:
+            (value,) = struct.unpack_from(self.order + form, self.data, self.at)
+        except struct.error as error:
+            raise ValueError("a geometry that is cut short") from error
+        self.at += struct.calcsize(self.order + form)
+        return value
+
+    def _count(self, least: int) -> int:
+        """Return how many items follow, each of which takes at least some bytes."""
+        count = int(self._take("I"))
+        if count * least > len(self.data) - self.at:
+            raise ValueError("a geometry that is cut short")
+        return count
+
+    def _points(self, n: int) -> Array:
+        size = n * self.dims
+        if 8 * size > len(self.data) - self.at:
+            raise ValueError("a geometry that is cut short")
+        flat = np.frombuffer(self.data, self.order + "f8", size, self.at)
+        self.at += 8 * size
+        return flat.reshape(n, self.dims)[:, :2].astype(np.float64)
+
+
+# Marks: points, lines and polygons of a label file, and how they become pixels of the grid.
+#
+# Marks are drawn in the order of the file: a later one overrides an earlier one. Points are kept in
+# columns, so a file of millions of lines takes seconds and a few times its own size.
+
+
 Point = tuple[float, float]
 Frame = tuple[tuple[float, float], ...]  # (left, right) and (top, bottom)
 
@@ -116,7 +249,7 @@ def draw(
     *,
     all_touched: bool = False,
     owners: NDArray[np.int32] | None = None,
-) -> tuple[NDArray[np.uint16], Names, Colors]:
+) -> tuple[NDArray[np.uint16], IdNames, IdColors]:
     """Draw marks onto the grid.
 
     A polygon labels the pixels whose centers it holds, one too small to hold any the pixels it
@@ -356,10 +489,10 @@ def _clipped(ring: Array, frame: Frame) -> list[Point]:
     return [*corners, *corners[:1]] if len(corners) > 2 else []
 
 
-def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], Names, Colors]:
+def _number(path: Path, marks: Sequence[Mark]) -> tuple[dict[str, int], IdNames, IdColors]:
     """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
-    names: Names = {}
-    colors: Colors = {}
+    names: IdNames = {}
+    colors: IdColors = {}
     annotations = annotations_of(marks)
     labels = sorted({annotation.label for annotation in annotations})
     if all(label.isdecimal() for label in labels):
@@ -413,3 +546,69 @@ def _outside(
         f"rows and {shape[1]} columns, at {place}; remove it, or check the coordinates and their "
         "reference system"
     )
+
+
+# From shapes in map coordinates to marks in pixels of the scene's grid.
+
+
+# A single point that no map holds costs about twenty transformations of parts of a file; of more
+# such points than this, the rest of their neighbors are taken to be as lost as they are.
+_MOST_FAILURES = 20_000
+
+
+Labeled = tuple[int, Annotation, Part]
+"""Number of the feature, its class, and a part of its geometry."""
+
+
+def marks_of(path: Path, parts: Sequence[Labeled], crs: CRS | None, grid: Grid) -> list[Mark]:
+    """Return marks in pixels; points that follow each other in the file come in one run."""
+    if not parts:
+        return []
+    # All corners of all shapes are moved in one call: one each would take minutes.
+    rings = [ring for _, _, part in parts for ring in part.rings]
+    moved = to_pixels(path, np.concatenate(rings), crs, grid)
+    pixels = iter(np.split(moved, np.cumsum([len(ring) for ring in rings])[:-1]))
+    marks: list[Mark] = []
+    for is_point, run in groupby(parts, key=lambda item: item[2].kind == "Point"):
+        items = list(run)
+        if is_point:
+            xy = np.concatenate([next(pixels) for _ in items])
+            marks.append(Points("feature", [n for n, _, _ in items], [k for _, k, _ in items], xy))
+            continue
+        for number, annotation, part in items:
+            corners = tuple(next(pixels) for _ in part.rings)
+            marks.append(Shape(number, annotation, corners, part.kind == "LineString"))
+    return marks
+
+
+def to_pixels(path: Path, points: Array, crs: CRS | None, grid: Grid) -> Array:
+    """Return map points in ``crs`` as (column, row) of the grid, infinite where there is none."""
+    inverse = ~(grid.transform or Affine.identity())  # without georeference, x and y are pixels
+    if crs is not None and grid.transform is not None and crs != grid.crs:
+        if grid.crs is None:
+            raise SceneMismatch(
+                f"{path}: labels are in {crs}, but the scene does not say its reference system; "
+                f"write it into the scene, or give labels as a CSV of row,col,class"
+            )
+        points = _reproject(points, crs, grid.crs, [_MOST_FAILURES])
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN lie outside the scene
+        return np.stack(move(inverse, points[:, 0], points[:, 1]), axis=1)
+
+
+def _reproject(points: Array, source: CRS, target: CRS, left: list[int]) -> Array:
+    """Return points in another reference system, infinite where one has no place there.
+
+    Such a point makes the whole call fail, and is found by bisection.
+    """
+    if left[0] <= 0:
+        return np.full_like(points, np.inf)
+    try:
+        xs, ys = transform_points(source, target, points[:, 0], points[:, 1])
+    except Exception:  # GDAL's errors have no public base
+        left[0] -= 1
+        half = len(points) // 2
+        if not half:
+            return np.full((1, 2), np.inf)
+        pieces = points[:half], points[half:]
+        return np.concatenate([_reproject(piece, source, target, left) for piece in pieces])
+    return np.stack([xs, ys], axis=1)
