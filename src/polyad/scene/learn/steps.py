@@ -13,7 +13,7 @@ said by an array ``nodes``, ``(height, width)``, with -1 where there is no data.
 The values that nodes are compared by are smoothed inside fields, up to their edges, by the
 recursive domain transform. Along a row, a pixel takes over its neighbor's value with weight
 :math:`a^{d}`, where :math:`d = 1 + \frac{\sigma_s}{\sigma_r} \sum_k |I_k(x) - I_k(x - 1)|` is the
-distance between the two in space and in value (Gastal & Oliveira 2011). Rows and columns take turns.
+distance between the two in space and value (Gastal & Oliveira 2011). Rows and columns take turns.
 """
 
 from __future__ import annotations
