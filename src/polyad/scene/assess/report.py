@@ -50,9 +50,9 @@ from polyad.scene.draw.marks import overlay_points
 from polyad.scene.draw.values import COLORS, scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.outputs import ValueScore
+from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.sampling import Split
-from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.value_scores import ValueScore
 from polyad.scene.map.mapping import blank_map
 from polyad.scene.raster.cell_area import HECTARE, row_areas
 from polyad.scene.raster.classes import ClassInfo, class_table, has_own_name, with_classes

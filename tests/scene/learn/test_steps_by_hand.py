@@ -4,12 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.edges import EdgeFilter, domain_transform
-from polyad.scene.learn.steps.ensemble import RankREnsemble
-from polyad.scene.learn.steps.graph import pixel_graph, pixel_nodes
-from polyad.scene.learn.steps.propagation import Propagation, combine
-from polyad.scene.learn.steps.whitening import NoiseWhitening, SegmentWhitening
+from polyad.scene.learn.experts import fit_weights
+from polyad.scene.learn.networks import RankREnsemble
+from polyad.scene.learn.steps import (
+    EdgeFilter,
+    Propagation,
+    combine,
+    domain_transform,
+    pixel_graph,
+    pixel_nodes,
+)
+from polyad.scene.learn.whitening import NoiseWhitening, SegmentWhitening
 
 
 def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():

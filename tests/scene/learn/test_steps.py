@@ -11,28 +11,36 @@ from scipy.special import log_softmax, softmax
 
 from polyad import RankRClassifier
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.edges import EdgeFilter, domain_transform, domain_transform_slow
-from polyad.scene.learn.steps.ensemble import RankREnsemble, merge
-from polyad.scene.learn.steps.folding import fold_whitening
-from polyad.scene.learn.steps.graph import (
+from polyad.scene.learn.experts import fit_weights
+from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge
+from polyad.scene.learn.recipe import Recipe, check_preset
+from polyad.scene.learn.steps import (
+    EdgeFilter,
+    Propagation,
+    box_mean,
+    combine,
+    domain_transform,
+    find_segments,
+    guided_filter,
     log_shares,
     make_seeds,
     mean_mass,
     pixel_graph,
     pixel_nodes,
     propagate_labels,
-    propagate_labels_slow,
 )
-from polyad.scene.learn.steps.guided import box_mean, guided_filter, guided_filter_slow
-from polyad.scene.learn.steps.propagation import Propagation, combine
-from polyad.scene.learn.steps.recipe import Recipe, check_preset
-from polyad.scene.learn.steps.segments import find_segments, segment_mean, segment_mean_slow
-from polyad.scene.learn.steps.whitening import (
+from polyad.scene.learn.whitening import (
     NoiseWhitening,
     SegmentWhitening,
     neighbor_covariance,
+    segment_mean,
+)
+from tests.scene.learn.references import (
+    domain_transform_slow,
+    guided_filter_slow,
     neighbor_covariance_slow,
+    propagate_labels_slow,
+    segment_mean_slow,
 )
 
 

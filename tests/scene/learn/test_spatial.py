@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.scene.learn.choosing import choice_folds
-from polyad.scene.learn.steps.spatial import (
+from polyad.scene.learn.experts import choice_folds
+from polyad.scene.learn.folds import (
     agreement,
     block_groups,
     deal_groups,

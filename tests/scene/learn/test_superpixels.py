@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import ndimage
 
-from polyad.scene.learn.steps.graph import make_seeds, node_graph, pixel_graph
-from polyad.scene.learn.steps.superpixels import (
-    find_superpixels,
-    find_superpixels_slow,
-    group_means,
-)
+from polyad.scene.learn.scene_statistics import find_superpixels, group_means
+from polyad.scene.learn.steps import make_seeds, node_graph, pixel_graph
+from tests.scene.learn.references import find_superpixels_slow
 
 
 @settings(deadline=None, max_examples=40)

@@ -10,7 +10,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -35,11 +35,184 @@ from polyad.estimators.schema import (
     whole_numbers,
 )
 from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
-from polyad.scene.learn.accuracy_header import NAME, check_accuracy
+from polyad.scene.learn.accuracy import FOLDS_BY, MOST_CONFUSION
 from polyad.scene.learn.radiometry import KEPT, SHARES
-from polyad.scene.learn.steps.recipe import GOALS, PRESETS, Recipe
-from polyad.scene.learn.value_header import EXPERT, check_values_header, check_values_network
+from polyad.scene.learn.recipe import GOALS, PRESETS, VIEWS, Recipe
 from polyad.scene.raster.corrupt import SUMS
+from polyad.scene.raster.targets import MOST_TARGETS
+
+MOST_FOLDS = 32
+NAME = 256  # characters
+LARGE = 1e300
+NOISE = 1e76  # its root is a number in single precision, also beside the spread of folds
+
+EXPERT = Plain(
+    "[view, window, strength]",
+    lambda v: (
+        isinstance(v, list)
+        and len(v) == 3
+        and v[0] in VIEWS
+        and whole(1, MAX_WINDOW).holds(v[1])
+        and number(0, 1e9).holds(v[2])
+    ),
+)
+_bound = either(NOTHING, number(-SINGLE, SINGLE))
+_TARGET = Plain(
+    f"[name of at most {NAME} characters, units, lower bound or null, upper bound or null]",
+    lambda v: isinstance(v, list) and len(v) == 4 and _is_target(*v),
+)
+_RANGES = {"r2": (-LARGE, 1), "rmse": (0, LARGE), "mae": (0, LARGE), "bias": (-LARGE, LARGE)}
+
+
+def _interval(least: float, most: float) -> Plain:
+    """Want nothing, or two numbers of a range that ascend."""
+    ends = numbers(least, most, 2)
+    return Plain(
+        f"null or two numbers from {least:g} to {most:g}, which ascend",
+        lambda v: v is None or (ends.holds(v) and len(v) == 2 and v[0] <= v[1]),
+    )
+
+
+_SCORE = Record(
+    {
+        "target": text(NAME),
+        "units": Plain("a text", lambda v: v == "" or text(NAME).holds(v)),
+        "n": whole(0, MOST),
+        "groups": whole(0, MOST),
+        **{m: either(NOTHING, number(*ends)) for m, ends in _RANGES.items()},
+        **{f"{m}_ci95": _interval(*ends) for m, ends in _RANGES.items()},
+    }
+)
+_VALUES = Record(
+    {
+        "targets": ListOf(_TARGET, MOST_TARGETS, 1),
+        "folds": whole(0, MOST_FOLDS),
+        "noise": numbers(0, NOISE, MOST_TARGETS),
+        "experts": ListOf(EXPERT, 64, 1),
+        "weights": numbers(0, 1, 64),
+        "scores": ListOf(_SCORE, MOST_TARGETS),
+        "side": whole(0, MOST),
+        "points": whole(0, MOST),
+    }
+)
+
+
+def check_values_header(scene: Mapping[str, Any]) -> None:
+    """Raise `Fault` unless the description of the targets keeps the schema and is consistent."""
+    check(_VALUES, scene["values"], "scene.values")
+    values = scene["values"]
+    targets = len(values["targets"])
+    wanted = {"noise": targets, "weights": len(values["experts"])}
+    wanted |= {"scores": targets} if values["scores"] else {}
+    for key, count in wanted.items():
+        if len(values[key]) != count:
+            raise Fault(f"scene.values.{key} must have {count} entries, got {len(values[key])}")
+    names = [row[0] for row in values["targets"]]
+    if len(set(names)) < len(names):
+        raise Fault("scene.values.targets must have different names")
+    if scene["classes"]:
+        raise Fault("scene.classes must be empty where scene.values is given")
+    if scene.get("recipe") is not None and scene["recipe"].get("steps"):
+        raise Fault("scene.recipe.steps must be empty where scene.values is given")
+
+
+def check_values_network(values: Mapping[str, Any], estimator: Any) -> None:
+    """Raise `Fault` unless the network gives the targets of the description."""
+    wanted = len(values["targets"]) * (1 + values["folds"])
+    from polyad.estimators.regressor import RankRRegressor  # here: a header needs no torch
+
+    if not isinstance(estimator, RankRRegressor):
+        raise Fault(f"scene.values must be of a RankRRegressor, got a {type(estimator).__name__}")
+    got = estimator.network_.output.out_features
+    if got != wanted:
+        raise Fault(f"scene.values must be of the network's outputs, {got}, got {wanted}")
+
+
+def _is_target(name: Any, units: Any, low: Any, high: Any) -> bool:
+    return (
+        text(NAME).holds(name)
+        and (units == "" or text(NAME).holds(units))
+        and _bound.holds(low)
+        and _bound.holds(high)
+        and (low is None or high is None or low < high)
+    )
+
+
+_count = whole(0, MOST)
+_share = either(NOTHING, number(0, 1))
+_interval_accuracy_header = Plain(
+    "null or two numbers from -1 to 1, which ascend",
+    lambda v: v is None or (numbers(-1, 1, 2).holds(v) and len(v) == 2 and v[0] <= v[1]),
+)
+_CLASS = Record(
+    {
+        "name": text(NAME),
+        "labels": _count,
+        "tested": _count,
+        "groups": _count,
+        "recall": _share,
+        "recall_ci95": _interval_accuracy_header,
+        "precision": _share,
+    }
+)
+_row = whole_numbers(0, MOST, MOST_CONFUSION)
+_matrix = Plain(
+    f"null or a square of at most {MOST_CONFUSION} rows",
+    lambda v: (
+        v is None
+        or (
+            isinstance(v, list)
+            and len(v) <= MOST_CONFUSION
+            and all(_row.holds(row) and len(row) == len(v) for row in v)
+        )
+    ),
+)
+_HELD_OUT = Record(
+    {
+        "by": one_of(*FOLDS_BY),
+        "side": _count,
+        "folds": whole(1, MOST),
+        "groups": _count,
+        "labels": _count,
+        "overall_accuracy": number(0, 1),
+        "overall_accuracy_ci95": _interval_accuracy_header,
+        "average_accuracy": number(0, 1),
+        "average_accuracy_ci95": _interval_accuracy_header,
+        "kappa": either(NOTHING, number(-1, 1)),
+        "kappa_ci95": _interval_accuracy_header,
+        "classes": ListOf(_CLASS, OUTPUTS, 1),
+        "confusion_matrix": _matrix,
+    }
+)
+_mapping = Plain("null or a mapping", lambda v: v is None or isinstance(v, dict))
+_ACCURACY = Record(
+    {
+        "method": one_of("outer", "choice"),
+        "spatial": _mapping,
+        "pixelwise": _mapping,
+        "needed": ListOf(Record({"name": text(NAME), "places": _count}), OUTPUTS),
+    }
+)
+
+
+def check_accuracy(stored: Any, names: Sequence[str], key: str) -> None:
+    """Raise `Fault` unless ``stored`` is an accuracy of a model of classes of these names."""
+    check(_ACCURACY, stored, key)
+    for way in ("spatial", "pixelwise"):
+        if stored[way] is None:
+            continue
+        check(_HELD_OUT, stored[way], f"{key}.{way}")
+        for name in ("classes", "confusion_matrix"):
+            rows = stored[way][name]
+            if rows is not None and len(rows) != len(names):
+                raise Fault(f"{key}.{way}.{name} must have {len(names)} entries, got {len(rows)}")
+        found = [row["name"] for row in stored[way]["classes"]]
+        if found != list(names):
+            raise Fault(f"{key}.{way}.classes must be named as in the model, got {shown(found)}")
+    odd = [row["name"] for row in stored["needed"] if row["name"] not in names]
+    if odd:
+        raise Fault(f"{key}.needed must name classes of the model, got {shown(odd[0])}")
+
 
 Array = npt.NDArray[Any]
 PROJECTION = 2**27  # weights on spectra that a tile is multiplied by
@@ -48,7 +221,7 @@ FILTER_BYTES = 2**28  # that a guided filter may take round one pixel
 
 _spectrum = numbers(-SINGLE, SINGLE, SPECTRUM)
 _setting = number(1e-3, 1e6)
-_CLASS = Plain(
+_CLASS_model_header = Plain(
     f"[id from 1 to 65535, name of at most {NAME} visible characters, color as #rrggbb]",
     lambda v: isinstance(v, list) and len(v) == 3 and _is_class(*v),
 )
@@ -109,7 +282,6 @@ _RECIPE = Record(
         "steps": ListOf(_STEP, len(_STEPS)),
     }
 )
-_share = either(NOTHING, number(0, 1))
 _CHOICE = Record(
     {
         "experts": ListOf(EXPERT, 64, 1),
@@ -148,7 +320,7 @@ _LEFT_OUT = Record(
 _SCENE = Record(
     {
         "window": whole(1, MAX_WINDOW),
-        "classes": ListOf(_CLASS, OUTPUTS),
+        "classes": ListOf(_CLASS_model_header, OUTPUTS),
         "bands": whole(1, SPECTRUM),
         "training": _TRAINING,
     },
@@ -165,7 +337,7 @@ _SCENE = Record(
         "held_out": Plain("null or a mapping", lambda v: v is None or isinstance(v, dict)),
     },
 )
-_HELD_OUT = Record(
+_HELD_OUT_model_header = Record(
     {
         "probabilities": numbers(0, 1, MOST),
         "targets": whole_numbers(0, OUTPUTS, MOST),
@@ -194,7 +366,7 @@ _SOUNDNESS = Record(
 
 def check_classes(classes: Any) -> None:
     """Raise `Fault` unless a model file can hold the table of classes."""
-    check(ListOf(_CLASS, OUTPUTS, 1), [list(c) for c in classes], "classes")
+    check(ListOf(_CLASS_model_header, OUTPUTS, 1), [list(c) for c in classes], "classes")
 
 
 def check_scene_header(scene: Any) -> None:
@@ -203,7 +375,7 @@ def check_scene_header(scene: Any) -> None:
     if "values" in scene:
         check_values_header(scene)
     else:
-        check(ListOf(_CLASS, OUTPUTS, 1), scene["classes"], "scene.classes")
+        check(ListOf(_CLASS_model_header, OUTPUTS, 1), scene["classes"], "scene.classes")
     bands, classes = scene["bands"], scene["classes"]
     training = scene["training"]
     pixels = unpacked(training.get("pixels", []))
@@ -235,7 +407,7 @@ def check_scene_header(scene: Any) -> None:
 def _check_held_out(held_out: dict[str, Any], classes: int) -> None:
     """Raise `Fault` unless every label that was held out has a probability and a class."""
     key = "scene.held_out"
-    check(_HELD_OUT, held_out, key)
+    check(_HELD_OUT_model_header, held_out, key)
     _check_length(held_out["targets"], len(held_out["probabilities"]), f"{key}.targets")
     if max(held_out["targets"], default=0) >= classes:
         raise Fault(f"{key}.targets must be below {classes}, got {max(held_out['targets'])}")

@@ -8,21 +8,18 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from polyad import RankRClassifier
-from polyad.scene.learn.choosing import even_out, fold_subset, smoothing_radius
-from polyad.scene.learn.steps.ensemble import merge
-from polyad.scene.learn.steps.experts import (
-    EXPERTS,
-    PRIOR,
-    Choice,
-    Expert,
+from polyad.scene.learn.experts import (
     bootstrap,
     choose,
+    even_out,
     expert_weights,
-    experts_for,
+    fold_subset,
+    smoothing_radius,
 )
-from polyad.scene.learn.steps.folding import fold_whitening, on_windows
-from polyad.scene.learn.steps.spatial import SpatialFolds
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.folds import SpatialFolds
+from polyad.scene.learn.networks import fold_whitening, merge, on_windows
+from polyad.scene.learn.recipe import EXPERTS, PRIOR, Choice, Expert, experts_for
+from polyad.scene.learn.whitening import NoiseWhitening
 
 
 def told(targets, right, rng, classes=3):

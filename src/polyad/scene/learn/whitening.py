@@ -18,7 +18,6 @@ from scipy.linalg import LinAlgError, eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene.learn.steps.segments import segment_mean
 
 Array = npt.NDArray[Any]
 HUGE = 1e30
@@ -303,20 +302,6 @@ def _steps_down(z: Array, valid: Array) -> Array:
     return (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
 
 
-def neighbor_covariance_slow(z: Array, valid: Array) -> Array:
-    """As `neighbor_covariance`, pixel by pixel: the reference."""
-    height, width, bands = z.shape
-    total, count = np.zeros((bands, bands)), 0
-    for y in range(height):
-        for x in range(width):
-            for dy, dx in ((0, 1), (1, 0)):
-                if y + dy < height and x + dx < width and valid[y, x] and valid[y + dy, x + dx]:
-                    step = z[y + dy, x + dx].astype(np.float64) - z[y, x]
-                    total += np.outer(step, step)
-                    count += 1
-    return total / (2 * max(count, 1))
-
-
 def _gram(rows: Array) -> Array:
     return (rows.T @ rows).astype(np.float64)
 
@@ -339,3 +324,23 @@ def _checked(cube: Array, valid: Array | None, least: int = 2) -> tuple[Array, A
         raise TooFewPixels(TOO_FEW)
     with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
         return cube.astype(np.float32, copy=False), valid
+
+
+def segment_mean(values: Array, segments: Array) -> Array:
+    """Return for each pixel the mean of ``values`` over its segment.
+
+    Parameters
+    ----------
+    values : ndarray, ``(..., k)``
+    segments : ndarray of int, ``(...)``
+
+    Examples
+    --------
+    >>> segment_mean(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1])).ravel().tolist()
+    [1.0, 1.0, 5.0]
+    """
+    which = segments.ravel()
+    count = np.maximum(np.bincount(which), 1)
+    flat = values.reshape(len(which), -1)
+    sums = np.stack([np.bincount(which, weights=column) for column in flat.T], axis=1)
+    return (sums / count[:, None])[which].reshape(values.shape)
