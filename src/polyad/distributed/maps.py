@@ -35,7 +35,7 @@ from polyad.scene.files.paths import check_apart, check_ending, check_kind, make
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import warn_of_empty_map
 from polyad.scene.map.refining import Shares, scene_shares
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output

@@ -29,7 +29,7 @@ from polyad.scene.raster.mask import packed
 from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Tile
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 

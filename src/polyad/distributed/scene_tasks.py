@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from polyad.distributed.stream import explained, stream
 from polyad.distributed.worker import TileWork
-from polyad.scene.raster.scene_tasks import RunOnScene, SceneTask
+from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
 from polyad.threads import limit_threads
 
 

@@ -32,7 +32,7 @@ from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.learn.radiometry import Radiometry, light_of
-from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.recipe import Recipe
 from polyad.scene.raster.despiking import roughness
 from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
 
@@ -183,11 +183,10 @@ def find_adaptation(
     viewed = model.view(scene)
     light = light_of(viewed)
     if light is None:
-        return (
-            Adaptation(None, None, _too_few(len(sample_pixels(Scene.of(viewed))[0])))
-            if adapt
-            else None
-        )
+        if not adapt:
+            return None
+        pixels, _ = sample_pixels(Scene.of(viewed))
+        return Adaptation(None, None, _too_few(len(pixels)))
     found = compare(model.radiometry, light)
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
     wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt
@@ -305,12 +304,6 @@ def nearest_distance(spectra: Array, known: Array) -> float:
     """Return the median over ``spectra`` of the distance to the nearest of ``known``, by band."""
     squares = (spectra**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * spectra @ known.T
     return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
-
-
-def nearest_distance_slow(spectra: Array, known: Array) -> float:
-    """As `nearest_distance`, pair by pair: the reference."""
-    nearest = [min(np.sqrt(np.mean((s - k) ** 2)) for k in known) for s in spectra]
-    return float(np.median(nearest))
 
 
 def _own_distance(known: Array) -> float:

@@ -29,7 +29,7 @@ from polyad.errors import PolyadWarning
 from polyad.scene.files.paths import check_apart, check_output, set_paths
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.model_header import working_bytes
+from polyad.scene.learn.model_file import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.map.outputs import check_map_kind, map_writer
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
@@ -43,7 +43,7 @@ from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 from polyad.threads import one_ahead
 
 Array = npt.NDArray[Any]

@@ -15,14 +15,17 @@ import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel, cache_folder
-from polyad.scene.learn.scene_statistics import Progress, graph_statistics, statistics_bar
-from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.learn.steps.propagation import Propagation, combine
+from polyad.scene.learn.scene_statistics import (
+    Progress,
+    RunOnScene,
+    graph_statistics,
+    statistics_bar,
+)
+from polyad.scene.learn.steps import Propagation, combine, guided_filter
 from polyad.scene.map.share_cache import read_shares, share_key, write_shares
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.mask import packed
 from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.scene_tasks import RunOnScene
 from polyad.scene.raster.tiles import Tile, read_window
 
 Array = npt.NDArray[Any]

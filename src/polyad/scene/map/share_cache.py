@@ -25,9 +25,9 @@ from safetensors.numpy import save as to_bytes
 
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadError
+from polyad.scene.learn.scene_statistics import RunOnScene, run_here
 from polyad.scene.raster.mask import packed, read_stored
 from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import TILE_BYTES
 
 Array = npt.NDArray[Any]

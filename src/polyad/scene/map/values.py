@@ -66,7 +66,7 @@ def map_values(
     values : DataArray of float32, dims ``(y, x, target)``
         NaN where the scene has no data.
     deviation : DataArray of float32, dims ``(y, x, target)``
-        If asked for; see `polyad.scene.learn.steps.value_fit`.
+        If asked for; see `polyad.scene.learn.outputs`.
     """
     fit = model.value_fit
     model = adapt_model(model, scene, adapt)
