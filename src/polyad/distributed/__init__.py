@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.distributed.blocks import map_lazy
-    from polyad.distributed.cluster import open_cluster
-    from polyad.distributed.finished import BrokenLedgerWarning
-    from polyad.distributed.maps import MapSummary, map_files
-    from polyad.distributed.runs import reproduce_on
+    from polyad.distributed.cluster import open_cluster, reproduce_on
+    from polyad.distributed.ledger import BrokenLedgerWarning
+    from polyad.distributed.maps import MapSummary, map_files, map_lazy
 
 __all__ = [
     "BrokenLedgerWarning",
@@ -30,9 +28,7 @@ if not TYPE_CHECKING:
     # A resumable map needs neither dask nor the experiments
     __getattr__, __dir__ = lazy_names(
         __name__,
-        blocks="map_lazy",
-        cluster="open_cluster",
-        finished="BrokenLedgerWarning",
-        maps="MapSummary map_files",
-        runs="reproduce_on",
+        cluster="open_cluster reproduce_on",
+        ledger="BrokenLedgerWarning",
+        maps="MapSummary map_files map_lazy",
     )

@@ -19,8 +19,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import corrupt_pixels
 from polyad.scene.learn.sampling import Split, no_overlap
-from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.map.sets import set_rule
+from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
 from polyad.scene.raster.classes import class_key
 from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.inside import note_read_whole

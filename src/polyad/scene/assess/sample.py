@@ -29,7 +29,7 @@ from polyad.scene.raster.counting import ids_digest
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
 from polyad.scene.read.sample_points import REFERENCE, STRATUM, Origin, look_up
-from polyad.scene.write.points import centers, write_points
+from polyad.scene.write.tables import centers, write_points
 
 EXPECTED = 0.8  # user's accuracy of a class of which nothing is known
 DEVIATIONS = (1e-30, 1e30)  # their squares, times pixels, neither vanish nor overflow

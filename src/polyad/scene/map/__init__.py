@@ -6,10 +6,8 @@ from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
     from polyad.scene.map.export import export_file, export_onnx
-    from polyad.scene.map.mapping import map_file, map_scene
+    from polyad.scene.map.mapping import map_file, map_scene, map_values, prediction_sets
     from polyad.scene.map.refining import keep_shares
-    from polyad.scene.map.sets import prediction_sets
-    from polyad.scene.map.values import map_values
 
 __all__ = [
     "export_file",
@@ -25,8 +23,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         export="export_file export_onnx",
-        values="map_values",
-        mapping="map_file map_scene",
+        mapping="map_file map_scene map_values prediction_sets",
         refining="keep_shares",
-        sets="prediction_sets",
     )

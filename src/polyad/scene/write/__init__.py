@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.scene.write.area_table import write_areas
-    from polyad.scene.write.map_writer import MapWriter
-    from polyad.scene.write.points import write_points
-    from polyad.scene.write.value_writer import ValueWriter
-    from polyad.scene.write.writers import write_map, write_probabilities, write_scores
+    from polyad.scene.write.tables import write_areas, write_points, write_scores
+    from polyad.scene.write.writers import MapWriter, ValueWriter, write_map, write_probabilities
 
 __all__ = [
     "MapWriter",
@@ -24,9 +21,6 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        value_writer="ValueWriter",
-        area_table="write_areas",
-        map_writer="MapWriter",
-        points="write_points",
-        writers="write_map write_probabilities write_scores",
+        tables="write_areas write_points write_scores",
+        writers="MapWriter ValueWriter write_map write_probabilities",
     )
