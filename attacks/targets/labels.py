@@ -95,7 +95,7 @@ _CRS = [
 
 def _wkb(data: bytes, _: Path) -> None:
     from polyad.errors import SceneError
-    from polyad.scene.read.formats.geometry import parts_of_wkb
+    from polyad.scene.read.rasterize import parts_of_wkb
 
     try:
         parts_of_wkb(data)

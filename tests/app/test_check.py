@@ -137,7 +137,7 @@ from pathlib import Path
 from polyad.app.checklist import Checklist
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid
-from polyad.scene.read.sample_files import open_sample
+from polyad.scene.read.samples import open_sample
 grid = Grid((30, 40), None, None)
 sample, out = map(Path, sys.argv[1:])
 classes = [ClassInfo(k, f"kind {k}", "#112233") for k in (1, 2, 3)]

@@ -20,14 +20,14 @@ from polyad.distributed.ledger import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.documents import Document
+from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_points import open_points
+from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
 from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map

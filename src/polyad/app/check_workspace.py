@@ -29,8 +29,7 @@ from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.legend import find_classes
 from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_files import SampleFile, open_sample
-from polyad.scene.read.sample_points import REFERENCE, check_origin
+from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
 from polyad.scene.read.scenes import open_scene
 
 _WRITTEN = (".gpkg", ".geojson", ".csv")

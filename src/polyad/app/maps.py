@@ -19,7 +19,7 @@ from polyad.scene.raster.classes import UNLABELED, ClassInfo
 from polyad.scene.raster.corrupt import HALO
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.tiles import Tile
-from polyad.scene.read.class_matching import in_model_ids
+from polyad.scene.read.classes import in_model_ids
 
 Array = npt.NDArray[Any]
 

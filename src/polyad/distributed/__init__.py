@@ -6,29 +6,6 @@ Finished tiles are kept beside the output with a ledger; the output itself is wr
 in order, so it is the same file whatever happened on the way.
 """
 
-from typing import TYPE_CHECKING
+from polyad.lazy import public_names
 
-from polyad.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from polyad.distributed.cluster import open_cluster, reproduce_on
-    from polyad.distributed.ledger import BrokenLedgerWarning
-    from polyad.distributed.maps import MapSummary, map_files, map_lazy
-
-__all__ = [
-    "BrokenLedgerWarning",
-    "MapSummary",
-    "map_files",
-    "map_lazy",
-    "open_cluster",
-    "reproduce_on",
-]
-
-if not TYPE_CHECKING:
-    # A resumable map needs neither dask nor the experiments
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        cluster="open_cluster reproduce_on",
-        ledger="BrokenLedgerWarning",
-        maps="MapSummary map_files map_lazy",
-    )
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

@@ -70,7 +70,7 @@ from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import masked, packed, without_mask
 from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.raster.tiles import Block, Tile, halo_index
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 

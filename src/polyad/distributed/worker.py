@@ -19,11 +19,11 @@ from polyad.distributed.cluster import explained, stream
 from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
 from polyad.scene.map.mapping import TileMapper, tile_mapper
 from polyad.scene.map.refining import Shares, needs_whole_scene
 from polyad.scene.raster.corrupt import REPAIRS
 from polyad.scene.raster.inside import unpacked
-from polyad.scene.raster.scene_tasks import RunOnScene, SceneTask
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 
 from polyad.errors import InputError, PolyadWarning, SceneError
 from polyad.scene.assess.areas import Z95
-from polyad.scene.assess.designs import (
+from polyad.scene.assess.sample import (
     ALLOCATIONS,
     accuracy_deviations,
     accuracy_error,
     allocate,
     allocation_shares,
     draw_pixels,
+    draw_sample,
+    parse_by_stratum,
     size_for_error,
 )
-from polyad.scene.assess.sample import draw_sample, parse_by_stratum
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.lazy import lazy_scene

@@ -22,7 +22,6 @@ from polyad.scene.learn.adaptation import (
     drawn_shift,
     fold_shift,
     nearest_distance,
-    nearest_distance_slow,
 )
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import (
@@ -37,6 +36,7 @@ from polyad.scene.learn.radiometry import (
 from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.inside import mask_scene
+from tests.scene.learn.references import nearest_distance_slow
 
 HEIGHT, WIDTH, BANDS = 40, 36, 24
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene import prediction_sets
-from polyad.scene.learn.held_out_scores import (
+from polyad.scene.learn.accuracy import (
     HeldOutScores,
     held_out_scores,
     labels_wanted,
     least_probability,
 )
+from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps.spatial import SpatialFolds
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import LabelDistance, iter_map, map_file, map_scene, set_rule
 

@@ -38,7 +38,7 @@ from polyad.scene.learn.radiometry import (
     light_of,
     sample_pixels,
 )
-from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.recipe import Recipe
 from polyad.scene.raster.corrupt import roughness
 
 Array = npt.NDArray[Any]
@@ -306,12 +306,6 @@ def nearest_distance(spectra: Array, known: Array) -> float:
     """Return the median over ``spectra`` of the distance to the nearest of ``known``, by band."""
     squares = (spectra**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * spectra @ known.T
     return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
-
-
-def nearest_distance_slow(spectra: Array, known: Array) -> float:
-    """As `nearest_distance`, pair by pair: the reference."""
-    nearest = [min(np.sqrt(np.mean((s - k) ** 2)) for k in known) for s in spectra]
-    return float(np.median(nearest))
 
 
 def _own_distance(known: Array) -> float:

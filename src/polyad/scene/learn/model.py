@@ -16,10 +16,9 @@ import xarray as xr
 
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
 from polyad.estimators.schema import Fault
-from polyad.scene.learn.accuracy import CrossValidation
-from polyad.scene.learn.held_out import cross_validation
-from polyad.scene.learn.held_out_scores import HeldOutScores
-from polyad.scene.learn.model_header import check_network, check_scene_header, packed, unpacked
+from polyad.scene.learn.accuracy import CrossValidation, HeldOutScores, cross_validation
+from polyad.scene.learn.model_file import check_network, check_scene_header, packed, unpacked
+from polyad.scene.learn.outputs import ValueFit
 from polyad.scene.learn.radiometry import (
     Radiometry,
     corrupt_pixels,
@@ -28,9 +27,7 @@ from polyad.scene.learn.radiometry import (
     soundness_from_dict,
     soundness_to_dict,
 )
-from polyad.scene.learn.steps.experts import Choice
-from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.value_fit import ValueFit
+from polyad.scene.learn.recipe import Choice, Recipe
 from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
     IN_FILE,
@@ -45,8 +42,7 @@ from polyad.scene.raster.dims import as_labels, as_scene
 from polyad.scene.raster.inside import with_repairs
 from polyad.scene.raster.legend import Merging, plan_merge
 from polyad.scene.raster.pixels import check_real
-from polyad.scene.read.class_matching import NUMBERED_BY_NAME
-from polyad.scene.read.colors import Colors, with_colors
+from polyad.scene.read.classes import NUMBERED_BY_NAME, Colors, with_colors
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
@@ -509,3 +505,34 @@ def fingerprint(scene: xr.DataArray) -> str:
         with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
             digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
     return digest.hexdigest()[:32]
+
+
+def renamed(model: SceneModel, classes: Sequence[ClassInfo]) -> SceneModel:
+    """Return the model with other names and colors of its classes, also in its accuracy.
+
+    Parameters
+    ----------
+    model : SceneModel
+    classes : sequence of ClassInfo
+        As many as the model has, in its order.
+    """
+    new = {old.name: own.name for old, own in zip(model.classes, classes, strict=True)}
+    training = dict(model.training)
+    if "accuracy" in training:
+        training["accuracy"] = _accuracy(training["accuracy"], new)
+    return replace(model, classes=tuple(classes), training=training)
+
+
+def _accuracy(stored: Mapping[str, Any], new: Mapping[str, str]) -> dict[str, Any]:
+    """Return an accuracy as a file holds it, with other names of classes."""
+
+    def rows(old: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "name": new.get(row["name"], row["name"])} for row in old]
+
+    ways = {
+        way: None
+        if stored[way] is None
+        else {**stored[way], "classes": rows(stored[way]["classes"])}
+        for way in ("spatial", "pixelwise")
+    }
+    return {**stored, **ways, "needed": rows(stored["needed"])}

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps.joining import part_of
+from polyad.scene.learn.networks import part_of
 from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
 from polyad.scene.raster.classes import (
     UNLABELED,

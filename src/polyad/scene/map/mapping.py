@@ -32,7 +32,7 @@ from polyad.scene.files.option_values import check_coverage
 from polyad.scene.files.paths import check_apart, check_ending, check_output, set_paths
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.model_header import working_bytes
+from polyad.scene.learn.model_file import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
 from polyad.scene.raster.classes import (
@@ -47,7 +47,7 @@ from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.prediction_sets import SetRule, set_members
 from polyad.scene.raster.targets import VALUE_DIMS, Target
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
-from polyad.scene.read.colors import Colors
+from polyad.scene.read.classes import Colors
 from polyad.scene.write.writers import MapWriter, ValueWriter
 from polyad.threads import one_ahead
 
@@ -614,7 +614,7 @@ def map_values(
     values : DataArray of float32, dims ``(y, x, target)``
         NaN where the scene has no data.
     deviation : DataArray of float32, dims ``(y, x, target)``
-        If asked for; see `polyad.scene.learn.steps.value_fit`.
+        If asked for; see `polyad.scene.learn.outputs`.
     """
     fit = model.value_fit
     model = adapt_model(model, scene, adapt)

@@ -29,13 +29,17 @@ from safetensors.numpy import save as to_bytes
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadError, PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel, cache_folder
-from polyad.scene.learn.scene_statistics import Progress, graph_statistics, statistics_bar
-from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.learn.steps.propagation import Propagation, combine
+from polyad.scene.learn.scene_statistics import (
+    Progress,
+    RunOnScene,
+    graph_statistics,
+    run_here,
+    statistics_bar,
+)
+from polyad.scene.learn.steps import Propagation, combine, guided_filter
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.inside import packed, read_stored
-from polyad.scene.raster.scene_tasks import RunOnScene, run_here
 from polyad.scene.raster.tiles import TILE_BYTES, Tile, read_window
 
 Array = npt.NDArray[Any]
