@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
 from polyad.scene.files.option_values import check_window as check_window
-from polyad.scene.raster.mask import pixel_dtype, read_pixels
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 
 Border = Literal["reflect", "drop"]
-Cube = NDArray[Any] | xr.DataArray
+Cube = NDArray[Any] | xr.DataArray | Scene
 
 # Side of the squares in which an unchunked lazy scene is read: 128 x 128 x 200 bands of float32 are
 # 13 MB, large enough to amortize a seek and small enough to hold beside the patches.
@@ -143,7 +142,7 @@ def extract_patches(
            [0, 1, 2],
            [3, 4, 5]])
     """
-    cube = cube if isinstance(cube, np.ndarray) else as_scene(cube)
+    cube = cube if isinstance(cube, np.ndarray) else Scene.of(cube)
     height, width, bands = _cube_shape(cube)
     rows, cols = _check_pixels(rows, cols, (height, width), window, border)
     offsets = np.arange(window) - window // 2
@@ -151,11 +150,11 @@ def extract_patches(
     col_index = reflect_index(cols[:, None] + offsets, width)  # (n, s)
     if isinstance(cube, np.ndarray):
         return cube[row_index[:, :, None], col_index[:, None, :]]
-    patches = np.empty((len(rows), window, window, bands), dtype=pixel_dtype(cube))
+    patches = np.empty((len(rows), window, window, bands), dtype=cube.pixel_dtype)
     for pixels in _tiles(cube, rows, cols):
         r, c = row_index[pixels], col_index[pixels]
         # The box that holds every window of this tile, its halo included, is read in one piece.
-        block = read_pixels(cube, slice(r.min(), r.max() + 1), slice(c.min(), c.max() + 1))
+        block = cube.read(slice(r.min(), r.max() + 1), slice(c.min(), c.max() + 1))
         patches[pixels] = block[(r - r.min())[:, :, None], (c - c.min())[:, None, :]]
     return patches
 
@@ -188,7 +187,7 @@ def iter_patches(
     >>> [patches.shape for _, patches in iter_patches(cube, [0, 1, 2], [0, 1, 2], 3, max_bytes=150)]
     [(2, 3, 3, 2), (1, 3, 3, 2)]
     """
-    cube = cube if isinstance(cube, np.ndarray) else as_scene(cube)
+    cube = cube if isinstance(cube, np.ndarray) else Scene.of(cube)
     height, width, bands = _cube_shape(cube)
     rows, cols = _check_pixels(rows, cols, (height, width), window, border)
     patch_bytes = window * window * bands * cube.dtype.itemsize
@@ -198,9 +197,9 @@ def iter_patches(
         yield chosen, extract_patches(cube, rows[chosen], cols[chosen], window, border)
 
 
-def _cube_shape(cube: Cube) -> tuple[int, int, int]:
+def _cube_shape(cube: NDArray[Any] | Scene) -> tuple[int, int, int]:
     """Return (height, width, values of a pixel), or say what a scene must look like."""
-    if cube.ndim < 3 or (cube.ndim > 3 and not isinstance(cube, np.ndarray)):
+    if len(cube.shape) < 3:
         raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
     return cube.shape[0], cube.shape[1], math.prod(cube.shape[2:])
 
@@ -236,16 +235,16 @@ def _check_pixels(
 
 
 def _tiles(
-    cube: xr.DataArray, rows: NDArray[np.intp], cols: NDArray[np.intp]
+    scene: Scene, rows: NDArray[np.intp], cols: NDArray[np.intp]
 ) -> Iterator[NDArray[np.intp]]:
     """Yield the pixels tile by tile, so that far-apart pixels are not read as one huge box."""
     if not len(rows):
         return
     # A chunk is always read whole; tiles that match chunks read each about once.
-    chunks = cube.chunksizes
+    chunks = scene.array.chunksizes
     side_y = max(chunks["y"]) if chunks else _READ_TILE
     side_x = max(chunks["x"]) if chunks else _READ_TILE
-    tile = rows // side_y * (cube.sizes["x"] // side_x + 1) + cols // side_x
+    tile = rows // side_y * (scene.shape[1] // side_x + 1) + cols // side_x
     order = np.argsort(tile, kind="stable")
     starts = np.flatnonzero(np.diff(tile[order])) + 1
     yield from np.split(order, starts)

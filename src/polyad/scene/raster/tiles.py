@@ -18,9 +18,8 @@ from polyad.scene.raster.despiking import (
     find_outliers,
     replacements,
 )
-from polyad.scene.raster.mask import read_pixels, read_stored, repairs_of
 from polyad.scene.raster.patches import reflect_index
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
 # What one tile of the scene may take as it is read. From 32 MiB on, the C library takes new memory
@@ -323,16 +322,17 @@ def ascending_run(index: npt.NDArray[np.intp]) -> slice:
     return slice(int(edges[first]), int(edges[first + 1]))
 
 
-def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
+def read_block(scene: xr.DataArray | Scene, tile: Tile, halo: int) -> Block:
     """Read the pixels that a tile and ``halo`` more pixels on each side need."""
-    scene = as_scene(scene)
+    scene = Scene.of(scene)
     y, x = (halo_index(s, halo, n) for s, n in zip(tile, scene.shape[:2], strict=True))
     window = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
-    repairs, known = None, repairs_of(scene)
-    if known is not None:
-        window = window.grown(HALO, (scene.sizes["y"], scene.sizes["x"]))
-        repairs = BlockDespiking(known, scene.rio.nodata, (window.rows.start, window.cols.start))
-    values = read_stored(scene, window.rows, window.cols)
+    repairs = None
+    if scene.despiking is not None:
+        window = window.grown(HALO, scene.shape[:2])
+        corner = window.rows.start, window.cols.start
+        repairs = BlockDespiking(scene.despiking, scene.nodata, corner)
+    values = scene.read_stored(window.rows, window.cols)
     return Block(values, y - window.rows.start, x - window.cols.start, repairs)
 
 
@@ -347,6 +347,6 @@ def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:
     return reflect_index(np.arange(side.start - halo, side.stop + halo), length)
 
 
-def read_window(scene: xr.DataArray, tile: Tile) -> npt.NDArray[Any]:
+def read_window(scene: xr.DataArray | Scene, tile: Tile) -> npt.NDArray[Any]:
     """Read the pixels of a tile, ``(h, w, bands)``, with nodata outside the scene's mask."""
-    return read_pixels(scene, tile.rows, tile.cols)
+    return Scene.of(scene).read(tile.rows, tile.cols)
