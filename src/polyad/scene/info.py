@@ -103,7 +103,7 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
 
     from polyad.scene.raster.band_choice import usable_bands
     from polyad.scene.raster.bands import left_out_note
-    from polyad.scene.raster.georeference import georeference
+    from polyad.scene.raster.grid import georeference
     from polyad.scene.read.scenes import open_scene
 
     try:

@@ -26,7 +26,7 @@ from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import patch_scorer
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.tiles import Mosaic
 from polyad.scene.read.scenes import open_scene, scene_from_array

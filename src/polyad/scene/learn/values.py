@@ -38,8 +38,7 @@ from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import check_same_place
+from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.patches import check_window, check_window_fits
 from polyad.scene.raster.scene import as_scene

@@ -40,7 +40,7 @@ from polyad.scene.raster.classes import (
     class_dtype,
     with_classes,
 )
-from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.legend import Merging
 from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.prediction_sets import SetRule, set_members

@@ -41,8 +41,7 @@ from polyad.scene.raster.despiking import (
     picked,
     valid_pixels,
 )
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 
 Array = NDArray[Any]
 

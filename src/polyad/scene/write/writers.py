@@ -24,7 +24,7 @@ from polyad.errors import InputError
 from polyad.scene.files.own_outputs import DEVIATION, NPY_HEAD, VALUES
 from polyad.scene.files.paths import check_distinct, check_ending, set_paths
 from polyad.scene.raster.classes import ClassInfo, class_dtype, class_table, with_classes
-from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.prediction_sets import SetRule, set_members, set_sizes
 from polyad.scene.raster.scene import as_labels, describe
 from polyad.scene.raster.targets import VALUE_DIMS, Target
