@@ -19,12 +19,15 @@ from rasterio.enums import Resampling
 from polyad.atomic import Outputs
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.files.own_outputs import QML_MARK
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
-from polyad.scene.raster.prediction_sets import (
+from polyad.scene.raster.classes import (
     NO_SET,
     SET_MEMBERS,
     SET_SIZE,
+    UNLABELED,
+    ClassInfo,
     SetRule,
+    class_dtype,
+    rgb,
     size_dtype,
 )
 from polyad.scene.write.cog import Raster, open_raster, placed
