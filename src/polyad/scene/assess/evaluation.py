@@ -37,7 +37,7 @@ from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.groups import groups_of
+from polyad.scene.raster.labels import groups_of
 from polyad.scene.raster.mask import note_read_whole
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.scene import as_labels, as_scene

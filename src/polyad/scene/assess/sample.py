@@ -38,7 +38,7 @@ from polyad.scene.raster.classes import (
     iter_strips,
 )
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.read.samples import REFERENCE, STRATUM, Origin, look_up
 from polyad.scene.write.tables import centers, write_points
 

@@ -36,7 +36,7 @@ from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge, on
 from polyad.scene.learn.recipe import PRIOR, Choice, Expert
 from polyad.scene.learn.whitening import NoiseWhitening, check_magnitude
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.groups import LabelGroups
+from polyad.scene.raster.labels import LabelGroups
 from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.scene import as_scene
 

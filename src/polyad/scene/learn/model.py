@@ -37,8 +37,7 @@ from polyad.scene.raster.bands import (
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.despiking import NoiseModel, check_real
-from polyad.scene.raster.labels import NUMBERED_BY_NAME
-from polyad.scene.raster.legend import Merging, plan_merge
+from polyad.scene.raster.labels import NUMBERED_BY_NAME, Merging, plan_merge
 from polyad.scene.raster.mask import with_repairs
 from polyad.scene.raster.scene import Scene, as_labels, as_scene
 from polyad.scene.read.classes import Colors, with_colors

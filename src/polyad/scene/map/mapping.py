@@ -45,7 +45,7 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.legend import Merging
+from polyad.scene.raster.labels import Merging
 from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
