@@ -17,7 +17,7 @@ from polyad.experiments.scenes import load_scene, present_scenes
 from polyad.experiments.settings import RUN_PROTOCOLS, STORED_NAMES, RunSettings, plan_runs
 from polyad.experiments.standins import STANDINS, make_standin
 from polyad.scene.learn.sampling import per_class
-from polyad.scene.raster.patches import extract_patches, interior
+from polyad.scene.raster.windows import extract_patches, interior
 
 TINY = "standin-tiny"
 

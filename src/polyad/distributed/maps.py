@@ -68,7 +68,7 @@ from polyad.scene.raster.classes import UNLABELED, SetRule, class_dtype, with_cl
 from polyad.scene.raster.despiking import HALO, despike
 from polyad.scene.raster.mask import masked, packed, without_mask
 from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.tiles import Block, Tile, halo_index
+from polyad.scene.raster.windows import Block, Tile, halo_index
 from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene

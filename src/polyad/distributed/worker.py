@@ -24,7 +24,7 @@ from polyad.scene.map.mapping import TileMapper, tile_mapper
 from polyad.scene.map.refining import Shares, needs_whole_scene
 from polyad.scene.raster.despiking import REPAIRS
 from polyad.scene.raster.mask import unpacked
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads
 

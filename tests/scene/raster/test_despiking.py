@@ -18,7 +18,7 @@ from polyad.scene.raster.despiking import (
     roughness,
 )
 from polyad.scene.raster.mask import mask_scene, read_pixels, with_repairs
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 HEIGHT, WIDTH, BANDS = 22, 30, 40
 

@@ -39,9 +39,8 @@ from polyad.scene.raster.classes import Target, as_values, class_key, class_tabl
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import groups_of
 from polyad.scene.raster.mask import note_read_whole
-from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.scene import as_labels, as_scene
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

@@ -45,8 +45,8 @@ from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistic
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.labels import groups_of
-from polyad.scene.raster.patches import check_window
 from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.windows import check_window
 
 Array = npt.NDArray[Any]
 

@@ -36,14 +36,14 @@ from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.patches import (
+from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
+from polyad.scene.raster.windows import (
     Border,
     check_window,
     check_window_fits,
     extract_patches,
     interior,
 )
-from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
 from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

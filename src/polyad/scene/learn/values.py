@@ -41,8 +41,8 @@ from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
 from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
-from polyad.scene.raster.patches import check_window, check_window_fits
 from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.windows import check_window, check_window_fits
 from polyad.scene.read.labels import drop_nodata
 
 Array = npt.NDArray[Any]

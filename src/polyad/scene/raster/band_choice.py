@@ -14,7 +14,7 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.raster.bands import keep_bands
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.scene import INSIDE, as_scene
-from polyad.scene.raster.tiles import Tile, read_window, tile_shape
+from polyad.scene.raster.windows import Tile, read_window, tile_shape
 
 EMPTY, LOOKED_AT = "without data in any pixel", "bands_looked_at"
 LOOKS = 32  # tiles of a large scene that are looked at for bands without data

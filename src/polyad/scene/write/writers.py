@@ -39,7 +39,7 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.scene import as_labels, describe
-from polyad.scene.raster.tiles import BLOCK
+from polyad.scene.raster.windows import BLOCK
 from polyad.scene.write.cf import (
     GRID_MAPPING,
     add_dataset,
