@@ -101,9 +101,9 @@ def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
 def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
     import numpy as np
 
-    from polyad.scene.raster.band_choice import usable_bands
     from polyad.scene.raster.bands import left_out_note
     from polyad.scene.raster.grid import georeference
+    from polyad.scene.raster.selection import usable_bands
     from polyad.scene.read.scenes import open_scene
 
     try:

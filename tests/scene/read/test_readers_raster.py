@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
 from polyad.scene.raster import mask
-from polyad.scene.raster.mask import valid_mask
+from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.formats import envi, geotiff, raw
 from polyad.scene.read.scenes import open_scene
 

@@ -46,8 +46,8 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.labels import Merging
-from polyad.scene.raster.mask import without_mask
 from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import without_mask
 from polyad.scene.raster.windows import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.classes import Colors
 from polyad.scene.write.writers import MapWriter, ValueWriter
