@@ -22,7 +22,7 @@ from polyad.app.trainer import Trainer
 from polyad.app.uploads import BESIDE, UPLOADS
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.color import color_bands
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import grid_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
-from polyad.scene.files.known import KNOWN_SCENES, nearest_known
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, nearest_known
 from polyad.scene.files.own_outputs import is_ours, sample_of
 
 ENDINGS: dict[str, tuple[str, ...]] = {

@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
