@@ -16,7 +16,7 @@ from rasterio.warp import transform as transform_points
 
 from polyad.app.session import Snapshot
 from polyad.errors import SceneMismatch
-from polyad.scene.files.own_outputs import LABELS
+from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file
 from polyad.scene.raster.grid import grid_of, move

@@ -9,8 +9,7 @@ from typing import Any
 
 from polyad.errors import PolyadError, SceneError, told_as
 from polyad.estimators.model_file import check_model_file
-from polyad.scene.files.own_outputs import DEVIATION, VALUES
-from polyad.scene.files.paths import check_scene, locate
+from polyad.scene.files.paths import DEVIATION, VALUES, check_scene, locate
 
 VALUE_MAPS = {VALUES: "map of values", DEVIATION: "standard deviations of a map of values"}
 UNNAMED = 256  # classes without names at most, in a raster without bands

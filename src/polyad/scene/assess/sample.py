@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneError
 from polyad.scene.assess.areas import Z95, Region, region_of
-from polyad.scene.files.own_outputs import DRAWN_FROM
+from polyad.scene.files.paths import DRAWN_FROM
 from polyad.scene.raster.classes import (
     STRIP_PIXELS,
     ClassInfo,

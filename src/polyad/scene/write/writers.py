@@ -21,8 +21,14 @@ from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.own_outputs import DEVIATION, NPY_HEAD, VALUES
-from polyad.scene.files.paths import check_distinct, check_ending, set_paths
+from polyad.scene.files.paths import (
+    DEVIATION,
+    NPY_HEAD,
+    VALUES,
+    check_distinct,
+    check_ending,
+    set_paths,
+)
 from polyad.scene.raster.classes import (
     UNCERTAINTIES,
     UNCERTAINTY,
