@@ -1,7 +1,9 @@
 """Checks of paths that need no library: the input exists, the output can be written.
 
 The command line checks first, so that a mistyped path is answered at once; the functions that open
-and write check again for all other callers.
+and write check again for all other callers. An earlier output of polyad may be replaced without
+asking; a scene, labels or anybody's notes under the same name may not. The content decides, not the
+ending, and only a few kilobytes are read.
 """
 
 from __future__ import annotations
@@ -344,13 +346,6 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {path}: {error.strerror}") from error
-
-
-# Whether an existing file is an earlier output of polyad, told by the marks that outputs carry.
-#
-# A class map may be replaced by the next one without asking; a scene, labels or anybody's notes under
-# the same name may not. The content decides, not the ending, and only a few kilobytes are read. What
-# cannot be recognized as ours is not ours.
 
 
 _HEAD = 2**16  # bytes

@@ -192,9 +192,6 @@ def left_out_note(scene: xr.DataArray) -> str | None:
     return Bands.of(scene).note
 
 
-# Wavelengths in nanometers, whatever unit the file uses.
-
-
 # Factor to nanometers of each spelling met in ENVI headers, NetCDF attributes and TIFF tags.
 _TO_NM = {
     "nm": 1.0, "nanometer": 1.0, "nanometers": 1.0, "nanometre": 1.0, "nanometres": 1.0,

@@ -1,8 +1,11 @@
-"""Class ids, names and colors of a label raster or class map.
+"""What the values of a map mean: classes or targets, and how certain they are.
 
 A class raster is an integer ``xarray.DataArray`` with dims ``(y, x)`` in which 0 means "no class".
 Its table of classes lies in three plain attributes of equal length, which survive every file
 format: ``class_values`` (ids), ``class_names`` and ``class_colors`` (``#rrggbb``).
+
+Values of a scene are a DataArray of float32 with dims ``(y, x, target)``, NaN where nothing is
+known. Names are the coordinate ``target``, units the coordinate ``units`` along it.
 """
 
 from __future__ import annotations
@@ -174,9 +177,6 @@ def class_dtype(classes: Sequence[ClassInfo]) -> np.dtype[Any]:
     return np.dtype(np.uint8 if largest <= 255 else np.uint16)
 
 
-# Pixels of each class of a raster, counted a few rows at a time.
-
-
 Ids = NDArray[np.int64]
 STRIP_PIXELS = 2**22  # looked at together: a map of any size takes the memory of these
 _IDS = 2**16
@@ -263,9 +263,6 @@ def class_totals(
     return pixels, total, mapped, mapped_total, outside
 
 
-# Prediction sets: the classes that a pixel may be of, from its class probabilities.
-
-
 SET_SIZE = "prediction set size"  # the tag "quantity" of a file that holds it
 SET_MEMBERS = "prediction set members"
 NO_SET = 255  # of a membership, where a pixel is not mapped
@@ -334,9 +331,6 @@ def size_dtype(classes: int) -> np.dtype[Any]:
     return np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
 
 
-# How uncertain a pixel's class is, from its class probabilities.
-
-
 UNCERTAINTY = "class uncertainty"  # the tag "quantity" of a file that holds it
 UNCERTAINTIES = (
     "1 - largest probability",
@@ -381,12 +375,6 @@ def uncertainty_bands(proba: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         axis=-1,
     )
     return np.clip(np.abs(bands), 0, 1).astype(np.float32)
-
-
-# Targets: the numbers that a model predicts and a map of values holds, by name, unit and bounds.
-#
-# Values of a scene are a DataArray of float32 with dims ``(y, x, target)``, NaN where nothing is
-# known. Names are the coordinate ``target``, units the coordinate ``units`` along it.
 
 
 LARGEST, SMALLEST = 1e30, 1e-30  # values that single precision leaves room to compute with

@@ -1,4 +1,4 @@
-"""Size and place of a raster: what must agree before two of them are laid over each other."""
+"""Size and place of a raster: what must agree before two are overlaid, and the area of a pixel."""
 
 from __future__ import annotations
 
@@ -133,9 +133,6 @@ def _corner(grid: Grid) -> str:
     return f"({x:.10g}, {y:.10g})"
 
 
-# Where a raster lies on the map, as far as it tells.
-
-
 def grid_of(raster: xr.DataArray) -> Grid:
     """Return size and georeference of a scene or label raster."""
     if not {"y", "x"} <= set(raster.dims):
@@ -171,9 +168,6 @@ def _carried_transform(raster: xr.DataArray) -> Affine | None:
     name = raster.rio.grid_mapping
     text = raster.coords[name].attrs.get("GeoTransform") if name in raster.coords else None
     return None if text is None else Affine.from_gdal(*map(float, str(text).split()))
-
-
-# How much ground a pixel covers, by the reference system of its grid.
 
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,9 @@
-"""`Labels`: class ids of pixels, what the ids mean, and which labels belong together."""
+"""`Labels`: class ids of pixels, what the ids mean, and which labels belong together.
+
+Groups of labels are a coordinate ``group``, dims ``(y, x)``, whole numbers, 0 where there is none.
+Labels of one group are held out together; whatever crops or renumbers labels keeps it. Classes are
+named as a user names them: by their name, case and blanks aside, or by their id.
+"""
 
 from __future__ import annotations
 
@@ -83,12 +88,6 @@ class Labels(Raster):
     def groups_at(self, pixels: NDArray[Any]) -> LabelGroups | None:
         """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups."""
         return groups_of(self.array, pixels)
-
-
-# Groups of labels: which labeled pixels belong together and are held out together.
-#
-# They are a coordinate ``group`` of the labels, dims ``(y, x)``, whole numbers, 0 where there is
-# none. Whatever crops or renumbers labels keeps it.
 
 
 Array = npt.NDArray[Any]
@@ -187,11 +186,6 @@ def groups_of(labels: xr.DataArray, pixels: Array) -> LabelGroups | None:
     alone = ids == NO_GROUP
     ids[alone] = ids.max() + 1 + np.arange(np.count_nonzero(alone))
     return LabelGroups(ids, str(labels.coords[GROUP].attrs.get("by", "groups")))
-
-
-# Other classes for the same ids: several merged into one, and other colors.
-#
-# Classes are named as a user names them: by their name, case and blanks aside, or by their id.
 
 
 @dataclass(frozen=True)

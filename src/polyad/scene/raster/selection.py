@@ -1,7 +1,12 @@
-"""Where a scene is looked at: outside counts as no data, and is neither learned from nor mapped.
+r"""Which pixels and bands of a scene are used: masks, band selection, and the bands of a model.
 
-The coordinate ``inside`` of a scene, dims ``(y, x)``, says where. One function reads pixels for
-learning and mapping, `read_pixels`, and puts nodata outside; the scene itself stays as it is.
+The coordinate ``inside`` of a scene, dims ``(y, x)``, is its mask. Outside counts as no data, and
+is neither learned from nor mapped; the pixels themselves stay as they are.
+
+A scene may have more bands than a model wants, or have them in another order. A band whose center
+lies within a tenth of the wanted band's width counts as the same. Within half of the width, the
+value at the wanted center is interpolated between the two bands around it,
+:math:`x(\lambda) = (1 - t) x_a + t x_b`. Anything farther is another band.
 """
 
 from __future__ import annotations
@@ -195,9 +200,6 @@ def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
     return mask
 
 
-# Which bands of a scene are used: those with data, and those in the wavelengths asked for.
-
-
 EMPTY, LOOKED_AT = "without data in any pixel", "bands_looked_at"
 LOOKS = 32  # tiles of a large scene that are looked at for bands without data
 
@@ -336,14 +338,6 @@ def _within(
     centers: npt.NDArray[np.float64], ranges: Sequence[tuple[float, float]]
 ) -> npt.NDArray[np.bool_]:
     return np.any([(low <= centers) & (centers <= high) for low, high in ranges], axis=0)
-
-
-# The bands that a model was fitted on, found in a scene by their wavelengths.
-#
-# A scene may have more bands than the model wants, or have them in another order. A band whose center
-# lies within a tenth of the wanted band's width counts as the same. Within half of the width, the
-# value at the wanted center is interpolated between the two bands around it,
-# :math:`x(\lambda) = (1 - t) x_a + t x_b`. Anything farther is another band.
 
 
 Array = npt.NDArray[Any]

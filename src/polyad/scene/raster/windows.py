@@ -1,8 +1,9 @@
-"""Windows of a scene around given pixels, and around no others.
+"""Windows of a scene: patches around given pixels, and tiles that are read with their halo.
 
-A scene cut into 5 x 5 patches is twenty-five times as large. Here only the given pixels are
-gathered, in one array or batch by batch within a memory budget, and a lazy scene is read only where
-they lie.
+A scene cut into 5 x 5 patches is twenty-five times as large. Patches are gathered of the given
+pixels only, in one array or batch by batch within a memory budget, and a lazy scene is read only
+where they lie. A map is made tile by tile: the plan is pure, and a tile is read with the pixels
+around it that its windows reach.
 """
 
 from __future__ import annotations
@@ -257,9 +258,6 @@ def _tiles(
     order = np.argsort(tile, kind="stable")
     starts = np.flatnonzero(np.diff(tile[order])) + 1
     yield from np.split(order, starts)
-
-
-# How a scene is cut into tiles: a pure plan, and the reading of one tile with its halo.
 
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
