@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.app.check_launch import CheckPage, check, prepare_check
-    from polyad.app.fits import Settings
-    from polyad.app.launch import Page, prepare, serve, show
+    from polyad.app.launch import CheckPage, Page, check, prepare, prepare_check, serve, show
+    from polyad.app.trainer import Settings
 
 __all__ = ["CheckPage", "Page", "Settings", "check", "prepare", "prepare_check", "serve", "show"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        launch="Page prepare serve show",
-        check_launch="CheckPage check prepare_check",
-        fits="Settings",
+        launch="CheckPage Page check prepare prepare_check serve show",
+        trainer="Settings",
     )
