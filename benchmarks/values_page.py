@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyad.scene.learn.steps.value_scores import ValueScore, score_values
+from polyad.scene.learn.outputs import ValueScore, score_values
 from polyad.scene.raster.targets import Target
 
 Records = Sequence[dict[str, Any]]

@@ -33,15 +33,14 @@ from polyad.scene.raster.classes import (
     class_table,
     has_own_name,
 )
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_files import SampleFile, open_sample
-from polyad.scene.read.sample_points import REFERENCE, check_origin
-from polyad.scene.write.points import points_content, write_points
+from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
+from polyad.scene.write.tables import points_content, write_points
 
 NOTE = "note"
 CANNOT_TELL = "cannot tell"  # how the note of such a point begins

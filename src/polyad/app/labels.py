@@ -40,7 +40,8 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import move
-from polyad.scene.raster.inside import INSIDE, without_mask
+from polyad.scene.raster.mask import without_mask
+from polyad.scene.raster.scene import INSIDE
 from polyad.scene.read.labels import has_data
 from polyad.scene.write.writers import write_map
 

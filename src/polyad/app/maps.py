@@ -28,7 +28,7 @@ from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.refining import Shares
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
 from polyad.scene.raster.tiles import Tile, plan_tiles
-from polyad.scene.read.class_matching import in_model_ids
+from polyad.scene.read.classes import in_model_ids
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

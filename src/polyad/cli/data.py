@@ -62,7 +62,7 @@ def fetch(
 ) -> None:
     """Download a known scene, or use files downloaded by hand."""
     known_scene(name)
-    from polyad.scene.read.known_scenes import fetch as fetch_scene
+    from polyad.scene.read.scenes import fetch as fetch_scene
 
     paths = fetch_scene(name, from_file, progress=on_terminal())
     say(

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from polyad.errors import InputError
 from polyad.experiments.models import MODELS, known
-from polyad.scene.learn.fixed import FixedSplit
-from polyad.scene.learn.protocols import Blocks, OtherFields, RandomPerClass
-from polyad.scene.learn.sampling import Labels, Split
+from polyad.scene.learn.sampling import (
+    Blocks,
+    FixedSplit,
+    Labels,
+    OtherFields,
+    RandomPerClass,
+    Split,
+)
 from polyad.scene.raster.patches import Border
 
 # Every noise, and how a heading puts it

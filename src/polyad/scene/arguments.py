@@ -25,7 +25,7 @@ from polyad.scene.files.paths import (
     check_scene,
     no_file,
 )
-from polyad.scene.learn.steps.recipe import check_preset
+from polyad.scene.learn.recipe import check_preset
 
 _NONE: Mapping[str, None] = MappingProxyType({})
 

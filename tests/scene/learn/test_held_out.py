@@ -15,9 +15,10 @@ from polyad.scene.learn.accuracy import (
     WHY,
     CrossValidation,
     HeldOutLabels,
+    cross_validation,
+    held_out_accuracy,
 )
-from polyad.scene.learn.accuracy_header import check_accuracy
-from polyad.scene.learn.held_out import cross_validation, held_out_accuracy
+from polyad.scene.learn.model_file import check_accuracy
 
 NAMES = ("corn", "soil", "water")
 

@@ -22,9 +22,8 @@ from polyad.estimators.header import FORMAT
 from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
-from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.renaming import renamed
-from polyad.scene.learn.steps import propagation
+from polyad.scene.learn import steps
+from polyad.scene.learn.model import SceneModel, renamed
 from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import piece_side
 from polyad.scene.map.mapping import map_scene, scene_tiles
@@ -333,9 +332,9 @@ def test_any_change_is_refused_or_maps_the_scene_in_bounded_work(
     name, files, tmp_path, scene, monkeypatch
 ):
     iterations = []
-    propagate = propagation.propagate_labels
+    propagate = steps.propagate_labels
     monkeypatch.setattr(
-        "polyad.scene.learn.steps.propagation.propagate_labels",
+        "polyad.scene.learn.steps.propagate_labels",
         lambda graph, seeds, alpha, steps, *check: (
             iterations.append(steps) or propagate(graph, seeds, alpha, min(steps, 5), *check)
         ),

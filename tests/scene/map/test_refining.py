@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.scene.learn.steps.guided import guided_filter
+from polyad.scene.learn.steps import guided_filter
 from polyad.scene.map.refining import Shares, refiner, smooth
 from polyad.scene.raster.tiles import Tile, plan_tiles
 
