@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from polyad.errors import PolyadError, SceneError, told_as
-from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.own_outputs import DEVIATION, VALUES
 from polyad.scene.files.paths import check_scene, locate
 
@@ -252,21 +251,20 @@ def _is_model(path: Path) -> bool:
 
 
 def _describe_model(source: str) -> dict[str, Any]:
-    check_model_file(source)
-    from polyad.estimators.stored_header import read_header  # not torch, which takes seconds
+    from polyad.estimators.model_file import read_model
     from polyad.scene.learn.model import model_from_about
 
-    header = read_header(Path(source))
-    network, about = header["network"], header["about"]
-    terms = network["rank"] * network["hidden"]
+    header, _ = read_model(source)
+    network, about = header.network, header.about
+    terms = network.rank * network.hidden
     facts: dict[str, Any] = {
-        "kind": "Pipeline" if "pipeline" in header else header["kind"],
-        "sample_shape": network["in_shape"],
-        "rank": network["rank"],
-        "hidden": network["hidden"],
-        "weights": terms * sum(network["in_shape"]) + network["hidden"] * network["n_outputs"],
-        "solver": header["parameters"].get("solver", "joint"),
-        "epochs": len(header["history"]["loss"]),
+        "kind": header.kind if header.pipeline is None else "Pipeline",
+        "sample_shape": list(network.in_shape),
+        "rank": network.rank,
+        "hidden": network.hidden,
+        "weights": terms * sum(network.in_shape) + network.hidden * network.n_outputs,
+        "solver": header.parameters.solver,
+        "epochs": len(header.history.loss),
     }
     if "scene" in about:
         model = model_from_about(source, about)

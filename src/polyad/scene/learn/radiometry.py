@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.estimators.schema import Fault
+from polyad.codec import Fault
 from polyad.scene.raster.corrupt import REPAIRS, Soundness, learn_soundness, picked
 from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.inside import (

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
+from polyad.codec import Fault
 from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.schema import Fault
 from polyad.scene.learn.experts import Samples, even_out
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_file import check_classes
