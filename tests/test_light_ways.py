@@ -10,7 +10,7 @@ from rasterio.transform import from_origin
 from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.mask import note_read_whole
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

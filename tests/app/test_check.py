@@ -22,7 +22,7 @@ from polyad.errors import InputError, OutputError, PolyadError, SceneError, Scen
 from polyad.scene import draw_sample, estimate_areas, open_points
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.counting import ids_digest
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 from tests.waiting import PATIENCE
 
 NAMES = ("Quartz", "Zinnia", "Xylem")  # in no other word of an answer

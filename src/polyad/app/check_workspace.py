@@ -24,9 +24,9 @@ from polyad.scene.files.paths import check_apart, check_names_differ, check_outp
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import ClassInfo, class_color, class_table
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.legend import find_classes
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample

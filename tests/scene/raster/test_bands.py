@@ -73,7 +73,7 @@ class Counting:
 
 @pytest.mark.parametrize("empty", [[], [7]])
 def test_no_more_than_a_few_strips_of_a_large_scene_are_read(empty):
-    from polyad.scene.raster.lazy import lazy_scene
+    from polyad.scene.raster.scene import lazy_scene
 
     source = Counting((100_000, 1000, 100), empty)
     scene = usable_bands(lazy_scene(source, nodata=np.nan))

@@ -11,7 +11,7 @@ from attacks import vectors
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene import merge_labels, open_labels, with_groups
 from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 
 
 @pytest.fixture

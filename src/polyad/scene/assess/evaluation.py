@@ -33,15 +33,14 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.map.sets import set_rule
+from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_key, class_table
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.mask import note_read_whole
 from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.raster.targets import Target, as_values
 from polyad.scene.raster.tiles import Tile, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend

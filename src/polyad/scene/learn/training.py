@@ -34,9 +34,8 @@ from polyad.scene.learn.whitening import TooFewPixels
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import INSIDE
 from polyad.scene.raster.patches import (
     Border,
     check_window,
@@ -44,7 +43,7 @@ from polyad.scene.raster.patches import (
     extract_patches,
     interior,
 )
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
 from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

@@ -24,9 +24,9 @@ from polyad.scene.raster.classes import (
     class_color,
     class_dtype,
 )
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.patches import check_window
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.tiles import Block, Mosaic, Tile, plan_tiles
 from polyad.threads import run_tasks
 

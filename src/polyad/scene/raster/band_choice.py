@@ -12,9 +12,8 @@ import xarray as xr
 
 from polyad.errors import InputError, SceneError
 from polyad.scene.raster.bands import keep_bands
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import INSIDE
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import INSIDE, as_scene
 from polyad.scene.raster.tiles import Tile, read_window, tile_shape
 
 EMPTY, LOOKED_AT = "without data in any pixel", "bands_looked_at"

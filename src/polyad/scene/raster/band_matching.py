@@ -18,8 +18,8 @@ import xarray as xr
 
 from polyad.errors import SceneMismatch
 from polyad.scene.raster.bands import band_numbers
-from polyad.scene.raster.lazy import lazy_scene
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import lazy_scene
 
 Array = npt.NDArray[Any]
 SAME, NEAR = 0.1, 0.5  # of a band's width

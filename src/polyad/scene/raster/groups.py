@@ -13,7 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import SceneError, SceneMismatch
-from polyad.scene.raster.dims import as_labels
+from polyad.scene.raster.scene import as_labels
 
 Array = npt.NDArray[Any]
 GROUP = "group"

@@ -23,8 +23,8 @@ from polyad.scene.raster.classes import (
     is_color,
     with_classes,
 )
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import listing
+from polyad.scene.raster.scene import as_labels
 
 
 @dataclass(frozen=True)

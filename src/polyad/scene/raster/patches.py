@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
 from polyad.scene.files.option_values import check_window as check_window
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import pixel_dtype, read_pixels
+from polyad.scene.raster.mask import pixel_dtype, read_pixels
+from polyad.scene.raster.scene import as_scene
 
 Border = Literal["reflect", "drop"]
 Cube = NDArray[Any] | xr.DataArray

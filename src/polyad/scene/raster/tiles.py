@@ -10,17 +10,17 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.raster.corrupt import (
+from polyad.scene.raster.despiking import (
     HALO,
-    Repairs,
-    Soundness,
-    find_suspects,
-    repair,
+    Despiking,
+    NoiseModel,
+    despike,
+    find_outliers,
     replacements,
 )
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import read_pixels, read_stored, repairs_of
+from polyad.scene.raster.mask import read_pixels, read_stored, repairs_of
 from polyad.scene.raster.patches import reflect_index
+from polyad.scene.raster.scene import as_scene
 
 BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
 # What one tile of the scene may take as it is read. From 32 MiB on, the C library takes new memory
@@ -152,17 +152,17 @@ def _power_of_two(limit: int) -> int:
     return 1 << (limit.bit_length() - 1)
 
 
-class BlockRepairs(NamedTuple):
+class BlockDespiking(NamedTuple):
     """How corrupt pixels of a block are replaced, and where the block lies in its scene."""
 
-    of_scene: Repairs
+    of_scene: Despiking
     nodata: float | None
     origin: tuple[int, int]
 
     @property
-    def soundness(self) -> Soundness:
+    def noise(self) -> NoiseModel:
         """How rough sound spectra are."""
-        return self.of_scene.soundness
+        return self.of_scene.noise
 
     def note(self, inner: Tile, replaced: npt.NDArray[np.bool_]) -> None:
         """Remember which pixels of a rectangle of the block were replaced."""
@@ -184,20 +184,20 @@ class Block(NamedTuple):
     values: npt.NDArray[Any]  # (rows read, columns read, bands)
     rows: npt.NDArray[np.intp]  # (height + 2 halo,)
     cols: npt.NDArray[np.intp]  # (width + 2 halo,)
-    repairs: BlockRepairs | None = None
+    repairs: BlockDespiking | None = None
 
     def repaired(self, rows: slice, cols: slice) -> Mosaic:
         """Return a cut of the tile with its halo, corrupt pixels replaced by their neighbors."""
         if self.repairs is None:
             return self.cut(rows, cols)
         wide, inner = self._reach(rows, cols)
-        pixels, replaced = repair(self.values[wide], self.repairs.nodata, self.repairs.soundness)
+        pixels, replaced = despike(self.values[wide], self.repairs.nodata, self.repairs.noise)
         self.repairs.note(inner, replaced[inner.within(wide)])
         y, x = self.rows - wide.rows.start, self.cols - wide.cols.start
         return Block(pixels, y, x).cut(rows, cols)
 
     def replacements(
-        self, rows: slice, cols: slice, suspects: npt.NDArray[np.bool_]
+        self, rows: slice, cols: slice, outliers: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[Any]]:
         """Return row and column in a cut, and spectrum, of its pixels that `repaired` replaces.
 
@@ -205,24 +205,24 @@ class Block(NamedTuple):
         ----------
         rows, cols : slice
             The cut.
-        suspects : ndarray of bool
-            Which of its pixels are suspects, see `polyad.scene.raster.corrupt.find_suspects`.
+        outliers : ndarray of bool
+            Which of its pixels are outliers, see `polyad.scene.raster.despiking.find_outliers`.
         """
         if self.repairs is None:
             return np.empty(0, np.intp), np.empty(0, np.intp), self.values[:0, 0]
         wide, inner = self._reach(rows, cols)
-        soundness, stored = self.repairs.soundness, self.values[wide]
+        noise, stored = self.repairs.noise, self.values[wide]
         y, x = self.rows[rows] - wide.rows.start, self.cols[cols] - wide.cols.start
         known: npt.NDArray[np.bool_] = np.zeros((len(stored), stored.shape[1]), bool)
-        known[np.ix_(y, x)] = suspects
+        known[np.ix_(y, x)] = outliers
         core = slice(HALO, -HALO)
-        if np.count_nonzero(suspects[core, core]) < np.count_nonzero(suspects):
+        if np.count_nonzero(outliers[core, core]) < np.count_nonzero(outliers):
             own = inner.within(wide)
             for outer in _around(own.rows, len(known)):
-                known[outer] = find_suspects(stored[outer], soundness)
+                known[outer] = find_outliers(stored[outer], noise)
             for outer in _around(own.cols, stored.shape[1]):
-                known[own.rows, outer] = find_suspects(stored[own.rows, outer], soundness)
-        down, across, spectra = replacements(stored, known, self.repairs.nodata, soundness)
+                known[own.rows, outer] = find_outliers(stored[own.rows, outer], noise)
+        down, across, spectra = replacements(stored, known, self.repairs.nodata, noise)
         replaced = np.zeros(known.shape, bool)
         replaced[down, across] = True
         self.repairs.note(inner, replaced[inner.within(wide)])
@@ -331,7 +331,7 @@ def read_block(scene: xr.DataArray, tile: Tile, halo: int) -> Block:
     repairs, known = None, repairs_of(scene)
     if known is not None:
         window = window.grown(HALO, (scene.sizes["y"], scene.sizes["x"]))
-        repairs = BlockRepairs(known, scene.rio.nodata, (window.rows.start, window.cols.start))
+        repairs = BlockDespiking(known, scene.rio.nodata, (window.rows.start, window.cols.start))
     values = read_stored(scene, window.rows, window.cols)
     return Block(values, y - window.rows.start, x - window.cols.start, repairs)
 

@@ -37,6 +37,7 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.guards import human_bytes, listing
+from polyad.scene.raster.labels import NUMBERED_BY_NAME
 from polyad.scene.raster.legend import folded_name, known_classes, merge_labels, recolored
 from polyad.scene.read.formats.markup import read_xml
 from polyad.scene.read.formats.sidecars import read_pam
@@ -191,10 +192,6 @@ def _utf8(text: str) -> str:
 #
 # Two files of the same land often number the same classes differently. A name says what a class
 # is, an id nothing beyond its file: names are compared wherever both sides have their own.
-
-
-NUMBERED_BY_NAME = "class_ids_numbered_by_name"
-"""Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
 
 
 @dataclass(frozen=True)

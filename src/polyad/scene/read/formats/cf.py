@@ -17,8 +17,7 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.dims import AXES, DEGREES, WAVELENGTHS
-from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.raster.scene import AXES, DEGREES, WAVELENGTHS, Array, hull, lazy_scene, pick
 from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, hull, lazy_scene
+from polyad.scene.raster.scene import Array, hull, lazy_scene
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
