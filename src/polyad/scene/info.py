@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polyad.errors import PolyadError, SceneError, told_as
-from polyad.scene.files.own_outputs import DEVIATION, VALUES
-from polyad.scene.files.paths import check_scene, locate
+from polyad.scene.files.paths import DEVIATION, VALUES, check_scene, locate
 
 VALUE_MAPS = {VALUES: "map of values", DEVIATION: "standard deviations of a map of values"}
 UNNAMED = 256  # classes without names at most, in a raster without bands
@@ -100,9 +99,9 @@ def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
 def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
     import numpy as np
 
-    from polyad.scene.raster.band_choice import usable_bands
     from polyad.scene.raster.bands import left_out_note
-    from polyad.scene.raster.georeference import georeference
+    from polyad.scene.raster.grid import georeference
+    from polyad.scene.raster.selection import usable_bands
     from polyad.scene.read.scenes import open_scene
 
     try:
