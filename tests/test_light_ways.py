@@ -11,7 +11,7 @@ from polyad.cli import main
 from polyad.errors import PolyadWarning
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.mask import note_read_whole
+from polyad.scene.raster.selection import note_read_whole
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

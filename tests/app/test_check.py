@@ -19,8 +19,7 @@ from polyad.app import prepare_check
 from polyad.app.checklist import Answer, CheckWorkspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene import draw_sample, estimate_areas, open_points
-from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.counting import ids_digest
+from polyad.scene.raster.classes import ClassInfo, ids_digest, with_classes
 from polyad.scene.raster.scene import describe
 from tests.waiting import PATIENCE
 

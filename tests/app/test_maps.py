@@ -14,8 +14,7 @@ from polyad.app.maps import (
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene, tile_mapper
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.scenes import scene_from_array
 
 

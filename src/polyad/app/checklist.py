@@ -23,8 +23,7 @@ from polyad.app.labels import MAX_CLASSES
 from polyad.app.workspace import ClassMap, RasterSource, Workspace, describe_scene
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
-from polyad.scene.files.own_outputs import DRAWN_FROM
-from polyad.scene.files.paths import check_apart, check_names_differ, check_output
+from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import (
     ClassInfo,
@@ -33,9 +32,8 @@ from polyad.scene.raster.classes import (
     class_table,
     has_own_name,
 )
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.grid import Grid, grid_of
+from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.label_vectors import PLACE_NAMES
 from polyad.scene.read.labels import open_labels

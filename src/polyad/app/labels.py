@@ -28,7 +28,7 @@ from rasterio.warp import transform as transform_points
 from polyad.app.journal import Journal, journal_path
 from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
 from polyad.regular import open_regular
-from polyad.scene.files.own_outputs import LABELS
+from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import (
     UNLABELED,
@@ -38,10 +38,9 @@ from polyad.scene.raster.classes import (
     palette,
     with_classes,
 )
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import move
-from polyad.scene.raster.mask import without_mask
+from polyad.scene.raster.grid import grid_of, move
 from polyad.scene.raster.scene import INSIDE
+from polyad.scene.raster.selection import without_mask
 from polyad.scene.read.labels import has_data
 from polyad.scene.write.writers import write_map
 

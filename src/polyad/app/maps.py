@@ -27,7 +27,7 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.refining import Shares
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.scene.read.classes import in_model_ids
 from polyad.threads import run_tasks
 

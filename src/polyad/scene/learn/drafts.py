@@ -28,7 +28,7 @@ from polyad.scene.learn.steps import (
 )
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.patches import check_window, extract_patches
+from polyad.scene.raster.windows import check_window, extract_patches
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

@@ -44,9 +44,9 @@ from polyad.scene.learn.recipe import PRIOR, Choice, Recipe, experts_for
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.whitening import NoiseWhitening
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.patches import check_window
+from polyad.scene.raster.labels import groups_of
 from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.windows import check_window
 
 Array = npt.NDArray[Any]
 

@@ -26,8 +26,8 @@ from scipy import ndimage
 
 from polyad.errors import InputError, PolyadWarning, SceneMismatch
 from polyad.scene.raster.classes import UNLABELED, class_table
-from polyad.scene.raster.patches import Border, check_window, interior
 from polyad.scene.raster.scene import label_values
+from polyad.scene.raster.windows import Border, check_window, interior
 from polyad.scene.read.labels import open_labels
 
 Labels = NDArray[np.integer] | xr.DataArray

@@ -25,9 +25,8 @@ from polyad.scene.raster.classes import (
     class_dtype,
 )
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.patches import check_window
 from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.tiles import Block, Mosaic, Tile, plan_tiles
+from polyad.scene.raster.windows import Block, Mosaic, Tile, check_window, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

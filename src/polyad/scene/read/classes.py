@@ -37,8 +37,13 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.guards import human_bytes, listing
-from polyad.scene.raster.labels import NUMBERED_BY_NAME
-from polyad.scene.raster.legend import folded_name, known_classes, merge_labels, recolored
+from polyad.scene.raster.labels import (
+    NUMBERED_BY_NAME,
+    folded_name,
+    known_classes,
+    merge_labels,
+    recolored,
+)
 from polyad.scene.read.formats.markup import read_xml
 from polyad.scene.read.formats.sidecars import read_pam
 

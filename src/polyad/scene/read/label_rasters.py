@@ -20,7 +20,7 @@ from rasterio.errors import RasterioError
 
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import grid_of
 from polyad.scene.raster.scene import AXES
 from polyad.scene.read import classes as class_tables
 from polyad.scene.read.classes import IdColors, IdNames

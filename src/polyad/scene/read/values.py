@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate, no_file
+from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place, describe_extents
+from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
-from polyad.scene.raster.mask import read_pixels
 from polyad.scene.raster.scene import as_scene, describe
-from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.selection import read_pixels
 from polyad.scene.read.columns import Column, number_fields, numbers_of
 from polyad.scene.read.formats.ogr import read_layer, vector_kind
 from polyad.scene.read.label_layers import CORNER_BYTES, layer_marks
