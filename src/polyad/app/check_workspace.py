@@ -27,7 +27,7 @@ from polyad.scene.raster.classes import ClassInfo, class_color, class_table
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.legend import find_classes
-from polyad.scene.read.label_vectors import PLACE_NAMES
+from polyad.scene.read.features import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
 from polyad.scene.read.scenes import open_scene

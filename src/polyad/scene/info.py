@@ -44,11 +44,10 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
     path, key = locate(source)
     if path.is_file():
         from polyad.scene.raster.guards import memory_budget  # here: first the file must exist
-        from polyad.scene.read.vector_info import describe_vector, vector_format
+        from polyad.scene.read.features import describe_features, feature_format
 
-        kind = vector_format(path)
-        if kind is not None:
-            return describe_vector(path, kind, key, memory_budget(max_bytes))
+        if feature_format(path) is not None:
+            return describe_features(path, key, memory_budget(max_bytes))
         library = _describe_library(path)
         if library is not None:
             return library

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         open_scene,
         scene_from_array,
     )
-    from polyad.scene.read.values import open_values
+    from polyad.scene.read.targets import open_values
 
 __all__ = [
     "SamplePoints",
@@ -37,7 +37,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        values="open_values",
+        targets="open_values",
         labels="open_labels",
         classes="read_colors",
         masks="open_mask restrict_scene",
