@@ -28,7 +28,7 @@ from polyad.errors import PolyadError, SceneError
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import human_bytes
-from polyad.scene.read.classes import complete
+from polyad.scene.read.class_tables import complete
 from polyad.scene.read.features import read_labeled
 from polyad.scene.read.rasterize import draw
 

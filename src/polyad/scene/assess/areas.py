@@ -51,7 +51,7 @@ from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.legend import find_classes
-from polyad.scene.read.classes import complete
+from polyad.scene.read.class_tables import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]

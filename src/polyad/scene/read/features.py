@@ -164,9 +164,7 @@ class Features:
         return np.array([*numbers, np.nan])[column.codes]  # of -1 the last
 
     def pixels(self, corners: Array, grid: Grid) -> Array:
-        """Return points, or other corners, as (column, row) of the grid, infinite if nowhere."""
-        corners = self.points if corners is None else corners
-        assert corners is not None
+        """Return corners as (column, row) of the grid, infinite where they have no place."""
         if self.system == "pixel":
             return corners + 0.5  # indices name pixel centers
         self.check_placed(corners, grid)
@@ -687,8 +685,9 @@ def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, A
             "lines": len(features),
             "fields": names,
         }
+    facts: dict[str, Any] = {}
     if kind == "CSV":
-        facts: dict[str, Any] = {
+        facts = {
             "kind": "points (CSV)",
             "points": len(features),
             "coordinates": _COORDINATES[features.system],
@@ -696,7 +695,9 @@ def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, A
         }
         return facts | _counts(_recorded(features, CLASS_FIELDS))
     columns = class_columns(features)
-    facts = {"kind": f"vector ({kind})"} | ({"layer": features.layer} if features.layer else {})
+    facts["kind"] = f"vector ({kind})"
+    if features.layer:
+        facts["layer"] = features.layer
     facts |= {
         "features": len(features),
         "geometry": dict(features.geometries),

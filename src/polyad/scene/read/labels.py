@@ -30,7 +30,8 @@ from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.patches import iter_patches
 from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.read.classes import NUMBERED_BY_NAME, complete, join_labels
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.classes import NUMBERED_BY_NAME, join_labels
 from polyad.scene.read.features import (
     Features,
     class_annotations,
