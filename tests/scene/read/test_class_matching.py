@@ -98,7 +98,8 @@ def test_among_classes_of_one_name_the_id_decides():
 
 def test_names_without_ids_are_not_joined_with_ids_without_names():
     from polyad.errors import SceneMismatch
-    from polyad.scene.read.classes import NUMBERED_BY_NAME, join_labels
+    from polyad.scene.raster.labels import NUMBERED_BY_NAME
+    from polyad.scene.read.classes import join_labels
 
     table = [ClassInfo(1, "corn", ""), ClassInfo(2, "wheat", "")]
     named = with_classes(xr.DataArray(np.array([[1, 2, 0]]), dims=("y", "x")), table)

@@ -16,36 +16,30 @@ from tqdm import tqdm
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
 from polyad.scene.files.option_values import check_folds_by
-from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels
+from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
-from polyad.scene.learn.held_out import cross_validation
-from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.radiometry import corrupt_pixels, prepared
-from polyad.scene.learn.sampling import Split, no_overlap
-from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.recipe import check_preset
-from polyad.scene.learn.steps.spatial import (
+from polyad.scene.learn.folds import (
     SpatialFolds,
     mean_distance,
     pixel_folds,
     spatial_folds,
     testable,
 )
-from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.value_scores import ValueScore, score_values
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.outputs import ValueScore, score_values
+from polyad.scene.learn.radiometry import corrupt_pixels, prepared
+from polyad.scene.learn.recipe import check_preset
+from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.map.sets import set_rule
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.classes import class_key, class_table
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.inside import note_read_whole
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import Target, as_values
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
+from polyad.scene.raster.classes import Target, as_values, class_key, class_table
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.selection import note_read_whole, usable_bands
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

@@ -52,10 +52,6 @@ from polyad.scene.raster.legend import folded_name, known_classes, merge_labels,
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.formats.markup import read_xml
 
-NUMBERED_BY_NAME = "class_ids_numbered_by_name"
-"""Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
-
-
 @dataclass(frozen=True)
 class ClassMatch:
     """The classes of some labels as the classes of a model.

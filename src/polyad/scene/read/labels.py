@@ -19,13 +19,11 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place
-from polyad.scene.raster.groups import GROUP, NO_GROUP, check_groups
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.patches import iter_patches

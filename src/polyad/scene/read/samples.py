@@ -18,14 +18,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
-from polyad.scene.files.own_outputs import DRAWN_FROM, drawn_from
-from polyad.scene.files.paths import locate, no_file
+from polyad.scene.files.paths import DRAWN_FROM, drawn_from, locate, no_file
 from polyad.scene.raster import guards
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table
-from polyad.scene.raster.counting import ids_digest
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, describe_extents
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, ids_digest
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.legend import find_classes, known_classes
 from polyad.scene.read.columns import MOST_CLASSES, choose_field

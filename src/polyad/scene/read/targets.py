@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate, no_file
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place, describe_extents
+from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.inside import read_pixels
 from polyad.scene.raster.lazy import describe
