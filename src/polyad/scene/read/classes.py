@@ -48,9 +48,16 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.guards import human_bytes, listing
-from polyad.scene.raster.legend import folded_name, known_classes, merge_labels, recolored
+from polyad.scene.raster.labels import (
+    NUMBERED_BY_NAME,
+    folded_name,
+    known_classes,
+    merge_labels,
+    recolored,
+)
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.formats.markup import read_xml
+
 
 @dataclass(frozen=True)
 class ClassMatch:

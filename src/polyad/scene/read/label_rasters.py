@@ -20,8 +20,8 @@ from rasterio.errors import RasterioError
 
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import AXES
-from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import grid_of
+from polyad.scene.raster.scene import AXES
 from polyad.scene.read import class_tables
 from polyad.scene.read.class_tables import IdColors, IdNames
 from polyad.scene.read.formats import cf, hdf

@@ -25,11 +25,11 @@ from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 from polyad.scene.raster.guards import listing, memory_budget
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.patches import iter_patches
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, check_groups
+from polyad.scene.raster.scene import as_labels, as_scene, describe
+from polyad.scene.raster.windows import iter_patches
 from polyad.scene.read.class_tables import complete
-from polyad.scene.read.classes import NUMBERED_BY_NAME, join_labels
+from polyad.scene.read.classes import join_labels
 from polyad.scene.read.features import (
     Features,
     class_annotations,

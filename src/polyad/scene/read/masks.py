@@ -16,11 +16,9 @@ from rasterio.warp import Resampling, reproject
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, describe_extents, move
-from polyad.scene.raster.inside import bbox_mask, mask_scene
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of, move
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import bbox_mask, mask_scene
 from polyad.scene.read.features import feature_format, read_features
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster

@@ -23,7 +23,8 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, ids_digest
 from polyad.scene.raster.grid import Grid, describe_extents, grid_of
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.labels import find_classes, known_classes
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.read.columns import MOST_CLASSES, choose_field
 from polyad.scene.read.features import (
     PLACE_NAMES,

@@ -24,10 +24,8 @@ from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import read_pixels
 from polyad.scene.read.columns import Column, number_fields
 from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
 from polyad.scene.read.rasterize import Annotation, Mark, Points, covered
