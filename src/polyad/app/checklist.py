@@ -35,7 +35,7 @@ from polyad.scene.raster.classes import (
 from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.raster.scene import as_labels
-from polyad.scene.read.label_vectors import PLACE_NAMES
+from polyad.scene.read.features import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
 from polyad.scene.write.tables import points_content, write_points
