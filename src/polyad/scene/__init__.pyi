@@ -97,7 +97,7 @@ from .read.scenes import open_known as open_known
 from .read.scenes import open_known_labels as open_known_labels
 from .read.scenes import open_scene as open_scene
 from .read.scenes import scene_from_array as scene_from_array
-from .read.values import open_values as open_values
+from .read.targets import open_values as open_values
 from .write.tables import write_areas as write_areas
 from .write.tables import write_points as write_points
 from .write.tables import write_scores as write_scores

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.codec import Fault
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
-from polyad.estimators.schema import Fault
 from polyad.scene.learn.accuracy import CrossValidation, HeldOutScores, cross_validation
 from polyad.scene.learn.model_file import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.outputs import ValueFit

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyad.estimators.header import MOST, OUTPUTS, SPECTRUM
+from polyad.codec import Fault, shown
+from polyad.estimators.model_file import MOST, OUTPUTS, SPECTRUM
 from polyad.estimators.schema import (
     NOTHING,
-    Fault,
     ListOf,
     Plain,
     Record,
@@ -29,7 +29,6 @@ from polyad.estimators.schema import (
     number,
     numbers,
     one_of,
-    shown,
     text,
     whole,
     whole_numbers,

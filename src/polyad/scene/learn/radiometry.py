@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.estimators.schema import Fault
+from polyad.codec import Fault
 from polyad.scene.raster.despiking import REPAIRS, NoiseModel, picked, valid_pixels
 from polyad.scene.raster.scene import (
     KEPT,
