@@ -20,9 +20,9 @@ from polyad.experiments.results import Results
 from polyad.experiments.scenes import SceneData, load_scene
 from polyad.experiments.settings import RunSettings, cell_name
 from polyad.scene.draw.color import class_picture, false_color
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import UNLABELED, rgb
-from polyad.scene.read.known_scenes import open_known
+from polyad.scene.read.scenes import open_known
 
 Picture = NDArray[np.uint8]
 RIGHT, WRONG, TRAINED, NONE = "#c8d6e5", "#b2182b", "#222222", "#ffffff"

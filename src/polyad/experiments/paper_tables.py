@@ -18,8 +18,8 @@ from polyad.experiments.settings import (
     RUN_PROTOCOLS,
 )
 from polyad.experiments.tables import Cell, Table
-from polyad.scene.files.known import KNOWN_SCENES
-from polyad.scene.learn.protocols import Blocks
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
+from polyad.scene.learn.sampling import Blocks
 
 FURTHER = tuple(model for model in MODELS if model not in PAPER_MODELS)  # not in the paper
 # Protocols the paper does not have, and how a heading puts them

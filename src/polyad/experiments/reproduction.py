@@ -118,7 +118,7 @@ def reproduce(
         cluster.
     protocols : sequence of str
         Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
-        `polyad.scene.learn.protocols`.
+        `polyad.scene.learn.sampling`.
     accept : bool
         Run a known scene also if its files have the right shape but not the sums that are known:
         saved again, say. The report then calls it an unverified copy.

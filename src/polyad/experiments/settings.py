@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 
 from polyad.errors import InputError
 from polyad.experiments.models import MODELS, known
-from polyad.scene.learn.fixed import FixedSplit
-from polyad.scene.learn.protocols import Blocks, OtherFields, RandomPerClass
-from polyad.scene.learn.sampling import Labels, Split
-from polyad.scene.raster.patches import Border
+from polyad.scene.learn.sampling import (
+    Blocks,
+    FixedSplit,
+    Labels,
+    OtherFields,
+    RandomPerClass,
+    Split,
+)
+from polyad.scene.raster.windows import Border
 
 # Every noise, and how a heading puts it
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}

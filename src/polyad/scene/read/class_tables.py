@@ -25,8 +25,8 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.read.formats.sidecars import read_pam
 
-Names = dict[int, str]
-Colors = dict[int, str]
+IdNames = dict[int, str]
+IdColors = dict[int, str]
 
 # All that `from_attributes` looks at.
 ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
@@ -36,7 +36,7 @@ LAST_CLASS = 65535  # what 16 bits hold
 _NAME, _MINMAX, _MIN, _RED, _GREEN, _BLUE = "2", "5", "3", "6", "7", "8"
 
 
-def complete(values: NDArray[np.uint16], names: Names, colors: Colors) -> tuple[ClassInfo, ...]:
+def complete(values: NDArray[np.uint16], names: IdNames, colors: IdColors) -> tuple[ClassInfo, ...]:
     """Return a table of every named class and every class that occurs in ``values``.
 
     Examples
@@ -53,7 +53,7 @@ def complete(values: NDArray[np.uint16], names: Names, colors: Colors) -> tuple[
     )
 
 
-def from_attributes(attrs: Mapping[str, Any]) -> tuple[Names, Colors]:
+def from_attributes(attrs: Mapping[str, Any]) -> tuple[IdNames, IdColors]:
     """Read ``class_values``/``class_names``/``class_colors``, or CF's flags.
 
     Examples
@@ -77,12 +77,12 @@ def from_attributes(attrs: Mapping[str, Any]) -> tuple[Names, Colors]:
     return _keep(named), known
 
 
-def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> Colors:
+def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> IdColors:
     """Read a palette, id -> (red, green, blue, ...)."""
     return {v: "#{:02X}{:02X}{:02X}".format(*rgb[:3]) for v, rgb in colormap.items()}
 
 
-def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
+def from_envi(fields: Mapping[str, str]) -> tuple[IdNames, IdColors]:
     """Read ``class names`` and ``class lookup`` of an ENVI header.
 
     Examples
@@ -99,7 +99,7 @@ def from_envi(fields: Mapping[str, str]) -> tuple[Names, Colors]:
     return _keep(dict(enumerate(names))), colors
 
 
-def from_pam(path: Path) -> tuple[Names, Colors]:
+def from_pam(path: Path) -> tuple[IdNames, IdColors]:
     """Read the category names and attribute table of ``<path>.aux.xml``, if it exists."""
     root = read_pam(path)
     band = None if root is None else root.find("PAMRasterBand")
@@ -110,7 +110,7 @@ def from_pam(path: Path) -> tuple[Names, Colors]:
     return names | _keep(dict(enumerate(categories))), colors
 
 
-def _attribute_table(band: ET.Element) -> tuple[Names, Colors]:
+def _attribute_table(band: ET.Element) -> tuple[IdNames, IdColors]:
     table = band.find("GDALRasterAttributeTable")
     if table is None:
         return {}, {}
@@ -134,7 +134,7 @@ def _rgb(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(int(text) for text in texts) if whole else ()
 
 
-def _keep(names: Names) -> Names:
+def _keep(names: IdNames) -> IdNames:
     """Drop empty names, the name of "no class" and of what can be no class."""
     return {v: n.strip() for v, n in names.items() if n.strip() and UNLABELED < v <= LAST_CLASS}
 

@@ -1,0 +1,327 @@
+"""Targets of a regression, measured at places of a scene: `open_values`.
+
+Points, lines, polygons and rasters become an array of float32 with dims ``(y, x, target)``, NaN
+where nothing was measured. Of several measurements in one pixel the mean counts: a label is right
+or wrong, numbers of one pixel are samples of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.scene.files.paths import locate, no_file
+from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
+from polyad.scene.raster.guards import check_budget, memory_budget
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import read_pixels
+from polyad.scene.read.columns import Column, number_fields
+from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
+from polyad.scene.read.rasterize import Annotation, Mark, Points, covered
+from polyad.scene.read.scenes import open_scene
+
+_NO_NUMBERS = "the file has no field of numbers, give it one"
+Numbers = NDArray[np.float64]
+
+
+class _Measured(NamedTuple):
+    """Marks whose annotations are rows of a table, and the table, shape (features, targets)."""
+
+    marks: list[Mark]
+    table: Numbers
+
+
+def open_values(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    scene: xr.DataArray,
+    *,
+    field: str | Sequence[str] | None = None,
+    units: str | Sequence[str] | None = None,
+    layer: str | None = None,
+    all_touched: bool = False,
+    max_bytes: int | None = None,
+) -> xr.DataArray:
+    """Open numbers measured at points, lines or polygons, or a raster of them.
+
+    Of several measurements in one pixel the mean is taken, with a warning where they differ.
+    Features without a number are skipped, and places off the scene left out, with a warning each.
+
+    Parameters
+    ----------
+    source : str or path, or a sequence of them
+        A CSV with ``row,col``, ``x,y`` or ``lon,lat``, a GeoJSON, GeoPackage, Shapefile, FlatGeobuf
+        or KML; or a raster on the scene's grid, each band of which is a target.
+    scene : DataArray with dims y, x, ...
+        The scene that they belong to.
+    field : str or sequence of str
+        Which fields hold the numbers: one target each. Of a raster, their names.
+    units : str or sequence of str, optional
+        Of each target, such as ``"%"`` or ``"t/ha"``.
+    layer : str, optional
+        Which layer of a file that has several.
+    all_touched : bool, default=False
+        Whether a line or polygon measures every pixel that it touches.
+    max_bytes : int, optional
+        Most bytes that may be read at once.
+
+    Returns
+    -------
+    DataArray of float32, dims (y, x, target)
+        NaN where nothing was measured.
+
+    Raises
+    ------
+    SceneError, SceneMismatch
+    """
+    scene, budget = as_scene(scene), memory_budget(max_bytes)
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not sources:
+        raise SceneError("wanted at least one file of values, got none; name one")
+    fields = field_names(field)
+    grid = grid_of(scene)
+    size = (*grid.shape, max(len(fields), 1))
+    check_budget(str(sources[0]), math.prod(size) * 20, budget, "a raster of values")
+    rasters = []
+    for each in sources:
+        path, key = locate(os.fspath(each))
+        remedy = "the file is truncated or damaged, copy it again"
+        with told_as(SceneError, f"{path}: the values cannot be read", remedy):
+            rasters.append(_open(path, key, grid, budget, fields, layer, all_touched))
+    values = rasters[0] if len(rasters) == 1 else _joined(rasters, sources)
+    given = field_names(units, empty=True) or [""] * values.sizes["target"]
+    if len(given) != values.sizes["target"]:
+        raise SceneError(
+            f"wanted a unit for each of {values.sizes['target']} targets, got {len(given)}; write "
+            "--units as many times as --field"
+        )
+    return values.assign_coords(units=("target", given))
+
+
+def field_names(field: str | Sequence[str] | None, empty: bool = False) -> list[str]:
+    """Return the names of fields; commas part them too. Empty ones are kept if asked for.
+
+    Examples
+    --------
+    >>> field_names(["cover,height", "biomass"])
+    ['cover', 'height', 'biomass']
+    """
+    given = [] if field is None else [field] if isinstance(field, str) else list(field)
+    return [name.strip() for each in given for name in each.split(",") if empty or name.strip()]
+
+
+def _open(
+    path: Path,
+    key: str | None,
+    grid: Grid,
+    budget: int,
+    fields: list[str],
+    layer: str | None,
+    all_touched: bool,
+) -> xr.DataArray:
+    if not path.exists():
+        raise no_file(path)
+    kind = feature_format(path)
+    if kind is None:
+        if layer is not None or all_touched:
+            raise SceneError(
+                f"{path}: a raster has no layers or shapes; leave out --layer and --all-touched"
+            )
+        return _read_raster(path, key, grid, budget, fields)
+    if not fields:
+        listed = number_fields(_columns(path, budget, layer))
+        raise SceneError(
+            f"{path}: expected the field that holds the values, got none; "
+            + (f"name it with --field (in Python, field): {listed}" if listed else _NO_NUMBERS)
+        )
+    names = [name.casefold() for name in fields]
+    twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
+    if twice is not None:
+        raise SceneError(
+            f"{path}: wanted different fields, got {twice[:80]!r} more than once; name it once "
+            "(upper and lower case are the same)"
+        )
+    if len(fields) > MOST_TARGETS:
+        raise SceneError(
+            f"{path}: wanted at most {MOST_TARGETS} fields, got {len(fields)}; train several models"
+        )
+    features = read_features(path, budget, layer=layer, fields=fields, numbers=fields)
+    table = np.stack([features.values(name) for name in fields], axis=1)
+    if not len(features):
+        raise SceneError(f"{path}: wanted measured values, the file has none")
+    rows = [Annotation(str(k), "", "") for k in range(len(features))]
+    measured = _Measured(features.marks(rows, grid), table)
+    return _frame(_drawn(path, measured, grid, fields, all_touched), grid, fields)
+
+
+def _columns(path: Path, budget: int, layer: str | None) -> list[Column]:
+    """Return the fields of a file, without those that place a point."""
+    features = read_features(path, budget, layer=layer)
+    if features.format != "CSV":
+        return list(features.columns)
+    return [c.parsed() for c in features.columns if c.name.lower() not in PLACE_NAMES]
+
+
+def _drawn(
+    path: Path, measured: _Measured, grid: Grid, fields: list[str], all_touched: bool
+) -> NDArray[np.float32]:
+    """Return the mean of what was measured in each pixel, shape (height, width, targets)."""
+    table = measured.table
+    known: NDArray[np.bool_] = np.asarray(np.isfinite(table).any(axis=1))
+    if np.isinf(table).any():
+        row, column = np.argwhere(np.isinf(table))[0].tolist()
+        raise SceneError(
+            f"{path}, {_where(measured.marks, row)}: wanted a finite number for "
+            f"{fields[column][:80]!r}, got {table[row, column]}; correct it, or leave it empty"
+        )
+    _check_sizes(path, table, fields)
+    if not known.any():
+        raise SceneError(f"{path}: no feature has a number in {', '.join(fields)[:200]}")
+    if not known.all():
+        _warn(f"{path}: skipped {np.count_nonzero(~known):,} of {len(known):,} features without a "
+              f"number in {', '.join(fields)[:200]}")  # fmt: skip
+    pixels, rows, lost = _placed(measured.marks, known, grid.shape, all_touched)
+    inside = len(np.unique(rows))
+    if not inside:
+        corners = [m.xy if isinstance(m, Points) else m.rings[0] for m in measured.marks]
+        where = describe_extents(np.concatenate(corners), grid) if corners else "no geometry"
+        raise SceneMismatch(
+            f"{path}: all {np.count_nonzero(known):,} values lie outside the scene: {where}; check "
+            "the coordinates and their reference system"
+        )
+    if lost:
+        _warn(f"{path}: {lost:,} of {np.count_nonzero(known):,} values lie outside the scene and "
+              "are left out")  # fmt: skip
+    return _means(path, pixels, table[rows], grid.shape)
+
+
+def _placed(
+    marks: Sequence[Mark], known: NDArray[np.bool_], shape: tuple[int, int], all_touched: bool
+) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+    """Return each pixel that a feature measures, its row of the table, and how many lie outside."""
+    pixels, rows = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    wanted = set(np.flatnonzero(known).tolist())
+    lost = 0
+    for mark in marks:
+        if isinstance(mark, Points):
+            own = np.array([int(a.label) for a in mark.annotations], np.intp)
+            col, row = np.floor(mark.xy).T
+            inside = (row >= 0) & (row < shape[0]) & (col >= 0) & (col < shape[1])  # not NaN
+            inside &= known[own]
+            lost += int(np.count_nonzero(known[own] & ~inside))
+            at = row[inside].astype(np.intp), col[inside].astype(np.intp)
+            pixels.append(np.ravel_multi_index(at, shape))
+            rows.append(own[inside])
+        elif int(mark.annotation.label) in wanted:
+            box = covered(mark, shape, all_touched)
+            if box is None:
+                lost += 1
+                continue
+            (down, across), drawn = box
+            row, col = np.nonzero(drawn)
+            pixels.append(np.ravel_multi_index((row + down.start, col + across.start), shape))
+            rows.append(np.full(len(row), int(mark.annotation.label), np.intp))
+    return np.concatenate(pixels), np.concatenate(rows), lost
+
+
+def _means(
+    path: Path, pixels: NDArray[np.intp], numbers: Numbers, shape: tuple[int, int]
+) -> NDArray[np.float32]:
+    """Return the mean of the numbers of each pixel, NaN where there are none."""
+    places, index = np.unique(pixels, return_inverse=True)
+    there = np.isfinite(numbers)
+    count, total = (np.zeros((len(places), numbers.shape[1])) for _ in range(2))
+    np.add.at(count, index, there)
+    np.add.at(total, index, np.where(there, numbers, 0))
+    with np.errstate(invalid="ignore"):
+        mean = total / count
+    apart = there & (np.abs(numbers - mean[index]) > 1e-9 * (1 + np.abs(numbers)))
+    shared = len(np.unique(index[apart.any(axis=1)]))
+    if shared:
+        _warn(f"{path}: {shared:,} pixels hold several values that differ; their mean is taken")
+    out = np.full((*shape, numbers.shape[1]), np.nan, np.float32)
+    out.reshape(-1, numbers.shape[1])[places] = mean
+    return out
+
+
+def _read_raster(
+    path: Path, key: str | None, grid: Grid, budget: int, fields: list[str]
+) -> xr.DataArray:
+    """Return a raster of values on the scene's grid; each of its bands is a target."""
+    raster = open_scene(str(path) if key is None else f"{path}:{key}", max_bytes=budget)
+    theirs = grid_of(raster)
+    if theirs.shape != grid.shape:
+        raise SceneMismatch(
+            f"{path}: values must cover the scene's {grid.shape[0]} rows and {grid.shape[1]} "
+            f"columns, got {theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample "
+            "them to the scene's grid"
+        )
+    check_same_place(grid, theirs)
+    count = raster.sizes["band"]
+    names = fields or [f"value {k + 1}" if count > 1 else "value" for k in range(count)]
+    if len(names) != count or count > MOST_TARGETS:
+        raise SceneMismatch(
+            f"{path}: has {count} bands, wanted one for each of {len(names)} targets; name them "
+            "with --field, or select bands as with gdal_translate -b"
+        )
+    stored = read_pixels(raster, slice(None), slice(None))
+    known = valid_pixels(stored[..., None], raster.rio.nodata)
+    values = np.where(known, stored, np.nan)
+    _check_sizes(path, values.reshape(-1, count), names)
+    return _frame(values.astype(np.float32), grid, names)
+
+
+def _check_sizes(path: Path, table: NDArray[Any], names: Sequence[str]) -> None:
+    """Raise `SceneError` if numbers ``(n, targets)`` would be lost in single precision."""
+    for column, name in zip(table.T, names, strict=True):
+        fault = size_fault(column)
+        if fault is not None:
+            raise SceneError(f"{path}: {name[:80]!r} cannot be kept in single precision: {fault}")
+
+
+def _joined(rasters: Sequence[xr.DataArray], sources: Sequence[Any]) -> xr.DataArray:
+    """Return several rasters of the same targets as one; the later one wins."""
+    first, *others = rasters
+    out, clashes = first.values.copy(), 0
+    for raster in others:
+        if raster["target"].values.tolist() != first["target"].values.tolist():
+            raise SceneMismatch(
+                f"{sources[0]} and {sources[len(rasters) - 1]} hold different targets; name them "
+                "with --field"
+            )
+        new = np.isfinite(raster.values)
+        clashes += int((new & np.isfinite(out) & (out != raster.values)).any(axis=2).sum())
+        out = np.where(new, raster.values, out)
+    if clashes:
+        _warn(f"{clashes:,} pixels have different values in several files; the later one is taken")
+    return first.copy(data=out)
+
+
+def _frame(values: NDArray[np.float32], grid: Grid, names: Sequence[str]) -> xr.DataArray:
+    out = xr.DataArray(values, dims=VALUE_DIMS, coords={"target": list(names)}, name="value")
+    return describe(out, crs=grid.crs, transform=grid.transform)
+
+
+def _where(marks: Sequence[Mark], row: int) -> str:
+    for mark in marks:
+        if isinstance(mark, Points):
+            rows = [a.label for a in mark.annotations]
+            if str(row) in rows:
+                return mark.where(rows.index(str(row)))
+        elif mark.annotation.label == str(row):
+            return mark.where()
+    return f"feature {row + 1}"
+
+
+def _warn(said: str) -> None:
+    warnings.warn(said, PolyadWarning, stacklevel=5)
