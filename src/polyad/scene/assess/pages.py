@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 from polyad.atomic import replacing
 from polyad.regular import open_regular
+from polyad.scene.draw.charts import Overlay
 from polyad.scene.draw.color import encode_rgb
-from polyad.scene.draw.marks import Overlay
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import check_output, files_of, is_address, locate, split_key
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color

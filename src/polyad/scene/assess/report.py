@@ -34,6 +34,7 @@ from polyad.scene.draw.charts import (
     LIGHT,
     ClassSpectra,
     class_spectra,
+    overlay_points,
     reliability_bins,
     reliability_chart,
     spectra_chart,
@@ -46,7 +47,6 @@ from polyad.scene.draw.color import (
     false_color,
     see_through,
 )
-from polyad.scene.draw.marks import overlay_points
 from polyad.scene.draw.values import COLORS, scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
