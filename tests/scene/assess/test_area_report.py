@@ -14,8 +14,7 @@ from polyad.errors import InputError
 from polyad.scene.assess.areas import AreaEstimates, estimate_areas
 from polyad.scene.assess.report import _uneven, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
-from polyad.scene.draw.figures import to_png
-from polyad.scene.draw.intervals import area_figure
+from polyad.scene.draw.figures import area_figure, to_png
 from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints

@@ -47,7 +47,7 @@ from polyad.scene.draw.color import (
     false_color,
     see_through,
 )
-from polyad.scene.draw.values import COLORS, scatter_figure
+from polyad.scene.draw.figures import COLORS, scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.outputs import ValueScore

@@ -6,6 +6,7 @@ Nothing here touches pyplot or its global state, so servers and threads may draw
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,7 +26,7 @@ from polyad.scene.draw.charts import (
     shortened,
 )
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, class_key, class_table
 from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.scene import as_labels, as_scene
 
@@ -314,3 +315,179 @@ def _thinned(raster: xr.DataArray) -> xr.DataArray:
 
 def _any_blank(raster: xr.DataArray) -> bool:
     return bool((raster.values == UNLABELED).any())
+
+
+# Areas as bars with intervals.
+
+
+_MAPPED = "#EE7733"  # the orange of the palette, told from the blue of the bars by everybody
+
+
+def area_figure(
+    names: Sequence[str],
+    areas: npt.ArrayLike,
+    intervals: npt.ArrayLike,
+    mapped: npt.ArrayLike,
+    unit: str = "ha",
+    theme: Theme = LIGHT,
+) -> Figure:
+    """Draw the area of each class as a bar with its 95 % interval, and what the map alone says.
+
+    Parameters
+    ----------
+    names : sequence of str, length C
+    areas : array of float, shape (C,)
+        Estimated.
+    intervals : array of float, shape (C, 2)
+    mapped : array of float, shape (C,)
+        Areas by the map alone.
+    unit : str
+    theme : Theme
+    """
+    middle, ends, by_map = (np.asarray(a, float) for a in (areas, intervals, mapped))
+    n = len(names)
+    if middle.shape != (n,) or ends.shape != (n, 2) or by_map.shape != (n,):
+        raise InputError(
+            f"{n} names want {n} areas, intervals and mapped areas, got shapes {middle.shape}, "
+            f"{ends.shape} and {by_map.shape}"
+        )
+    figure = Figure(figsize=(6.6, 1.2 + 0.4 * n), layout="constrained")
+    axes = figure.subplots()
+    rows = np.arange(n)
+    axes.barh(rows, middle, height=0.62, color=theme.accent, alpha=0.75, label="estimated area")
+    reach = np.abs(np.stack([middle - ends[:, 0], ends[:, 1] - middle]))
+    axes.errorbar(
+        middle, rows, xerr=reach, fmt="none", ecolor=theme.ink, elinewidth=1.6, capsize=4,
+        label="95 % interval",
+    )  # fmt: skip
+    axes.plot(
+        by_map, rows, "D", color=_MAPPED, markeredgecolor=theme.ink, markeredgewidth=0.8,
+        markersize=6.5, linestyle="none", label="by the map alone", clip_on=False, zorder=4,
+    )  # fmt: skip
+    short = [name if len(name) <= 32 else name[:31].rstrip() + "…" for name in names]
+    axes.set_yticks(rows, short)
+    axes.set(ylim=(n - 0.45, -0.55), xlim=(0, None))
+    axes.set_xlabel(f"area, {unit}", fontsize=9.5, color=theme.ink)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.axis)
+    axes.tick_params(labelsize=9, colors=theme.ink, color=theme.axis, length=3)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    figure.legend(
+        loc="outside upper left", ncols=3, fontsize=8.5, frameon=False, labelcolor=theme.ink
+    )
+    return figure
+
+
+# Maps of values and what they are worth, as figures.
+
+
+Array = npt.NDArray[np.floating]
+COLORS = "viridis"  # even in lightness, and for those who see no red or green
+MANY = 3000  # points; more are drawn as counts
+_SIDE = 4.2  # inches of a panel
+_SMALL_values, _NORMAL_values = 8, 9.5  # points
+
+
+def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
+    """Draw a map of values with its colors explained, a panel for each target.
+
+    Parameters
+    ----------
+    values : DataArray of float, dims (y, x, target)
+        NaN where there is none, which is left white.
+    targets : sequence of Target
+        Bounds are the ends of the colors; else the 2nd and 98th percentile.
+    """
+    values = _thinned(values)
+    height, width = values.sizes["y"], values.sizes["x"]
+    tall = min(max(_SIDE * height / width, 1.5), 9.0)
+    across = min(len(targets), 3)
+    down = math.ceil(len(targets) / across)
+    size = (across * (_SIDE + 0.9), down * (tall + 0.5))
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(targets) :]:
+        axes.set_axis_off()
+    for k, (axes, target) in enumerate(zip(panels, targets, strict=False)):
+        numbers = values.isel(target=k).values
+        low, high = _range(numbers, target)
+        image = axes.imshow(numbers, cmap=COLORS, vmin=low, vmax=high, interpolation="nearest")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        for side in axes.spines.values():
+            side.set_color(LIGHT.axis)
+        axes.set_title(target.title, fontsize=_NORMAL_values, color=LIGHT.ink, loc="left")
+        known = numbers[np.isfinite(numbers)]
+        below, above = bool((known < low).any()), bool((known > high).any())
+        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
+        extend = ends.get((below, above), "neither")
+        bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
+        bar.ax.tick_params(labelsize=_SMALL_values, colors=LIGHT.ink)
+        bar.outline.set_visible(False)
+        _scale_bar(axes, values)
+    return figure
+
+
+def scatter_figure(
+    measured: Array, predicted: Array, target: Target, *, note: str = "", theme: Theme = LIGHT
+) -> Figure:
+    """Draw predicted against measured values, with the line on which they would be equal.
+
+    Parameters
+    ----------
+    measured, predicted : ndarray, ``(n,)``
+    target : Target
+    note : str
+        A few words in the corner, such as R2.
+    theme : Theme
+    """
+    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+    axes = figure.subplots()
+    _plain(axes, theme)
+    ends = np.concatenate([measured, predicted])
+    low, high = float(ends.min()), float(ends.max())
+    margin = 0.04 * ((high - low) or 1.0)
+    low, high = low - margin, high + margin
+    axes.plot([low, high], [low, high], color=theme.soft, linewidth=1, zorder=1)
+    if len(measured) > MANY:
+        drawn = axes.hexbin(
+            measured, predicted, gridsize=50, bins="log", mincnt=1, cmap=COLORS,
+            extent=(low, high, low, high),
+        )  # fmt: skip
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02)
+        bar.set_label("pixels", fontsize=_SMALL_values, color=theme.ink)
+        bar.ax.tick_params(labelsize=_SMALL_values, colors=theme.ink)
+        bar.outline.set_visible(False)
+    else:
+        axes.scatter(
+            measured, predicted, s=22, color=theme.accent, alpha=0.7, linewidths=0, zorder=2
+        )
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"measured {target.title}", fontsize=_NORMAL_values, color=theme.ink)
+    axes.set_ylabel(f"predicted {target.title}", fontsize=_NORMAL_values, color=theme.ink)
+    if note:
+        axes.text(
+            0.03,
+            0.97,
+            note,
+            transform=axes.transAxes,
+            va="top",
+            fontsize=_SMALL_values,
+            color=theme.ink,
+        )
+    return figure
+
+
+def _range(numbers: Array, target: Target) -> tuple[float, float]:
+    if target.low is not None and target.high is not None:
+        return target.low, target.high
+    known = numbers[np.isfinite(numbers)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = np.quantile(known, [0.02, 0.98])
+    return (float(low), float(high)) if high > low else (float(low), float(low) + 1.0)

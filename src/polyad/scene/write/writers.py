@@ -500,8 +500,10 @@ class ValueWriter:
         elif self.ending == ".nc":
             self._add_netcdf(outputs, values)
         else:
-            from polyad.scene.draw.figures import to_png
-            from polyad.scene.draw.values import value_figure  # matplotlib is slow to import
+            from polyad.scene.draw.figures import (
+                to_png,
+                value_figure,  # matplotlib is slow to import
+            )
 
             figure = value_figure(self._frame(values), self.targets)
             outputs.temporary(self.path).write_bytes(to_png(figure))
