@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from matplotlib.patches import Patch
 
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.draw.charts import (
+    GAP,
     LIGHT,
     Theme,
     class_spectra,
@@ -26,14 +29,16 @@ from polyad.scene.draw.charts import (
     shortened,
 )
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, class_key, class_table
-from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, class_key
+from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Raster, Scene
 
 _INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points
 _LISTED_CLASSES = 40  # a legend has no more entries than this
 _SHOWN_PIXELS = 1500  # a picture shows no more rows or columns than this
+Shown = TypeVar("Shown", bound=Raster)
 
 
 def to_png(figure: Figure, dpi: int = 150, transparent: bool = False) -> bytes:
@@ -55,12 +60,11 @@ def map_figure(class_map: xr.DataArray, title: str | None = None) -> Figure:
     title : str, optional
         Title above the map.
     """
-    class_map = _thinned(as_labels(class_map))
-    classes = class_table(class_map)
-    figure, (axes,) = _panels(class_map, 1)
-    _show(axes, class_picture(class_map.values, classes), title)
-    _scale_bar(axes, class_map)
-    _legend(figure, classes, _any_blank(class_map))
+    shown = _thinned(Labels.of(class_map))
+    figure, (axes,) = _panels(shown.array, 1)
+    _show(axes, class_picture(shown.ids, shown.classes), title)
+    _scale_bar(axes, shown.grid)
+    _legend(figure, shown.classes, bool((shown.ids == UNLABELED).any()))
     return figure
 
 
@@ -85,25 +89,23 @@ def comparison(
     map_title, truth_title : str
         Titles, for example with the number of labels or the accuracy.
     """
-    scene, truth, class_map = as_scene(scene), as_labels(truth), as_labels(class_map)
-    for what, raster in (("ground truth", truth), ("map", class_map)):
-        if _size(raster) != _size(scene):
+    whole, known, mapped = Scene.of(scene), Labels.of(truth), Labels.of(class_map)
+    for what, raster in (("ground truth", known), ("map", mapped)):
+        if raster.shape != whole.shape[:2]:
             raise SceneMismatch(
-                f"the scene has {_size(scene)} rows and columns, the {what} has {_size(raster)}; "
+                f"the scene has {whole.shape[:2]} rows and columns, the {what} has {raster.shape}; "
                 "pass rasters of the same scene"
             )
-    truth, class_map = (_thinned(r.transpose("y", "x")) for r in (truth, class_map))
-    classes = tuple(sorted({*class_table(truth), *class_table(class_map)}))
-    whole = scene
-    scene = _thinned(scene)
-    figure, panels = _panels(scene, 3)
-    bands = color_bands(scene)
-    _show(panels[0], false_color(scene, bands), "False color")
+    shown, known, mapped = _thinned(whole), _thinned(known), _thinned(mapped)
+    classes = tuple(sorted({*known.classes, *mapped.classes}))
+    figure, panels = _panels(shown.array, 3)
+    bands = color_bands(shown)
+    _show(panels[0], false_color(shown, bands), "False color")
     panels[0].set_xlabel(_caption(whole, bands), fontsize=_SMALL, color=_SOFT)
-    _show(panels[1], class_picture(truth.values, classes), truth_title)
-    _show(panels[2], class_picture(class_map.values, classes), map_title)
-    _scale_bar(panels[0], scene)
-    _legend(figure, classes, _any_blank(truth) or _any_blank(class_map))
+    _show(panels[1], class_picture(known.ids, classes), truth_title)
+    _show(panels[2], class_picture(mapped.ids, classes), map_title)
+    _scale_bar(panels[0], shown.grid)
+    _legend(figure, classes, any((r.ids == UNLABELED).any() for r in (known, mapped)))
     return figure
 
 
@@ -206,7 +208,7 @@ def reliability_figure(
     upper.plot(
         [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
     )
-    upper.vlines(mean_sure, mean_sure, accuracy, color="#EE7733", alpha=0.6, linewidth=3,
+    upper.vlines(mean_sure, mean_sure, accuracy, color=GAP, alpha=0.6, linewidth=3,
                  label="gap")  # fmt: skip
     upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
     weight = 12 + 150 * count[filled] / total  # a bin of few pixels says little
@@ -224,7 +226,7 @@ def reliability_figure(
 
 def _panels(raster: xr.DataArray, count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``count`` panels of the shape of ``raster``, in a row or a column."""
-    height, width = _size(raster)
+    height, width = raster.sizes["y"], raster.sizes["x"]
     stacked = count > 1 and width > 2 * height
     longest = 3.5 if count > 1 and not stacked else 6.5  # inches
     if stacked:
@@ -266,10 +268,9 @@ def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
     )  # fmt: skip
 
 
-def _scale_bar(axes: Axes, raster: xr.DataArray) -> None:
+def _scale_bar(axes: Axes, grid: Grid) -> None:
     """Draw a bar of a round length, about a quarter of the width, if the map is in meters."""
-    crs, transform = georeference(raster)
-    height, width = _size(raster)
+    crs, transform, (height, width) = grid.crs, grid.transform, grid.shape
     if crs is None or transform is None or not crs.is_projected:
         return
     meters = float(np.hypot(transform.a, transform.d)) * crs.linear_units_factor[1]
@@ -286,10 +287,10 @@ def _scale_bar(axes: Axes, raster: xr.DataArray) -> None:
               bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1})  # fmt: skip
 
 
-def _caption(scene: xr.DataArray, bands: Sequence[int]) -> str:
-    rows, columns = _size(scene)
-    if "wavelength" in scene.coords:
-        shown = ", ".join(f"{float(scene['wavelength'][b]):.0f}" for b in bands) + " nm"
+def _caption(scene: Scene, bands: Sequence[int]) -> str:
+    rows, columns, _ = scene.shape
+    if scene.bands.wavelength is not None:
+        shown = ", ".join(f"{scene.bands.wavelength[b]:.0f}" for b in bands) + " nm"
     else:
         shown = "bands " + ", ".join(str(b + 1) for b in bands)
     return f"{rows} rows x {columns} columns; {shown}"
@@ -303,24 +304,11 @@ def _plain(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
-def _size(raster: xr.DataArray) -> tuple[int, int]:
-    return raster.sizes["y"], raster.sizes["x"]
-
-
-def _thinned(raster: xr.DataArray) -> xr.DataArray:
+def _thinned(raster: Shown) -> Shown:
     """Return every k-th pixel of a large raster: more than a figure can show is not read."""
-    step = max(1, max(_size(raster)) // _SHOWN_PIXELS)
-    return raster.isel(y=slice(None, None, step), x=slice(None, None, step))
-
-
-def _any_blank(raster: xr.DataArray) -> bool:
-    return bool((raster.values == UNLABELED).any())
-
-
-# Areas as bars with intervals.
-
-
-_MAPPED = "#EE7733"  # the orange of the palette, told from the blue of the bars by everybody
+    side = max(raster.array.sizes[d] for d in ("y", "x"))
+    step = slice(None, None, max(1, side // _SHOWN_PIXELS))
+    return replace(raster, array=raster.array.isel(y=step, x=step))
 
 
 def area_figure(
@@ -361,11 +349,10 @@ def area_figure(
         label="95 % interval",
     )  # fmt: skip
     axes.plot(
-        by_map, rows, "D", color=_MAPPED, markeredgecolor=theme.ink, markeredgewidth=0.8,
+        by_map, rows, "D", color=GAP, markeredgecolor=theme.ink, markeredgewidth=0.8,
         markersize=6.5, linestyle="none", label="by the map alone", clip_on=False, zorder=4,
     )  # fmt: skip
-    short = [name if len(name) <= 32 else name[:31].rstrip() + "…" for name in names]
-    axes.set_yticks(rows, short)
+    axes.set_yticks(rows, [shortened(name, 32) for name in names])
     axes.set(ylim=(n - 0.45, -0.55), xlim=(0, None))
     axes.set_xlabel(f"area, {unit}", fontsize=9.5, color=theme.ink)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -381,14 +368,10 @@ def area_figure(
     return figure
 
 
-# Maps of values and what they are worth, as figures.
-
-
 Array = npt.NDArray[np.floating]
 COLORS = "viridis"  # even in lightness, and for those who see no red or green
 MANY = 3000  # points; more are drawn as counts
 _SIDE = 4.2  # inches of a panel
-_SMALL_values, _NORMAL_values = 8, 9.5  # points
 
 
 def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
@@ -401,7 +384,8 @@ def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
     targets : sequence of Target
         Bounds are the ends of the colors; else the 2nd and 98th percentile.
     """
-    values = _thinned(values)
+    shown = _thinned(Raster(values))
+    values = shown.array
     height, width = values.sizes["y"], values.sizes["x"]
     tall = min(max(_SIDE * height / width, 1.5), 9.0)
     across = min(len(targets), 3)
@@ -415,19 +399,17 @@ def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
         numbers = values.isel(target=k).values
         low, high = _range(numbers, target)
         image = axes.imshow(numbers, cmap=COLORS, vmin=low, vmax=high, interpolation="nearest")
-        axes.set_xticks([])
-        axes.set_yticks([])
-        for side in axes.spines.values():
-            side.set_color(LIGHT.axis)
-        axes.set_title(target.title, fontsize=_NORMAL_values, color=LIGHT.ink, loc="left")
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color(LIGHT.axis)
+        axes.set_title(target.title, fontsize=_NORMAL, color=LIGHT.ink, loc="left")
         known = numbers[np.isfinite(numbers)]
         below, above = bool((known < low).any()), bool((known > high).any())
         ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
         extend = ends.get((below, above), "neither")
         bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
-        bar.ax.tick_params(labelsize=_SMALL_values, colors=LIGHT.ink)
+        bar.ax.tick_params(labelsize=_SMALL, colors=LIGHT.ink)
         bar.outline.set_visible(False)
-        _scale_bar(axes, values)
+        _scale_bar(axes, shown.grid)
     return figure
 
 
@@ -458,8 +440,8 @@ def scatter_figure(
             extent=(low, high, low, high),
         )  # fmt: skip
         bar = figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02)
-        bar.set_label("pixels", fontsize=_SMALL_values, color=theme.ink)
-        bar.ax.tick_params(labelsize=_SMALL_values, colors=theme.ink)
+        bar.set_label("pixels", fontsize=_SMALL, color=theme.ink)
+        bar.ax.tick_params(labelsize=_SMALL, colors=theme.ink)
         bar.outline.set_visible(False)
     else:
         axes.scatter(
@@ -468,8 +450,8 @@ def scatter_figure(
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
     axes.set_aspect("equal")
-    axes.set_xlabel(f"measured {target.title}", fontsize=_NORMAL_values, color=theme.ink)
-    axes.set_ylabel(f"predicted {target.title}", fontsize=_NORMAL_values, color=theme.ink)
+    axes.set_xlabel(f"measured {target.title}", fontsize=_NORMAL, color=theme.ink)
+    axes.set_ylabel(f"predicted {target.title}", fontsize=_NORMAL, color=theme.ink)
     if note:
         axes.text(
             0.03,
@@ -477,7 +459,7 @@ def scatter_figure(
             note,
             transform=axes.transAxes,
             va="top",
-            fontsize=_SMALL_values,
+            fontsize=_SMALL,
             color=theme.ink,
         )
     return figure

@@ -67,9 +67,8 @@ class KnownScene:
 def _row(
     class_names: list[str], shape: list[int], cube: Any, labels: Any, **more: Any
 ) -> KnownScene:
-    rows, cols, bands = shape
-    files = {"cube": RemoteFile(**cube), "labels": RemoteFile(**labels)}
-    return KnownScene(class_names=tuple(class_names), shape=(rows, cols, bands), **files, **more)
+    more |= {"cube": RemoteFile(**cube), "labels": RemoteFile(**labels)}
+    return KnownScene(class_names=tuple(class_names), shape=(shape[0], shape[1], shape[2]), **more)
 
 
 KNOWN_SCENES: dict[str, KnownScene] = {
