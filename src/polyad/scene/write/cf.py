@@ -170,17 +170,16 @@ def pixel_coordinates(frame: MapFrame) -> dict[str, xr.Variable]:
     """Return x and y of the pixels' centers, or the positions of a swath, as CF describes them."""
     coordinates, grid = {}, frame.grid
     known = xr.DataArray(np.broadcast_to(0, grid.shape), dims=("y", "x"), coords=frame.coords)
+    transform = grid.transform
     for axis, dim in enumerate(("y", "x")):
-        values = None
+        values: Array | None = None
         if dim in known.coords and known[dim].dtype.kind in "iuf":
             values = known[dim].values.astype(np.float64)
-        elif grid.transform is not None and not (grid.transform.b or grid.transform.d):
-            start, step = (grid.transform.f, grid.transform.e) if dim == "y" else (
-                grid.transform.c, grid.transform.a,
-            )  # fmt: skip
+        elif transform is not None and not (transform.b or transform.d):
+            start, step = [(transform.f, transform.e), (transform.c, transform.a)][axis]
             values = start + step * (np.arange(grid.shape[axis]) + 0.5)
         if values is not None:
-            about = _described(dim, grid.crs, grid.transform)
+            about = _described(dim, grid.crs, transform)
             coordinates[dim] = xr.Variable(dim, values, about)
     for name, standard in _SWATH.items():
         if name in known.coords and known[name].dims == ("y", "x"):
