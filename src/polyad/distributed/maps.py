@@ -64,12 +64,11 @@ from polyad.scene.map.mapping import (
     with_classes_for_maps,
 )
 from polyad.scene.map.refining import Shares, scene_shares, warn_of_other_scene
-from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
+from polyad.scene.raster.classes import UNLABELED, SetRule, class_dtype, with_classes
 from polyad.scene.raster.despiking import HALO, despike
-from polyad.scene.raster.mask import masked, packed, without_mask
-from polyad.scene.raster.prediction_sets import SetRule
 from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.tiles import Block, Tile, halo_index
+from polyad.scene.raster.selection import masked, packed, without_mask
+from polyad.scene.raster.windows import Block, Tile, halo_index
 from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene

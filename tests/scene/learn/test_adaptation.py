@@ -32,8 +32,8 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.mask import mask_scene
 from polyad.scene.raster.scene import KEPT, SAMPLE, Scene, sample_pixels
+from polyad.scene.raster.selection import mask_scene
 from tests.scene.learn.references import nearest_distance_slow
 
 HEIGHT, WIDTH, BANDS = 40, 36, 24

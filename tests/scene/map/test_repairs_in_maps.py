@@ -14,8 +14,8 @@ from polyad.scene.learn.radiometry import replaced_pixels
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.despiking import find_outliers, learn_noise
-from polyad.scene.raster.mask import read_pixels, with_repairs
-from polyad.scene.raster.tiles import Tile, read_block
+from polyad.scene.raster.selection import read_pixels, with_repairs
+from polyad.scene.raster.windows import Tile, read_block
 
 HEIGHT, WIDTH, BANDS = 41, 37, 40
 

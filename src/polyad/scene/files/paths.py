@@ -1,7 +1,9 @@
 """Checks of paths that need no library: the input exists, the output can be written.
 
 The command line checks first, so that a mistyped path is answered at once; the functions that open
-and write check again for all other callers.
+and write check again for all other callers. An earlier output of polyad may be replaced without
+asking; a scene, labels or anybody's notes under the same name may not. The content decides, not the
+ending, and only a few kilobytes are read.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from pathlib import Path
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
-from polyad.scene.files.known import KNOWN_SCENES, nearest_known
-from polyad.scene.files.own_outputs import is_ours, sample_of
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, nearest_known
+from polyad.text import clean_name
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
@@ -342,3 +344,123 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {path}: {error.strerror}") from error
+
+
+_HEAD = 2**16  # bytes that are read at the beginning and at the end of a file
+NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
+QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
+LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
+VALUES = "predicted value"  # that of a map of values
+DEVIATION = "standard deviation of the predicted value"  # and of what is written beside it
+# What a sample says in its field `drawn_from`, after the name of the file
+DRAWN_FROM = "drawn_from"
+_SAMPLES, _SAMPLE_BYTES = (".gpkg", ".geojson", ".csv"), 2**24
+_ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# Labels are a NumPy array of ids too; a map is told from them by a head wider than need be
+_NPY = rb"'descr': '([|<](u1|u2)'.*'shape': \(\d+, \d+\)|<f4'.*'shape': \(\d+, \d+, \d+\))"
+# By what is written and the ending, "" for any other: how the file begins, and a mark that it has
+_MARKS: dict[tuple[str, str], tuple[bytes | tuple[bytes, ...], bytes]] = {
+    ("map", ".tif"): (_TIFF, b"class_values|" + VALUES.encode()),
+    ("map", ".hdr"): (b"ENVI", b"class map written by polyad"),
+    ("map", ".png"): (b"\x89PNG\r\n", b"Software\0polyad"),
+    ("map", ".nc"): (b"\x89HDF\r\n", b"written by polyad"),
+    ("map", ".npy"): (b"\x93NUMPY\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"), _NPY),
+    ("file of probabilities", ""): (_TIFF, b"class probability"),
+    ("file of uncertainty", ""): (_TIFF, b"class uncertainty|" + DEVIATION.encode()),
+    ("file of set sizes", ""): (_TIFF, b"prediction set size"),
+    ("file of sets", ""): (_TIFF, b"prediction set members"),
+    ("style", ""): (b"<qgis", QML_MARK.encode()),
+    ("file of scores", ".json"): (b"{", b'"overall_accuracy"|"rmse_ci95"'),
+    ("file of scores", ""): (b"measure,class,value", b""),
+    ("table of areas", ".json"): (b"{", b'"area_ha"'),
+    ("table of areas", ""): (b"class,id,area_ha,se_ha", b""),
+    ("side", ""): (b"<PAMDataset>", b"<Category>Unclassified</Category>"),
+    ("model", ""): (b"", rb'\A.{8}\{"__metadata__":.*"polyad":'),
+    ("report", ".json"): (b"{", b'"polyad_report"'),
+    ("ONNX file", ""): (b"\x08", b"\x12\x06polyad"),  # its maker, in the second field
+    ("report", ""): (b"<!doctype html>", b'<meta name="generator" content="polyad">'),
+}
+
+
+def is_ours(path: Path, what: str) -> bool:
+    """Whether the file (or Zarr store) at ``path`` is an earlier output of the same kind.
+
+    Parameters
+    ----------
+    path : Path
+        The existing file.
+    what : {"map", "file of probabilities", "file of scores", "model", "report", "side"}
+        What is to be written; also "file of uncertainty", "file of set sizes", "file of sets",
+        "table of areas", "ONNX file", and "style" for the ``.qml`` of a map. A side is the
+        ``.aux.xml`` of a map.
+    """
+    if path.is_dir():
+        return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
+    ending = path.suffix.lower().replace(".tiff", ".tif")
+    known = _MARKS.get((what, ending)) or _MARKS.get((what, ""))
+    try:
+        if known is None or not path.is_file():  # a pipe would be waited for
+            return False
+        with path.open("rb") as file:
+            text = file.read(_HEAD)
+            file.seek(max(len(text), path.stat().st_size - _HEAD))
+            text += file.read(_HEAD)
+    except OSError:
+        return False
+    # Text lies in all formats as it is. GDAL keeps its tags at either end of a TIFF.
+    marked = text.startswith(known[0]) and re.search(known[1], text, re.DOTALL) is not None
+    return marked and not (what == "map" and f'name="quantity">{LABELS}<'.encode() in text)
+
+
+def drawn_from(name: str, digest: str) -> str:
+    """Return what a sample says of the map that it was drawn from.
+
+    Examples
+    --------
+    >>> drawn_from("maps/map.tif", "cb0ba8d17eb5")
+    'map=map.tif#cb0ba8d17eb5'
+    """
+    return f"map={clean_name(Path(name).name)}#{digest}"
+
+
+def sample_of(path: Path) -> Path | None:
+    """Return the first sample beside a map that was drawn from a map of its name, else None."""
+    # Text lies in all three formats as it is; the digest ends the name
+    mark = re.compile(re.escape(drawn_from(path.name, "").encode()) + rb"[0-9a-f]{12}")
+    for file in sorted(path.absolute().parent.iterdir()):
+        try:
+            small = file.is_file() and file.stat().st_size <= _SAMPLE_BYTES
+            if small and file.suffix.lower() in _SAMPLES and mark.search(file.read_bytes()):
+                return file
+        except OSError:  # whoever may not read it does not check it either
+            continue
+    return None
+
+
+def _is_zarr_map(store: Path) -> bool:
+    """Whether a store holds a class map with its coordinates and nothing else."""
+    try:
+        about = b"".join(
+            (store / "class_map" / name).read_bytes()[:_HEAD]
+            for name in ("zarr.json", ".zattrs", ".zarray")
+            if (store / "class_map" / name).is_file()
+        )
+        return b"class_values" in about and all(
+            _is_of_map(entry.relative_to(store).parts, about) and not entry.is_symlink()
+            for entry in store.rglob("*")
+        )
+    except OSError:
+        return False
+
+
+def _is_of_map(path: tuple[str, ...], about: bytes) -> bool:
+    """Whether an entry of a store is an array that the map names, its description or a chunk."""
+    name, *rest = path
+    if not rest and name in _ZARR:
+        return True
+    named = re.search(rb"\b%s\b" % re.escape(name.encode()), about) is not None
+    chunk = rest[1:] if rest[:1] == ["c"] else rest
+    known = len(rest) == 1 and rest[0] in _ZARR
+    numbers = len(chunk) <= 2 and all(re.fullmatch(r"\d+(\.\d+)?", key) for key in chunk)
+    return (name == "class_map" or named) and (known or numbers)

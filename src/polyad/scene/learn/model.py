@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.codec import Fault
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
-from polyad.estimators.schema import Fault
 from polyad.scene.learn.accuracy import CrossValidation, HeldOutScores, cross_validation
 from polyad.scene.learn.model_file import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.outputs import ValueFit
@@ -27,7 +27,6 @@ from polyad.scene.learn.radiometry import (
     soundness_to_dict,
 )
 from polyad.scene.learn.recipe import Choice, Recipe
-from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
     IN_FILE,
     LEFT_OUT,
@@ -37,10 +36,9 @@ from polyad.scene.raster.bands import (
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.despiking import NoiseModel, check_real
-from polyad.scene.raster.labels import NUMBERED_BY_NAME
-from polyad.scene.raster.legend import Merging, plan_merge
-from polyad.scene.raster.mask import with_repairs
+from polyad.scene.raster.labels import NUMBERED_BY_NAME, Merging, plan_merge
 from polyad.scene.raster.scene import Scene, as_labels, as_scene
+from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span, with_repairs
 from polyad.scene.read.classes import Colors, with_colors
 
 Array = npt.NDArray[Any]
@@ -177,7 +175,7 @@ class SceneModel:
 
         Of what is returned, corrupt pixels are read as their neighbors. Bands are found by
         wavelength where model and scene tell it, whatever their number and order; see
-        `polyad.scene.raster.band_matching`. Else by their number in the file.
+        `polyad.scene.raster.selection`. Else by their number in the file.
 
         Raises
         ------

@@ -17,8 +17,8 @@ from sklearn.decomposition import PCA
 
 from polyad.errors import InputError
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.mask import read_pixels
 from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import read_pixels
 
 
 def morphological_profiles(

@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.estimators.schema import Fault
+from polyad.codec import Fault
 from polyad.scene.raster.despiking import REPAIRS, NoiseModel, picked, valid_pixels
-from polyad.scene.raster.mask import read_pixels, repairs_of, with_repairs
-from polyad.scene.raster.patches import extract_patches
 from polyad.scene.raster.scene import (
     KEPT,
     RADIOMETRY,
@@ -31,6 +29,8 @@ from polyad.scene.raster.scene import (
     as_scene,
     evenly,
 )
+from polyad.scene.raster.selection import read_pixels, repairs_of, with_repairs
+from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
 

@@ -23,7 +23,7 @@ from polyad.scene.raster.despiking import (
     of_one_value,
     shared_tensor,
 )
-from polyad.scene.raster.tiles import Mosaic
+from polyad.scene.raster.windows import Mosaic
 
 Array = npt.NDArray[Any]
 

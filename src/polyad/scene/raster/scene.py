@@ -30,7 +30,7 @@ from xarray.core import indexing
 
 from polyad.errors import InputError, SceneError, SceneMismatch, told_as
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
+from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands, known_factor, to_nm
 from polyad.scene.raster.despiking import (
     HALO,
     REPAIRS,
@@ -41,9 +41,7 @@ from polyad.scene.raster.despiking import (
     picked,
     valid_pixels,
 )
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place
-from polyad.scene.raster.wavelengths import known_factor, to_nm
+from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 
 Array = NDArray[Any]
 

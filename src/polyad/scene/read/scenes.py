@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from polyad.atomic import replacing
 from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
-from polyad.scene.files.known import KnownScene, RemoteFile, data_folder, known_scene
+from polyad.scene.files.benchmark_scenes import KnownScene, RemoteFile, data_folder, known_scene
 from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes

@@ -31,7 +31,7 @@ from polyad.atomic import Outputs, disk_full
 from polyad.errors import InputError, OutputError, PolyadError
 from polyad.scene.files.paths import SIDES
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.tiles import BLOCK
+from polyad.scene.raster.windows import BLOCK
 from polyad.scene.write.frame import Slices
 
 _FLUSH_BYTES = 64 * 2**20  # GDAL's cache would else grow to a twentieth of all memory

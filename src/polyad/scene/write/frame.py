@@ -15,7 +15,7 @@ from polyad.errors import InputError, SceneMismatch
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, with_classes
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.scene import describe
-from polyad.scene.raster.targets import VALUE_DIMS, Target
+from polyad.scene.raster.classes import VALUE_DIMS, Target
 
 AnyPath = str | os.PathLike[str]
 Array = npt.NDArray[Any]

@@ -15,11 +15,11 @@ from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs
 from polyad.errors import InputError
-from polyad.scene.files.own_outputs import DEVIATION, QML_MARK, VALUES
+from polyad.scene.files.paths import DEVIATION, QML_MARK, VALUES
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.prediction_sets import NO_SET, SET_MEMBERS, SET_SIZE, SetRule, size_dtype
-from polyad.scene.raster.targets import Target
+from polyad.scene.raster.classes import NO_SET, SET_MEMBERS, SET_SIZE, SetRule, size_dtype
+from polyad.scene.raster.classes import Target
 from polyad.scene.write.cog import Raster, open_raster, placed
 from polyad.scene.write.frame import (
     UNLABELED_NAME,
