@@ -36,9 +36,8 @@ from xarray.backends import H5NetCDFStore
 
 from polyad.atomic import Outputs, check_room
 from polyad.errors import OutputError
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, with_classes
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, with_classes
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.classes import Target
 from polyad.scene.write.frame import Array, MapFrame, Slices, Whole
 from polyad.text import clean_name
 

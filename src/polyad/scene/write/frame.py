@@ -12,10 +12,16 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, with_classes
+from polyad.scene.raster.classes import (
+    UNLABELED,
+    VALUE_DIMS,
+    ClassInfo,
+    Target,
+    class_dtype,
+    with_classes,
+)
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.scene import describe
-from polyad.scene.raster.classes import VALUE_DIMS, Target
 
 AnyPath = str | os.PathLike[str]
 Array = npt.NDArray[Any]

@@ -16,10 +16,19 @@ from rasterio.enums import Resampling
 from polyad.atomic import Outputs
 from polyad.errors import InputError
 from polyad.scene.files.paths import DEVIATION, QML_MARK, VALUES
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
+from polyad.scene.raster.classes import (
+    NO_SET,
+    SET_MEMBERS,
+    SET_SIZE,
+    UNLABELED,
+    ClassInfo,
+    SetRule,
+    Target,
+    class_dtype,
+    rgb,
+    size_dtype,
+)
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.classes import NO_SET, SET_MEMBERS, SET_SIZE, SetRule, size_dtype
-from polyad.scene.raster.classes import Target
 from polyad.scene.write.cog import Raster, open_raster, placed
 from polyad.scene.write.frame import (
     UNLABELED_NAME,

@@ -19,16 +19,20 @@ from rasterio.crs import CRS
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.paths import NPY_HEAD
-from polyad.scene.files.paths import check_distinct, check_ending, set_paths
-from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.raster.grid import grid_of
-from polyad.scene.raster.grid import Grid
+from polyad.scene.files.paths import NPY_HEAD, check_distinct, check_ending, set_paths
+from polyad.scene.raster.classes import (
+    UNCERTAINTIES,
+    UNCERTAINTY,
+    ClassInfo,
+    SetRule,
+    Target,
+    set_members,
+    set_sizes,
+    uncertainty_bands,
+)
+from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import Labels
-from polyad.scene.raster.classes import SetRule, set_members, set_sizes
-from polyad.scene.raster.classes import Target
 from polyad.scene.raster.windows import BLOCK
-from polyad.scene.raster.classes import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
 from polyad.scene.write.cf import open_netcdf, open_zarr
 from polyad.scene.write.envi import open_envi
 from polyad.scene.write.frame import AnyPath, Array, MapFrame, Slices, Whole, Windows, checked_ids
