@@ -20,7 +20,6 @@ from polyad.distributed.ledger import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
@@ -289,8 +288,8 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
     monkeypatch.setattr(
         report_module,
-        "report_document",
-        lambda *_, title, **__: Document("evaluation", {}, lambda: title * 9999),
+        "report_page",
+        lambda *given: given[-1].title * 9999,
     )
 
     def write(folder: Path, title: str) -> None:
