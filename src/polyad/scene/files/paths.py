@@ -28,7 +28,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
     "sample": (".gpkg", ".geojson", ".csv"),
     "table of areas": (".csv", ".json"),
-    "report": (".html", ".htm", ".json"),
+    "report": (".html", ".htm"),
 }
 
 ENVI_DATA = (  # beside a header
@@ -377,7 +377,6 @@ _MARKS: dict[tuple[str, str], tuple[bytes | tuple[bytes, ...], bytes]] = {
     ("table of areas", ""): (b"class,id,area_ha,se_ha", b""),
     ("side", ""): (b"<PAMDataset>", b"<Category>Unclassified</Category>"),
     ("model", ""): (b"", rb'\A.{8}\{"__metadata__":.*"polyad":'),
-    ("report", ".json"): (b"{", b'"polyad_report"'),
     ("ONNX file", ""): (b"\x08", b"\x12\x06polyad"),  # its maker, in the second field
     ("report", ""): (b"<!doctype html>", b'<meta name="generator" content="polyad">'),
 }
