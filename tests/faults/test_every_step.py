@@ -29,7 +29,7 @@ from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
-from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map
+from polyad.scene.write.writers import MapWriter, write_map
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -132,9 +132,10 @@ def without_probabilities(state: Any) -> Any:
 @pytest.mark.parametrize("ending", [".tif", ".npy"])
 def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
     def write(folder: Path, version: int) -> None:
-        with replacing_together() as outputs:
-            add_map(outputs, folder / f"map{ending}", class_map(version))
-            add_probabilities(outputs, folder / "p.tif", shares(version))
+        ids = class_map(version)
+        paths = {"path": folder / f"map{ending}", "probabilities": folder / "p.tif"}
+        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+            out.write((slice(None), slice(None)), ids.values, shares(version).values)
 
     states = []
     for version in (0, 1):
