@@ -8,7 +8,7 @@ from typing import Any
 
 from polyad.distributed.cluster import open_cluster
 from polyad.distributed.stream import stream
-from polyad.experiments.reproduction import Reproduction, reproduce
+from polyad.experiments.report import Reproduction, reproduce
 from polyad.experiments.runs import Outcome, run_in_one_thread
 from polyad.experiments.settings import RunSettings
 

@@ -1,4 +1,4 @@
-"""The paper again: protocols, runs, statistics, tables, figures and a report.
+"""The paper again: protocols, runs, statistics, tables, figures and a report; and its baselines.
 
 `reproduce` is the one call; ``polyad reproduce`` on the command line calls it.
 """
@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING
 from polyad.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from polyad.experiments.reproduction import NothingToRun, Reproduction, reproduce
+    from polyad.experiments.baselines import CNNClassifier, DenseClassifier, PatchSVC
+    from polyad.experiments.report import NothingToRun, Reproduction, reproduce
     from polyad.experiments.settings import RunSettings
 
-__all__ = ["NothingToRun", "Reproduction", "RunSettings", "reproduce"]
+__all__ = [
+    "CNNClassifier",
+    "DenseClassifier",
+    "NothingToRun",
+    "PatchSVC",
+    "Reproduction",
+    "RunSettings",
+    "reproduce",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
-        reproduction="NothingToRun Reproduction reproduce",
+        baselines="CNNClassifier DenseClassifier PatchSVC",
+        report="NothingToRun Reproduction reproduce",
         settings="RunSettings",
     )
