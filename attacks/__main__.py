@@ -20,7 +20,7 @@ from attacks.run import Outcome, attempt
 PAGE = Path(__file__).parents[1] / "docs" / "attacks.md"
 # What commands import before they read; torch, which takes as much memory again, is left to them
 _IMPORTS = (
-    "polyad.cli", "polyad.scene.info", "polyad.scene.read.labels", "polyad.scene.read.known_scenes",
+    "polyad.cli", "polyad.scene.info", "polyad.scene.read.labels", "polyad.scene.read.scenes",
     "polyad.scene.write.writers", "encodings.utf_8_sig",
     "typer._adapters",  # brings pydantic; older versions have none
 )  # fmt: skip

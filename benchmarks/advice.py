@@ -24,12 +24,11 @@ from polyad.app.advice import CANDIDATES, suggest
 from polyad.app.maps import margin_uncertainty
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.sampling import per_class
-from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.raster.windows import extract_patches
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 Array = npt.NDArray[Any]
 Fitted = tuple[Array, Array]  # classes, and probabilities (y, x, classes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from polyad.errors import InputError
-from polyad.scene.learn.steps.edges import EdgeFilter
+from polyad.scene.learn.steps import EdgeFilter
 
 Array = npt.NDArray[Any]
 

@@ -39,11 +39,10 @@ def fit(noise: str, seed: int, dtype: str, deterministic: bool) -> dict[str, flo
     """Return accuracy on the test pixels, and processor seconds of the fit."""
     import torch
 
-    from polyad.experiments.models import MODELS
     from polyad.experiments.runs import describe_machine, noisy
     from polyad.experiments.scenes import load_scene
-    from polyad.experiments.settings import RunSettings
-    from polyad.scene.raster.patches import extract_patches
+    from polyad.experiments.settings import MODELS, RunSettings
+    from polyad.scene.raster.windows import extract_patches
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(deterministic)

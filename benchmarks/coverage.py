@@ -27,14 +27,13 @@ from benchmarks.coverage_page import write_page
 from benchmarks.few_labels import read_records
 from polyad.scene.assess.scores import score
 from polyad.scene.learn import presets
-from polyad.scene.learn.held_out_scores import labels_wanted, least_probability
-from polyad.scene.learn.protocols import PROTOCOLS
-from polyad.scene.learn.steps.spatial import testable
+from polyad.scene.learn.accuracy import labels_wanted, least_probability
+from polyad.scene.learn.folds import testable
+from polyad.scene.learn.sampling import PROTOCOLS
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.sets import LabelDistance, set_rule
-from polyad.scene.raster.prediction_sets import set_members
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.map.mapping import LabelDistance, map_scene, set_rule
+from polyad.scene.raster.classes import set_members
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -33,23 +33,23 @@ from sklearn.svm import SVC
 from benchmarks.bands import BandFusion, ScaleProfiles
 from benchmarks.folds import deal_folds
 from polyad.scene.assess.scores import score
-from polyad.scene.learn.choosing import FOLDS
+from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
+from polyad.scene.learn.networks import RankREnsemble
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
-from polyad.scene.learn.protocols import PROTOCOLS
-from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.learn.sampling import PROTOCOLS, Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.edges import EdgeFilter
-from polyad.scene.learn.steps.ensemble import RankREnsemble
-from polyad.scene.learn.steps.experts import held_out_logits
-from polyad.scene.learn.steps.graph import pixel_nodes
-from polyad.scene.learn.steps.guided import guided_filter
-from polyad.scene.learn.steps.propagation import Propagation, combine
-from polyad.scene.learn.steps.segments import find_segments, segment_mean
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.steps import (
+    EdgeFilter,
+    Propagation,
+    combine,
+    find_segments,
+    guided_filter,
+    pixel_nodes,
+)
 from polyad.scene.learn.training import train_on
+from polyad.scene.learn.whitening import NoiseWhitening, segment_mean
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -31,13 +31,11 @@ from benchmarks.few_labels import (
     smoothed,
 )
 from benchmarks.folds import deal_folds
-from polyad.scene.learn.choosing import FOLDS
+from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL
 from polyad.scene.learn.sampling import Split
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.experts import held_out_logits
-from polyad.scene.learn.steps.propagation import combine
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.learn.steps import combine
+from polyad.scene.raster.windows import extract_patches
 
 RECORDS = ROOT / "docs/results/few-labels-choice.jsonl"
 FIRST_SEED = 100

@@ -28,8 +28,8 @@ import numpy as np
 from benchmarks.mirrored import BANDS, mirrored_truth, write_mirrored
 from benchmarks.timing import processor
 from polyad.app import Page, prepare
-from polyad.scene.read.known_scenes import open_known_labels
 from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_known_labels
 
 ROOT = Path(__file__).parent.parent
 RECORDS, PAGE = ROOT / "docs/results/labeling.jsonl", ROOT / "docs/labeling.md"

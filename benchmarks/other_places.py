@@ -29,10 +29,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.raster.selection import usable_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -20,14 +20,11 @@ import numpy as np
 from torch import nn
 
 from polyad.experiments import paper
-from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.models import MODELS
-from polyad.experiments.reproduction import DEFAULT_MODELS
-from polyad.experiments.runs import noisy
+from polyad.experiments.runs import SceneEvaluator, noisy
 from polyad.experiments.scenes import load_scene
-from polyad.experiments.settings import NOISES, RunSettings
+from polyad.experiments.settings import DEFAULT_MODELS, MODELS, NOISES, RunSettings
 from polyad.scene.learn.sampling import no_overlap
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
 RECORDS = Path(__file__).parent.parent / "docs/results/three-scenes.jsonl"

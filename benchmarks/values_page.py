@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polyad.scene.learn.steps.value_scores import ValueScore, score_values
-from polyad.scene.raster.targets import Target
+from polyad.scene.learn.outputs import ValueScore, score_values
+from polyad.scene.raster.classes import Target
 
 Records = Sequence[dict[str, Any]]
 Array = np.ndarray[Any, Any]

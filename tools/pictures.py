@@ -24,7 +24,7 @@ from polyad.app.check_launch import CheckPage
 from polyad.app.launch import ServedPage
 from polyad.scene import draw_sample
 from polyad.scene.demo import run_demo
-from polyad.scene.read.known_scenes import open_known_labels
+from polyad.scene.read.scenes import open_known_labels
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 PER_CLASS = 6

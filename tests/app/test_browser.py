@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from polyad.app import prepare
-from polyad.scene.read.known_scenes import open_known, open_known_labels
 from polyad.scene.read.labels import open_labels
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 FINAL = '#status[data-stage="final"]'
 

@@ -10,7 +10,7 @@ pytest.importorskip("distributed")
 from polyad.distributed import open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
-from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_file
 from polyad.scene.read.scenes import open_scene

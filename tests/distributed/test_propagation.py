@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from polyad.distributed import map_files
-from polyad.distributed.plans import model_digest, plan_scene
+from polyad.distributed.maps import model_digest, plan_scene
 from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_here
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps import Propagation
 from polyad.scene.map.mapping import map_file
 from polyad.scene.map.refining import needs_whole_scene, propagated_shares, scene_shares
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 

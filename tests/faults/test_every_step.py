@@ -16,23 +16,21 @@ from rasterio.crs import CRS
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.finished import Ledger, TileStore
-from polyad.experiments.records import MapStore, Record, RecordStore
+from polyad.distributed.ledger import Ledger, TileStore
+from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.documents import Document
+from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.scene import describe
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.sample_points import open_points
-from polyad.scene.write.area_table import write_areas
+from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.points import write_points
-from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
+from polyad.scene.write.tables import write_areas, write_points, write_scores
+from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -308,21 +306,20 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- experiments ---------------------------------------------------------------------------------
 
 
-def record(seed: int) -> Record:
+def record(seed: int) -> RunRecord:
     settings = replace(RunSettings("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
     scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
     counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
-    return Record(
-        settings, settings.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
-        seconds={}, versions={}, stored=settings.to_stored(),
-    )  # fmt: skip
+    run = {"key": settings.key, "settings": settings.to_stored()}
+    curve = {"epochs": [[1, 3, 1]], "curve": [5000, 6000, 6543], "scores": scores}
+    return RunRecord.from_data(run | curve | counts | {"seconds": {}, "versions": {}}, "record")
 
 
 def test_records(bench) -> None:
     bench.check(
         lambda folder: RecordStore(folder).append(record(0)),
         lambda folder: RecordStore(folder).append(record(1)),
-        lambda folder: RecordStore(folder).keys(),
+        lambda folder: {r.key for r in RecordStore(folder).load()},
     )
 
 

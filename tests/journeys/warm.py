@@ -24,7 +24,7 @@ IMPORTS = (
     "matplotlib.figure", "skimage.segmentation", "sklearn.model_selection", "sklearn.pipeline",
     "torch.optim", "torch._dynamo", "polyad.cli", "polyad.core", "polyad.estimators",
     "polyad.scene.demo", "polyad.scene.info", "polyad.scene.assess.report",
-    "polyad.scene.read.known_scenes", "polyad.distributed.maps", "polyad.experiments",
+    "polyad.scene.read.scenes", "polyad.distributed.maps", "polyad.experiments",
     "polyad.app",
 )  # fmt: skip
 

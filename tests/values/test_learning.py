@@ -13,8 +13,8 @@ from polyad.errors import InputError, ModelFileError, SceneError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene import train_values
-from polyad.scene.learn.steps.joining import Member, joined, part_of
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.networks import Member, joined, part_of
+from polyad.scene.learn.whitening import NoiseWhitening
 
 
 def test_values_are_learned_and_scored_on_places_held_out(model):

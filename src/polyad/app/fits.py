@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.learn.steps.recipe import check_preset
+from polyad.scene.learn.recipe import check_preset
 
 Array = npt.NDArray[Any]
 

@@ -11,8 +11,7 @@ from typing import Any
 import xarray as xr
 
 from polyad.errors import PolyadError
-from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 
 INTERVAL = 0.5  # seconds between two reports of progress
 LONGEST_PAUSE = 20.0  # seconds that maps may hold it up at a time

@@ -28,11 +28,11 @@ from polyad.errors import PolyadError, SceneError
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import human_bytes
-from polyad.scene.read.class_tables import complete
+from polyad.scene.read.classes import complete
 from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.label_layers import read_layer_marks
-from polyad.scene.read.label_marks import Mark, draw
 from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
+from polyad.scene.read.rasterize import Mark, draw
 
 try:
     import resource

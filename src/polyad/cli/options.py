@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from polyad.scene.files.option_values import TASKS
-from polyad.scene.learn.steps.recipe import GOALS, OBJECTIVES, PRESETS
+from polyad.scene.learn.recipe import GOALS, OBJECTIVES, PRESETS
 
 # Panels of the help, in the order in which it shows them
 DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (

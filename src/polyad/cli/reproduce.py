@@ -98,9 +98,7 @@ def reproduce(
     runs: Annotated[
         int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
     ] = 10,
-    epochs: Annotated[
-        int, option(RUNS, help="Epochs of each run.", metavar="N")
-    ] = 500,
+    epochs: Annotated[int, option(RUNS, help="Epochs of each run.", metavar="N")] = 500,
     jobs: Annotated[
         int, option(ADVANCED, help="Number of processes, one thread each.", metavar="N")
     ] = 1,

@@ -28,9 +28,9 @@ from polyad.experiments.scenes import SceneData, load_scene, scene_title
 from polyad.experiments.settings import MODELS, NOISES, PAPER_LEVEL, RANKS, RunSettings
 from polyad.experiments.statistics import Cell, Curve, Results
 from polyad.scene.draw.color import class_picture, false_color
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import UNLABELED, rgb
-from polyad.scene.read.known_scenes import open_known
+from polyad.scene.read.scenes import open_known
 
 Picture = NDArray[np.uint8]
 Drawn = dict[str, tuple[str, Figure]]  # file name -> title and figure

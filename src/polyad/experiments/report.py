@@ -145,7 +145,7 @@ def reproduce(
         cluster.
     protocols : sequence of str
         Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
-        `polyad.scene.learn.protocols`.
+        `polyad.scene.learn.sampling`.
     rasters : (path-like, path-like), optional
         Training and test pixels of a published split, which is then the only protocol; see
         `polyad.scene.FixedSplit`.

@@ -37,8 +37,7 @@ from polyad.experiments.settings import MODELS, RunSettings, known
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.sampling import no_overlap
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import halo_index
+from polyad.scene.raster.windows import extract_patches, halo_index
 from polyad.threads import limit_threads
 
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")

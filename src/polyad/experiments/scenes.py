@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from polyad.codec import Fixed, Record
 from polyad.errors import SceneError
 from polyad.experiments.settings import known
-from polyad.scene.files.known import KNOWN_SCENES, KnownScene, data_folder
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, KnownScene, data_folder
 from polyad.scene.raster.classes import ClassInfo, class_table, palette
-from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 MADE, PACKAGED = "made up for tests", "the known values, in another file"
 KNOWN_FILES = "the known files"

@@ -23,10 +23,15 @@ from polyad.errors import InputError
 from polyad.estimators import RankRClassifier
 from polyad.experiments import paper
 from polyad.experiments.baselines import CNNClassifier, DenseClassifier, PatchSVC
-from polyad.scene.learn.fixed import FixedSplit
-from polyad.scene.learn.protocols import Blocks, OtherFields, RandomPerClass
-from polyad.scene.learn.sampling import Labels, Split
-from polyad.scene.raster.patches import Border
+from polyad.scene.learn.sampling import (
+    Blocks,
+    FixedSplit,
+    Labels,
+    OtherFields,
+    RandomPerClass,
+    Split,
+)
+from polyad.scene.raster.windows import Border
 
 T = TypeVar("T")
 

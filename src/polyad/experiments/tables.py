@@ -31,8 +31,8 @@ from polyad.experiments.settings import (
 )
 from polyad.experiments.statistics import LEVEL, Cell, Comparison, Paired, Results, Summary, holm
 from polyad.scene.assess.pages import render
-from polyad.scene.files.known import KNOWN_SCENES
-from polyad.scene.learn.protocols import Blocks
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
+from polyad.scene.learn.sampling import Blocks
 
 REFERENCES = ("cnn", "cnn-tuned")  # what Rank-R networks are compared with
 FURTHER = tuple(model for model in MODELS if model not in paper.PAPER_MODELS)

@@ -11,14 +11,14 @@ import pytest
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.assess.area_estimates import AreaEstimates, estimate_areas
-from polyad.scene.assess.area_report import _uneven, area_page, write_area_report
+from polyad.scene.assess.areas import AreaEstimates, estimate_areas
+from polyad.scene.assess.report import _uneven, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
 from polyad.scene.draw.figures import to_png
 from polyad.scene.draw.intervals import area_figure
-from polyad.scene.files.own_outputs import is_ours
+from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.read.sample_points import SamplePoints
+from polyad.scene.read.samples import SamplePoints
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
 VOID = {"meta", "img", "br", "source"}

@@ -7,7 +7,7 @@ import xarray as xr
 import polyad
 from polyad.errors import InputError, SceneError
 from polyad.scene import ClassInfo, SceneModel, with_classes, with_groups
-from polyad.scene.assess import cross_validation as module
+from polyad.scene.assess import evaluation as module
 
 QUICK = {"hidden": 6, "epochs": 30, "window": 3}
 PRESETS = [("fast", "this-scene"), ("paper", "this-scene"), ("best", "this-scene"),

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from polyad.scene.assess.evaluation import held_out, map_pixels
-from polyad.scene.learn.samples import Samples
+from polyad.scene.learn.experts import Samples
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes

@@ -12,8 +12,8 @@ import pytest
 import rasterio
 
 from polyad.errors import SceneError
-from polyad.scene.assess import provenance
-from polyad.scene.assess.provenance import record_run, sha256_of, without_folder
+from polyad.scene.assess import pages as provenance
+from polyad.scene.assess.pages import record_run, sha256_of, without_folder
 
 
 def write(path: Path, content: bytes) -> str:

@@ -13,10 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from polyad.scene.assess.evaluation_page import render_report
-from polyad.scene.assess.pages import Themed
-from polyad.scene.assess.provenance import record_run
-from polyad.scene.assess.report import write_report
+from polyad.scene.assess.pages import Themed, record_run
+from polyad.scene.assess.report import render_report, write_report
 from polyad.scene.assess.scores import score
 from polyad.scene.draw.charts import DARK, LIGHT
 from polyad.scene.draw.figures import confusion_figure, reliability_figure

@@ -16,14 +16,13 @@ from polyad.cli import main
 from polyad.errors import OutputError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.assess.report import write_report
-from polyad.scene.files.own_outputs import LABELS
-from polyad.scene.files.paths import check_kind
+from polyad.scene.files.paths import LABELS, check_kind
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.writers import write_map, write_probabilities, write_scores
+from polyad.scene.write.tables import write_scores
+from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 
 ENDINGS = (".tif", ".hdr", ".img", ".png", ".nc", ".npy")
 FOREIGN = {

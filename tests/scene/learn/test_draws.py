@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from polyad.scene.learn.noise import band_offset, pixel_noise
-from polyad.scene.learn.protocols import OtherFields
-from polyad.scene.learn.sampling import blocks
+from polyad.scene.learn.sampling import OtherFields, blocks
 
 
 def test_blocks_draw_their_n_pixels_at_random():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyad.estimators.schema import Fault
+from polyad.codec import Fault
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.accuracy import (
     ALIKE,
@@ -15,9 +15,10 @@ from polyad.scene.learn.accuracy import (
     WHY,
     CrossValidation,
     HeldOutLabels,
+    cross_validation,
+    held_out_accuracy,
 )
-from polyad.scene.learn.accuracy_header import check_accuracy
-from polyad.scene.learn.held_out import cross_validation, held_out_accuracy
+from polyad.scene.learn.model_file import check_accuracy
 
 NAMES = ("corn", "soil", "water")
 

@@ -10,8 +10,8 @@ from polyad import RankRClassifier, save
 from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.scene.info import describe
 from polyad.scene.learn.model import SceneModel, fingerprint
-from polyad.scene.learn.steps.propagation import Propagation
-from polyad.scene.learn.steps.recipe import Recipe
+from polyad.scene.learn.recipe import Recipe
+from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo

@@ -18,13 +18,11 @@ from safetensors.torch import load_file, save_file
 
 from polyad import load
 from polyad.errors import ModelFileError, PolyadError, PolyadWarning, SceneMismatch
-from polyad.estimators.header import FORMAT
 from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
-from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.renaming import renamed
-from polyad.scene.learn.steps import propagation
+from polyad.scene.learn import steps
+from polyad.scene.learn.model import SceneModel, renamed
 from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import piece_side
 from polyad.scene.map.mapping import map_scene, scene_tiles
@@ -172,26 +170,6 @@ def test_a_model_whose_classes_were_renamed_is_kept_with_its_accuracy(files, tmp
     assert [c.name for c in again.accuracy.spatial.classes] == ["new class 1", "new class 2"]
 
 
-def test_old_files_with_lists_of_pixels_are_read(files, tmp_path):
-    header = header_of(files["plain"])
-    pixels = SceneModel.load(files["plain"]).training["pixels"]
-    old = put(put(header, (*SCENE, "training", "pixels"), pixels), ("format",), 1)
-    again = SceneModel.load(forge(files["plain"], json.dumps(old), tmp_path / "m"))
-    assert again.training["pixels"] == pixels
-
-
-def test_files_of_format_3_know_no_light_and_map_as_before(files, tmp_path, scene):
-    header = header_of(files["plain"])
-    for key in ("radiometry", "soundness"):
-        del header["about"]["scene"][key]
-    del header["about"]["scene"]["training"]["replaced"]
-    path = forge(files["plain"], json.dumps(header | {"format": 3}), tmp_path / "m")
-    old, new = SceneModel.load(path), SceneModel.load(files["plain"])
-    assert old.radiometry is None
-    assert header_of(files["plain"])["format"] == FORMAT
-    np.testing.assert_array_equal(map_scene(old, scene), map_scene(new, scene))
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -333,9 +311,9 @@ def test_any_change_is_refused_or_maps_the_scene_in_bounded_work(
     name, files, tmp_path, scene, monkeypatch
 ):
     iterations = []
-    propagate = propagation.propagate_labels
+    propagate = steps.propagate_labels
     monkeypatch.setattr(
-        "polyad.scene.learn.steps.propagation.propagate_labels",
+        "polyad.scene.learn.steps.propagate_labels",
         lambda graph, seeds, alpha, steps, *check: (
             iterations.append(steps) or propagate(graph, seeds, alpha, min(steps, 5), *check)
         ),

@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from polyad.errors import InputError, PolyadWarning, SceneError
-from polyad.scene.assess.cross_validation import cross_validate
-from polyad.scene.assess.evaluation import evaluate
+from polyad.scene.assess.evaluation import cross_validate, evaluate
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.training import train

@@ -5,8 +5,14 @@ import pytest
 from scipy import ndimage
 
 from polyad.errors import InputError
-from polyad.scene.learn.protocols import PROTOCOLS, Blocks, NoOverlap, OtherFields, RandomPerClass
-from polyad.scene.learn.sampling import no_overlap
+from polyad.scene.learn.sampling import (
+    PROTOCOLS,
+    Blocks,
+    NoOverlap,
+    OtherFields,
+    RandomPerClass,
+    no_overlap,
+)
 
 
 @pytest.fixture(scope="module")

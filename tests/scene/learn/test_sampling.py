@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.learn.sampling import Split, blocks, fraction, from_labels, no_overlap, per_class
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.read.known_scenes import open_known_labels
+from polyad.scene.read.scenes import open_known_labels
 
 seeds = st.integers(0, 10**6)
 rasters = hnp.arrays(

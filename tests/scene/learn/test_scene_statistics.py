@@ -13,13 +13,12 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
-from polyad.scene.learn.steps import tiled
-from polyad.scene.learn.steps.propagation import EXACT_PIXELS, Propagation
-from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
+from polyad.scene.learn.steps import EXACT_PIXELS, Propagation
+from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares, propagated_shares
-from polyad.scene.raster.inside import mask_scene
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.selection import mask_scene
+from polyad.scene.raster.windows import Tile
 
 NODES = Propagation.for_pixels(EXACT_PIXELS + 1)
 QUICK = {"epochs": 20, "starts": 1}
@@ -75,7 +74,7 @@ def test_maps_over_superpixels_agree_with_those_over_pixels_on_97_of_100(seed):
 
 
 def test_statistics_are_the_same_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(tiled, "TILE", 32)
+    monkeypatch.setattr(module, "TILE", 32)
     scene, _ = fields()
     before = torch.get_num_threads()
     made = []
@@ -95,7 +94,7 @@ def test_tiles_change_little_but_the_seams(monkeypatch):
     targets = truth.values[tuple(pixels.T)].astype(int) - 1
     found = []
     for side in (256, 32):
-        monkeypatch.setattr(tiled, "TILE", side)
+        monkeypatch.setattr(module, "TILE", side)
         made = scene_statistics(scene, settings=NODES)
         logs = NODES.propagate(made.graphs, pixels, targets, made.nodes, 3)
         found.append(logs.argmax(axis=1)[made.nodes])
@@ -118,7 +117,7 @@ def test_pixels_without_data_belong_to_no_node_and_are_not_mapped():
 
 
 def test_a_mask_leaves_the_outside_without_nodes_and_tiles_without_data_are_passed(monkeypatch):
-    monkeypatch.setattr(tiled, "TILE", 16)
+    monkeypatch.setattr(module, "TILE", 16)
     scene, _ = fields()
     mask = np.zeros((70, 90), bool)
     mask[3:30, 4:25] = True
@@ -189,7 +188,7 @@ def test_a_few_pixels_beside_a_seam_do_not_stand_for_the_scene():
     scene[:, :60] = np.nan
     scene[20, 59] = scene[20, 60]
     tiles = [Tile(slice(0, 70), slice(start, start + 60)) for start in (0, 60)]
-    _, valid, _ = tiled._sample_tile(scene, (whitening, NODES), tiles)
+    _, valid, _ = module._sample_tile(scene, (whitening, NODES), tiles)
     assert valid.sum() == 70 * 60
 
 
@@ -226,7 +225,7 @@ def test_a_spread_order_has_every_number_once(count):
 
 
 def test_progress_rises_to_one_and_names_its_stages(monkeypatch):
-    monkeypatch.setattr(tiled, "TILE", 16)
+    monkeypatch.setattr(module, "TILE", 16)
     told = []
     scene_statistics(
         fields()[0], settings=NODES, progress=lambda stage, share: told.append((stage, share))

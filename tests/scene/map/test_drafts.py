@@ -7,13 +7,12 @@ from polyad.scene.learn import drafts
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps.guided import filtered, guided_filter
-from polyad.scene.learn.steps.propagation import Propagation
+from polyad.scene.learn.steps import Propagation, filtered, guided_filter
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares
-from polyad.scene.raster.tiles import Tile
-from polyad.scene.read.known_scenes import open_known, open_known_labels
+from polyad.scene.raster.windows import Tile
+from polyad.scene.read.scenes import open_known, open_known_labels
 
 HEIGHT, WIDTH = 60, 70
 SUPERPIXELS = Propagation(superpixel=4, neighbors=3, nearness=0.02, alpha=0.97, iterations=50)

@@ -10,8 +10,8 @@ from affine import Affine
 from attacks import vectors
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene import merge_labels, open_labels, with_groups
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import describe
 
 
 @pytest.fixture

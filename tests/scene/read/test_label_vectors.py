@@ -12,8 +12,7 @@ from rasterio.warp import transform_geom
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.grid import move
-from polyad.scene.read import label_marks as marks
-from polyad.scene.read import label_shapes
+from polyad.scene.read import rasterize
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import scene_from_array
 
@@ -351,7 +350,7 @@ def test_polygons_that_would_take_minutes_to_draw_are_refused(tmp_path, monkeypa
     document = {"type": "Feature", "properties": {"class": 1}, "geometry": shape, "crs": crs}
     path = text(tmp_path / "a.geojson", json.dumps(document))
     assert (open_labels(path, scene()).values == 1).all()
-    monkeypatch.setattr(marks, "MAX_WORK", 31)  # 5 corners; 3 rows, each with 4 pixels and them
+    monkeypatch.setattr(rasterize, "MAX_WORK", 31)  # 5 corners; 3 rows, each with 4 pixels and them
     with pytest.raises(SceneError, match=r"feature 1: its polygon .* take too long to draw"):
         open_labels(path, scene())
 
@@ -363,7 +362,7 @@ def test_a_point_that_has_no_place_in_the_scene_is_found_by_halving(tmp_path, mo
         calls.append(len(xs))
         return transform_points(source, target, xs, ys)
 
-    monkeypatch.setattr(label_shapes, "transform_points", transform)
+    monkeypatch.setattr(rasterize, "transform_points", transform)
     xs, ys = transform_points(UTM, "EPSG:4326", [500_010.0], [4_999_990.0])
     lines = [f"{xs[0]},{ys[0]},1"] * 1000 + ["9,1e40,1"] + [f"{xs[0]},{ys[0]},1"] * 1000
     path = text(tmp_path / "a.csv", "\n".join(["lon,lat,class", *lines]))

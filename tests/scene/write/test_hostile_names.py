@@ -13,7 +13,7 @@ import xarray as xr
 from polyad import RankRClassifier
 from polyad.errors import ModelFileError
 from polyad.estimators.persistence import load_with_about, save
-from polyad.scene.assess.evaluation_page import render_report
+from polyad.scene.assess.report import render_report
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.read.labels import open_labels

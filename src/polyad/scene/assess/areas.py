@@ -34,13 +34,28 @@ Society A 142, 33-46.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from polyad.errors import InputError
+from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    class_key,
+    class_table,
+    class_totals,
+    has_own_name,
+)
+from polyad.scene.raster.grid import HECTARE, Grid, check_same_place, grid_of, row_areas
+from polyad.scene.raster.labels import find_classes
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.read.classes import complete
+from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]
 Z95 = 1.959963984540054  # half the width of a 95 % interval, in standard errors
@@ -243,3 +258,521 @@ def check_counts(counts: Floats, pixels: Floats) -> None:
 
 def _positions(values: ArrayLike) -> NDArray[np.intp]:
     return np.asarray(values, np.intp)
+
+
+# The region that is sampled: the pixels of a map that have a class and a stratum, counted.
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A map, its strata, and how many pixels and hectares each has.
+
+    Attributes
+    ----------
+    class_map, stratum_map : DataArray of int, dims (y, x)
+    grid : Grid
+    strata : tuple of ClassInfo, length H
+        Those that have pixels.
+    pixels : ndarray of int, shape (H,)
+    hectares : ndarray, shape (H,), or None
+        None without a reference system.
+    classes : tuple of ClassInfo, length C
+        All that the map lists or has.
+    mapped, mapped_hectares : ndarray, shape (C,)
+        Pixels and hectares by the map alone; the second is None without a reference system.
+    row_hectares : ndarray, shape (y,), or None
+        Of a pixel of each row.
+    """
+
+    class_map: xr.DataArray
+    stratum_map: xr.DataArray
+    grid: Grid
+    strata: tuple[ClassInfo, ...]
+    pixels: NDArray[np.int64]
+    hectares: NDArray[np.float64] | None
+    classes: tuple[ClassInfo, ...]
+    mapped: NDArray[np.int64]
+    mapped_hectares: NDArray[np.float64] | None
+    row_hectares: NDArray[np.float64] | None
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the strata are the classes of the map."""
+        return self.stratum_map is self.class_map
+
+
+def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Region:
+    """Count the pixels of a map that have a class and a stratum, a few rows at a time.
+
+    Parameters
+    ----------
+    class_map : DataArray of int, dims (y, x)
+    strata : DataArray of int, dims (y, x), optional
+        On the same grid; by default the classes.
+
+    Examples
+    --------
+    >>> region = region_of(xr.DataArray(np.array([[1, 1], [0, 2]]), dims=("y", "x")))
+    >>> region.pixels.tolist(), region.hectares
+    ([2, 1], None)
+    """
+    class_map = _checked(class_map, "map")
+    grid = grid_of(class_map)
+    stratum_map = class_map if strata is None else _checked(strata, "strata")
+    if strata is not None:
+        _check_grid(grid, grid_of(stratum_map))
+    areas = row_areas(grid)
+    weights = np.ones(grid.shape[0]) if areas is None else areas / HECTARE
+    pixels, total, mapped, mapped_total, outside = class_totals(class_map, stratum_map, weights)
+    if outside:
+        warnings.warn(
+            f"{outside:,} pixels of the map lie in no stratum; they are left out, and areas are "
+            "those of the rest",
+            PolyadWarning,
+            stacklevel=3,
+        )
+    if not pixels.any():
+        raise SceneError("no pixel of the map has a class and a stratum; is this a class map?")
+    ours = [c for c in _whole_table(stratum_map, pixels) if pixels[c.value]]
+    ids = [c.value for c in ours]
+    classes = _whole_table(class_map, mapped)
+    values = [c.value for c in classes]
+    known = areas is not None
+    return Region(
+        class_map,
+        stratum_map,
+        grid,
+        tuple(ours),
+        pixels[ids],
+        total[ids] if known else None,
+        classes,
+        mapped[values],
+        mapped_total[values] if known else None,
+        weights if known else None,
+    )
+
+
+def _checked(raster: xr.DataArray, what: str) -> xr.DataArray:
+    raster = as_labels(raster)
+    if raster.dtype.kind not in "iub":
+        raise SceneError(
+            f"a {what} holds whole numbers from 0 (none) to 65535, got {raster.dtype}; round it"
+        )
+    return raster
+
+
+def _check_grid(ours: Grid, theirs: Grid) -> None:
+    if ours.shape != theirs.shape:
+        raise SceneMismatch(
+            f"strata must cover the map's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
+            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; resample them to its grid"
+        )
+    check_same_place(ours, theirs)
+
+
+def _whole_table(raster: xr.DataArray, pixels: NDArray[np.int64]) -> tuple[ClassInfo, ...]:
+    """Return the classes that a raster lists and, with names filled in, those that just occur."""
+    listed = class_table(raster) if "class_values" in raster.attrs else ()
+    names, colors = {c.value: c.name for c in listed}, {c.value: c.color for c in listed}
+    return tuple(complete(np.flatnonzero(pixels).astype(np.uint16), names, colors))
+
+
+# Areas of a map's classes from a checked sample, as a table that can be published.
+
+
+DESIGNS = ("stratified", "random")
+
+
+@dataclass(frozen=True, eq=False)
+class AreaEstimates:
+    """Areas and accuracies with standard errors and 95 % intervals; made by `estimate_areas`.
+
+    Attributes
+    ----------
+    classes : tuple of ClassInfo, length C
+        Classes of the map that have pixels or sampled points.
+    shares : Shares
+        All estimates, as shares of the region.
+    counts : ndarray of int, shape (C, C)
+        Sampled points: rows are the map, columns the reference.
+    mapped : ndarray, shape (C,)
+        Area by the map alone, in hectares, or in pixels without a reference system.
+    total : float
+        Area of the region, likewise.
+    hectares : bool
+        Whether areas are in hectares.
+    pixels : int
+        Of the region.
+    even : bool
+        Whether all pixels have one size, so that areas are also numbers of pixels.
+    strata : tuple of (ClassInfo, int, int)
+        Each stratum, its pixels and its points.
+    estimator : str
+        In words.
+    left_out : int
+        Points without a reference, which are in no figure.
+    """
+
+    classes: tuple[ClassInfo, ...]
+    shares: Shares
+    counts: NDArray[np.int64]
+    mapped: Floats
+    total: float
+    hectares: bool
+    pixels: int
+    even: bool
+    strata: tuple[tuple[ClassInfo, int, int], ...]
+    estimator: str
+    left_out: int = 0
+
+    @property
+    def unit(self) -> str:
+        """What areas are in."""
+        return "ha" if self.hectares else "pixels"
+
+    @property
+    def areas(self) -> Floats:
+        """Estimated areas, shape (C,)."""
+        return self.shares.area * self.total
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the areas, shape (C,)."""
+        return self.shares.area_se * self.total
+
+    @property
+    def intervals(self) -> Floats:
+        """95 % intervals of the areas, shape (C, 2)."""
+        return interval(self.areas, self.errors, self.total)
+
+    @property
+    def points(self) -> int:
+        """How many points were used."""
+        return int(self.counts.sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings; hectares are None without a reference system."""
+        shares = self.shares
+        return {
+            "overall_accuracy": shares.overall,
+            "overall_accuracy_se": shares.overall_se,
+            "overall_accuracy_ci95": interval(shares.overall, shares.overall_se).tolist(),
+            "n_points": self.points,
+            "n_left_out": self.left_out,
+            "total_ha": self.total if self.hectares else None,
+            "total_pixels": self.pixels,
+            "estimator": self.estimator,
+            "classes": [self._row(k) for k in range(len(self.classes))],
+            "strata": [
+                {"id": info.value, "name": info.name, "pixels": pixels, "points": points}
+                for info, pixels, points in self.strata
+            ],
+            "error_matrix": shares.matrix.tolist(),
+            "count_matrix": self.counts.tolist(),
+            "notes": self.notes(),
+        }
+
+    def _row(self, k: int) -> dict[str, Any]:
+        info, shares = self.classes[k], self.shares
+        low_high = interval(shares.area[k], shares.area_se[k])
+        row: dict[str, Any] = {"name": info.name, "id": info.value, "color": info.color}
+        totals = {
+            "ha": self.total if self.hectares else None,
+            "pixels": self.pixels if self.even else None,
+        }
+        for unit, total in totals.items():
+            known = total is not None
+            size = float(total or 0)
+            row |= {
+                f"area_{unit}": float(shares.area[k] * size) if known else None,
+                f"se_{unit}": float(shares.area_se[k] * size) if known else None,
+                f"ci95_{unit}": (low_high * size).tolist() if known else None,
+            }
+        return row | {
+            "share": float(shares.area[k]),
+            "share_se": float(shares.area_se[k]),
+            "mapped_ha": float(self.mapped[k]) if self.hectares else None,
+            **_accuracy("users", shares.users[k], shares.users_se[k]),
+            **_accuracy("producers", shares.producers[k], shares.producers_se[k]),
+            "points_mapped": int(self.counts[k].sum()),
+            "points_reference": int(self.counts[:, k].sum()),
+        }
+
+    def __str__(self) -> str:
+        overall, se = self.shares.overall, self.shares.overall_se
+        sure = (f"{100 * bound:.1f}" for bound in interval(overall, se))
+        return "\n".join(
+            [
+                *_aligned(self.table()),
+                "",
+                f"Overall accuracy {100 * overall:.1f} ± {100 * se:.1f} % (standard error), 95 % "
+                f"interval {' to '.join(sure)} %, from {self.points:,} points.",
+                "",
+                "Error matrix in shares of the area (rows: map, columns: reference)",
+                *_aligned(self.matrix_table()),
+                "",
+                *self.notes(),
+            ]
+        )
+
+    def table(self) -> list[list[str]]:
+        """Return the table of areas and accuracies as text, its heading first."""
+        head = ["class", f"mapped {self.unit}", f"area {self.unit}", "± SE", "95 % interval"]
+        rows = [[*head, "user's %", "± SE", "producer's %", "± SE"]]
+        s = self.shares
+        digits = _digits(self.errors)
+        for k, info in enumerate(self.classes):
+            low, high = (_figure(v, digits) for v in self.intervals[k])
+            rows.append(
+                [
+                    class_key(info),
+                    *(_figure(v, digits) for v in (self.mapped[k], self.areas[k], self.errors[k])),
+                    f"{low} to {high}",
+                    *(_percent(v) for v in (s.users[k], s.users_se[k])),
+                    *(_percent(v) for v in (s.producers[k], s.producers_se[k])),
+                ]
+            )
+        total = _figure(self.total, digits)
+        return [*rows, ["total", total, total, *[""] * 6]]
+
+    def matrix_table(self) -> list[list[str]]:
+        """Return the error matrix in shares of the area as text, with sums and heading."""
+        matrix = self.shares.matrix
+        names = [str(info.value) for info in self.classes]
+        rows = [["map \\ reference", *names, "sum", "points"]]
+        for k, info in enumerate(self.classes):
+            cells = [f"{v:.4f}" if v else "0" for v in matrix[k]]
+            rows.append(
+                [class_key(info), *cells, f"{matrix[k].sum():.4f}", str(self.counts[k].sum())]
+            )
+        sums = [f"{v:.4f}" for v in matrix.sum(axis=0)]
+        return [*rows, ["sum", *sums, f"{matrix.sum():.4f}", str(self.points)]]
+
+    def notes(self) -> list[str]:
+        """Return what must be known of the estimates, a sentence each."""
+        notes = [f"Estimator: {self.estimator}."]
+        if self.left_out:
+            drawn = self.points + self.left_out
+            notes.append(
+                f"Left out: {self.left_out:,} of {drawn:,} points, which have no reference; the "
+                "figures hold if these are no different from the others of their strata."
+            )
+        if not self.hectares:
+            notes.append(
+                "The map does not say its reference system, so areas are in pixels; write it into "
+                "the map for hectares."
+            )
+        certain = [
+            class_key(info)
+            for k, info in enumerate(self.classes)
+            if self.shares.area_se[k] == 0 and self.counts[:, k].any() and self.points < self.pixels
+        ]
+        if certain:
+            # The rule of three: of n points without an error, 95 % confidence leaves 3 / n of them
+            least = min(points for _, pixels, points in self.strata if points < pixels)
+            notes.append(
+                f"All points agree on {', '.join(certain)}, so these intervals have no width; that "
+                f"is no certainty: {least} points without an error leave room for errors of up to "
+                f"{min(3 / least, 1):.0%}."
+            )
+        low = self.shares.area - Z95 * self.shares.area_se
+        cut = [class_key(c) for c, end in zip(self.classes, low, strict=True) if end < 0]
+        if cut:
+            notes.append(
+                f"The area interval of {', '.join(cut)} is cut off at 0, since no area is less: "
+                "the sample says little of so rare a class, which needs more points."
+            )
+        unseen = [
+            class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n
+        ]
+        if unseen:
+            notes.append(
+                f"No point is truly of {', '.join(unseen)}: the area is estimated as 0, and its "
+                "interval says nothing of how far off that may be."
+            )
+        bare = [
+            class_key(c) for c, n in zip(self.classes, self.counts.sum(1), strict=True) if not n
+        ]
+        if bare:
+            notes.append(f"No point is mapped as {', '.join(bare)}: no user's accuracy.")
+        return notes
+
+
+def estimate_areas(
+    class_map: xr.DataArray,
+    points: SamplePoints,
+    *,
+    strata: xr.DataArray | None = None,
+    design: str = "stratified",
+) -> AreaEstimates:
+    """Estimate the area of each class, and the accuracy of the map, from a checked sample.
+
+    Parameters
+    ----------
+    class_map : DataArray of int, dims (y, x)
+        The map that is assessed.
+    points : SamplePoints
+        As `open_points` reads them.
+    strata : DataArray of int, dims (y, x), optional
+        The strata that the points were drawn from, on the grid of the map; by default its classes.
+    design : {"stratified", "random"}
+        How the points were drawn. For a simple random sample the strata serve afterwards: their
+        sizes are known, and estimates that use them are more precise.
+
+    Returns
+    -------
+    AreaEstimates
+
+    Raises
+    ------
+    SceneError
+        A stratum has fewer than two points.
+    SceneMismatch
+        Points lie where there is no class or stratum, or were drawn from other strata.
+
+    Examples
+    --------
+    >>> ids = np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0)
+    >>> land = xr.DataArray(ids, dims=("y", "x"))
+    >>> pixels = np.array([[0, 0], [9, 9], [30, 30], [44, 50], [0, 60], [9, 69], [30, 80], [44, 9]])
+    >>> seen = np.array([1, 1, 1, 2, 2, 2, 2, 1])
+    >>> areas = estimate_areas(land, SamplePoints(pixels, seen))
+    >>> areas.areas.round().tolist(), round(areas.shares.overall, 2)
+    ([2400.0, 2600.0], 0.88)
+    """
+    if design not in DESIGNS:
+        raise InputError(f"unknown design {design[:40]!r}; wanted one of {', '.join(DESIGNS)}")
+    region = region_of(class_map, strata)
+    if design == "stratified":
+        file = points.place(0).rpartition(", ")[0] if points.where else "the sample"
+        check_origin(file, points.origins, region.stratum_map, strata=True)
+    mapped = look_up(region.class_map, points.pixels)
+    check_classed(points, mapped, "the map has no class")
+    own = look_up(region.stratum_map, points.pixels)
+    check_classed(points, own, "there is no stratum")
+    if design == "stratified":
+        _check_drawn(points, own, region)
+    where, counts = _counts(own, region, design)
+    classes = _occurring(region, points.reference)
+    place = {info.value: k for k, info in enumerate(classes)}
+    on_map, truly = ([place[v] for v in ids.tolist()] for ids in (mapped, points.reference))
+    sizes = None if region.row_hectares is None else region.row_hectares[points.pixels[:, 0]]
+    shares = estimate_shares(
+        where, on_map, truly, region.pixels, len(classes), totals=region.hectares, sizes=sizes
+    )
+    matrix = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(matrix, (on_map, truly), 1)
+    by_map = region.mapped if region.mapped_hectares is None else region.mapped_hectares
+    kept = [k for k, info in enumerate(region.classes) if info.value in place]
+    total = region.pixels.sum() if region.hectares is None else region.hectares.sum()
+    return AreaEstimates(
+        classes,
+        shares,
+        matrix,
+        by_map[kept].astype(np.float64),
+        float(total),
+        region.hectares is not None,
+        int(region.pixels.sum()),
+        region.row_hectares is None or bool(np.ptp(region.row_hectares) == 0),
+        tuple(zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True)),
+        _estimator(design, region),
+        points.left_out,
+    )
+
+
+def _estimator(design: str, region: Region) -> str:
+    if design == "random":
+        strata = "the map's classes" if region.by_class else "the strata given"
+        return f"post-stratified by {strata}, of a simple random sample (Olofsson et al. 2014)"
+    if region.by_class:
+        return "stratified, the strata are the map's classes (Olofsson et al. 2014)"
+    return "stratified, the strata are not the map's classes (Stehman 2014)"
+
+
+def _counts(
+    own: NDArray[np.int64], region: Region, design: str
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the position of each point's stratum, and the points of each; refuse too few."""
+    ids = np.array([info.value for info in region.strata])
+    where = np.searchsorted(ids, own)
+    counts = np.bincount(where, minlength=len(ids))
+    kind = "class" if region.by_class else "stratum"
+    remedy = (
+        "check some more pixels of it"
+        if design == "stratified"
+        else "check more random pixels, or name fewer and larger strata with --strata"
+    )
+    for info, size, n in zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True):
+        if n < min(2, size):
+            wanted = "at least two for a standard error" if size > 1 else "that one"
+            raise SceneError(
+                f"{kind} {class_key(info) if has_own_name(info) else info.value} has "
+                f"{f'{size:,} pixels' if size > 1 else 'one pixel'} on the map and "
+                f"{'one point' if n else 'no point'} in the sample, wanted {wanted}; {remedy}, or "
+                f"merge it with another {kind}"
+            )
+    return where, counts
+
+
+def _check_drawn(points: SamplePoints, own: NDArray[np.int64], region: Region) -> None:
+    """Refuse points whose file names other strata than those that are used."""
+    if points.strata is None:
+        return
+    meant: dict[str, set[int]] = {}
+    for k, (said, value) in enumerate(zip(points.strata, own.tolist(), strict=True)):
+        if said and said not in meant:
+            meant[said] = {info.value for info in find_classes(region.strata, said)}
+            meant[said] |= {int(said)} if said.isdecimal() else set()  # a name may be a number
+        if said and value not in meant[said]:
+            raise SceneMismatch(
+                f"{points.place(k)} was drawn from stratum {said[:80]!r}, and lies in {value} of "
+                f"{'the map' if region.by_class else 'the strata given'}; name the raster that the "
+                "sample was drawn from with --strata"
+            )
+
+
+def _occurring(region: Region, reference: NDArray[np.int64]) -> tuple[ClassInfo, ...]:
+    """Return the classes that have pixels or points."""
+    seen = set(reference.tolist())
+    listed = {info.value for info in region.classes}
+    if seen - listed:
+        raise InputError(f"reference class {min(seen - listed)} is no class of the map")
+    rows = zip(region.classes, region.mapped.tolist(), strict=True)
+    return tuple(info for info, pixels in rows if pixels or info.value in seen)
+
+
+def _accuracy(name: str, value: float, se: float) -> dict[str, Any]:
+    known = bool(np.isfinite(value))
+    return {
+        f"{name}_accuracy": float(value) if known else None,
+        f"{name}_accuracy_se": float(se) if known else None,
+        f"{name}_accuracy_ci95": interval(value, se).tolist() if known else None,
+    }
+
+
+def _digits(errors: Floats) -> int:
+    """Return the decimals at which the smallest standard error shows two figures."""
+    positive = errors[errors > 0]
+    if not len(positive):
+        return 2
+    return int(np.clip(1 - np.floor(np.log10(positive.min())), 0, 4))
+
+
+def _figure(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}" if np.isfinite(value) else "-"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: names to the left, numbers to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -11,21 +11,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from tqdm import tqdm
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, score
-from polyad.scene.assess.set_scores import SetScores, score_sets
+from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
+from polyad.scene.files.option_values import check_folds_by
+from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
+from polyad.scene.learn.folds import (
+    SpatialFolds,
+    mean_distance,
+    pixel_folds,
+    spatial_folds,
+    testable,
+)
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.radiometry import corrupt_pixels
+from polyad.scene.learn.outputs import ValueScore, score_values
+from polyad.scene.learn.radiometry import corrupt_pixels, prepared
+from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.sampling import Split, no_overlap
-from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.map.sets import set_rule
-from polyad.scene.raster.classes import class_key
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.inside import note_read_whole
-from polyad.scene.raster.tiles import Tile
-from polyad.scene.read.class_matching import in_model_ids
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
+from polyad.scene.learn.training import default_statistics, learnable, train_on
+from polyad.scene.learn.values import check_values
+from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
+from polyad.scene.raster.classes import Target, as_values, class_key, class_table
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.selection import note_read_whole, usable_bands
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
+from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
 Array = npt.NDArray[Any]
@@ -271,3 +286,339 @@ def known_pixels(
     left_out = tuple((c, n) for c in match.unknown if (n := int((true == c.value).sum())))
     kept = Split(split.train, split.test[~strange])
     return renumbered, kept, {"matched_by": match.by, "left_out": left_out}
+
+
+# Accuracy from the labels one has: whole trainings on folds of them, tested on the rest.
+#
+# Every fold trains the preset anew, its choice of settings included, and maps the labels that it
+# did not see as a map would be made. Statistics of the scene see no labels and are shared.
+
+
+FOLDS = 5
+SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
+TILE = 32  # side of the tiles round labels of a scene that need not be mapped whole
+
+
+def cross_validate(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    *,
+    pixels: Array | None = None,
+    folds: int = FOLDS,
+    by: str = "blocks",
+    pixelwise: bool = True,
+    random_state: int = 0,
+    preset: str | None = None,
+    goal: str = "this-scene",
+    merge: str | Sequence[str] = (),
+    estimator: Any = None,
+    statistics: SceneStatistics | None = None,
+    max_bytes: int | None = None,
+    progress: bool = False,
+    **parameters: Any,
+) -> CrossValidation:
+    """Estimate the accuracy of a map from the labels that it is made of.
+
+    Labels are held out by spatial folds. The preset is trained as a whole on the others, its choice
+    of settings included, and those held out are tested on the map it makes. Groups of the labels,
+    see `polyad.scene.with_groups` and ``groups`` of `polyad.open_labels`, are held out as they are;
+    polygons are never split.
+
+    Parameters
+    ----------
+    scene, labels : DataArray
+        As for `polyad.train`.
+    pixels : ndarray of int, ``(n, 2)``, optional
+        Rows and columns of the labels to use; all when not given.
+    folds : int, default=5
+    by : {"blocks", "clusters"}, default="blocks"
+        What is held out together where the labels have no groups: square blocks of the scene, or
+        clusters of blocks that touch. For ``goal="this-scene"`` they are as large as to put labels
+        held out about as far from the others as the map's pixels are; else as large as can be.
+    pixelwise : bool, default=True
+        Whether the figure by folds dealt pixel by pixel is estimated too, for as much time again.
+    random_state, preset, goal, merge, estimator, max_bytes, **parameters
+        As for `polyad.train`.
+    statistics : SceneStatistics, optional
+        Of the scene, if they are known; for the best preset.
+    progress : bool, default=False
+        Show a bar.
+
+    Returns
+    -------
+    CrossValidation
+
+    Raises
+    ------
+    SceneError
+        There are no labels, one class only, or one group only.
+
+    Examples
+    --------
+    >>> rng, fields = np.random.default_rng(0), np.indices((24, 24)).sum(axis=0) // 6 % 2 + 1
+    >>> pixels = fields[..., None] + rng.normal(0, 0.5, (24, 24, 6))
+    >>> scene = xr.DataArray(pixels, dims=("y", "x", "band"))
+    >>> labels = xr.DataArray(np.where(rng.random((24, 24)) < 0.1, fields, 0), dims=("y", "x"))
+    >>> found = cross_validate(scene, labels, folds=2, pixelwise=False, epochs=20, hidden=4)
+    >>> found.spatial.overall > 0.8, found.spatial.labels == int((labels > 0).sum())
+    (True, True)
+    """
+    check_folds_by(by)
+    if folds < 2:
+        raise InputError(f"folds must be 2 or more, got {folds}; a label is held out or trained on")
+    check_preset(preset, goal, parameters.get("objective", "overall"))
+    scene, labels = prepared(usable_bands(scene)), with_legend(as_labels(labels), merge)
+    check_labels(scene, labels)
+    labels = drop_nodata(scene, labels)
+    pixels = np.argwhere(labels.values > 0) if pixels is None else np.asarray(pixels, np.intp)
+    y = learnable(labels, labels.values[tuple(pixels.T)].astype(np.int64))
+    ids, targets = np.unique(y, return_inverse=True)
+    groups = groups_of(labels, pixels)
+    distance = None
+    if goal == "this-scene":
+        mapped = _some_pixels(scene)
+        distance = mean_distance(mapped, pixels) if len(mapped) else None
+    if preset is None and estimator is None:
+        if statistics is None:
+            window = parameters.get("window")
+            statistics = default_statistics(scene, len(pixels), window, goal, max_bytes)
+        preset = "fast" if statistics is None else "best"
+    if preset == "best":
+        if statistics is None:
+            statistics = scene_statistics(scene, goal, max_bytes)
+        parameters["statistics"] = statistics
+    dealt = [
+        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=by),
+        *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
+    ]
+    options = {"random_state": random_state, "preset": preset, "goal": goal, "max_bytes": max_bytes}
+    options |= {name: value for name, value in parameters.items() if name != "verbose"}
+    options["score"] = False
+    total = sum(len(np.unique(split.fold)) for split in dealt)
+    with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:
+        tested = [
+            _tested(scene, labels, pixels, targets, ids, split, estimator, options, bar)
+            for split in dealt
+        ]
+    known = {c.value: c.name for c in class_table(labels)}
+    names = [known[int(v)] for v in ids]
+    return cross_validation(
+        tested[0], names, tested[1] if pixelwise else None, random_state=random_state
+    )
+
+
+def _tested(
+    scene: xr.DataArray,
+    labels: xr.DataArray,
+    pixels: Array,
+    targets: Array,
+    ids: Array,
+    split: SpatialFolds,
+    estimator: Any,
+    options: dict[str, Any],
+    bar: Any,
+) -> HeldOutLabels:
+    """Train on all folds but one and test on that one, for each in turn."""
+    predicted = np.full(len(targets), NOT_TESTED, np.intp)
+    able = testable(split.fold, targets)
+    for k in np.unique(split.fold):
+        out, rest = (split.fold == k) & able, split.fold != k
+        if out.any() and len(np.unique(targets[rest])) > 1:
+            fresh = None if estimator is None else _fresh(estimator)
+            model = train_on(scene, labels, pixels[rest], estimator=fresh, **options)
+            found = map_labels(model, scene, pixels[out])
+            predicted[out] = np.searchsorted(ids, found)
+        bar.update()
+    folds = len(np.unique(split.fold))
+    return HeldOutLabels(targets, predicted, split.group, folds, *split[2:])
+
+
+def map_labels(model: SceneModel, scene: xr.DataArray, pixels: Array) -> Array:
+    """Return the class ids of pixels, ``(n,)``, as a map of the scene has them.
+
+    Only small tiles round them are mapped; a pixel's class does not depend on its tile.
+    """
+    shape = scene.sizes["y"], scene.sizes["x"]
+    return map_pixels(model, scene, pixels, tiles=plan_tiles(shape, (TILE, TILE)))[0]
+
+
+def _fresh(estimator: Any) -> Any:
+    from sklearn.base import clone  # here: it takes a while to import
+
+    return clone(estimator)
+
+
+def _some_pixels(scene: xr.DataArray) -> Array:
+    """Return some pixels with data, ``(m, 2)``, all over the scene."""
+    height, width, _ = scene.shape
+    step = max(height * width // SOME_PIXELS, 1)
+    index = np.arange(step // 2, height * width, step)
+    rows, cols = np.unravel_index(index, (height, width))
+    spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (m, bands)
+    valid = valid_pixels(spectra, scene.rio.nodata)
+    return np.stack([rows, cols], axis=1)[valid]
+
+
+# How well a model of values predicts what was measured at pixels that it did not learn from.
+
+
+REACH = 1.959964  # standard deviations that hold 95 % of a normal distribution
+
+
+@dataclass(frozen=True, eq=False)
+class ValueExamination:
+    """A model's predictions beside what was measured.
+
+    Attributes
+    ----------
+    scores : tuple of ValueScore
+    pixels : ndarray of int, ``(n, 2)``
+    measured, predicted, deviation : ndarray, ``(n, targets)``
+        What was measured, NaN where nothing was; the predictions, and their standard deviations.
+    n_train : int
+    fit_seconds, map_seconds : float
+    adapted : str or None
+        How the model was adapted to the scene's light, in words.
+    replaced : int or None
+        See `Examination`.
+    """
+
+    scores: tuple[ValueScore, ...]
+    pixels: Array
+    measured: Array
+    predicted: Array
+    deviation: Array
+    n_train: int
+    fit_seconds: float | None
+    map_seconds: float
+    adapted: str | None = None
+    replaced: int | None = None
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What is predicted."""
+        return tuple(score.target for score in self.scores)
+
+    @property
+    def within(self) -> list[float]:
+        """Share of what was measured that lies within 1.96 deviations, which promise 95 %."""
+        missed = np.abs(self.measured - self.predicted)
+        known = np.isfinite(self.measured)
+        inside = (missed <= REACH * self.deviation) & known
+        return [float(i.sum() / max(k.sum(), 1)) for i, k in zip(inside.T, known.T, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, lists and strings."""
+        rows = [
+            score.to_dict() | {"within_95": round(share, 4)}
+            for score, share in zip(self.scores, self.within, strict=True)
+        ]
+        return {
+            "task": "regression",
+            "targets": rows,
+            "n_train": self.n_train,
+            "n_test": len(self.pixels),
+            "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
+            "map_seconds": round(self.map_seconds, 4),
+            "pixels_replaced": self.replaced,
+        } | ({} if self.adapted is None else {"adapted": self.adapted})
+
+    def __str__(self) -> str:
+        lines = []
+        for found, share in zip(self.scores, self.within, strict=True):
+            lines.append(f"{found.target.name}: {found.n:,} values in {found.groups:,} places")
+            lines += [f"  {part.strip()}" for part in str(found).split(", ")]
+            lines.append(f"  {100 * share:.0f} % within 1.96 standard deviations, which promise 95")
+        return "\n".join([*lines, "in brackets: 95 % intervals over resampled places"])
+
+
+def examine_values(
+    model: SceneModel,
+    scene: xr.DataArray,
+    values: xr.DataArray,
+    *,
+    adapt: bool | None = None,
+    progress: bool = False,
+) -> ValueExamination:
+    """Compare predictions with what was measured at pixels that the model did not learn from.
+
+    Only the tiles that hold such pixels are mapped.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Of `polyad.scene.train_values`.
+    scene : DataArray, dims ``(y, x, band)``
+    values : DataArray of float, dims ``(y, x, target)``
+        See `polyad.scene.open_values`; its targets have the names of the model's.
+    adapt, progress
+        See `polyad.evaluate`.
+    """
+    fit = model.value_fit
+    model = adapt_model(model, scene, adapt)
+    scene = model.view(scene)
+    values = _matched(as_values(values), fit.targets)
+    check_values(scene, values)
+    pixels = _test_pixels(model, scene, values)
+    measured = values.values[tuple(pixels.T)].astype(np.float64)
+    started = time.perf_counter()
+    predicted, deviation = np.split(predict_pixels(model, scene, pixels, progress), 2, axis=1)
+    seconds = time.perf_counter() - started
+    group = spatial_folds(pixels, np.zeros(len(pixels), np.intp), 5).group
+    return ValueExamination(
+        score_values(measured, predicted, fit.targets, group),
+        pixels,
+        measured,
+        predicted,
+        deviation,
+        len(model.training.get("pixels", [])),
+        model.fit_seconds,
+        seconds,
+        model.adapted,
+        corrupt_pixels(scene),
+    )
+
+
+def _matched(values: xr.DataArray, targets: tuple[Target, ...]) -> xr.DataArray:
+    """Return the model's targets out of values, by name."""
+    own = [str(name).casefold() for name in values["target"].values]
+    missing = [t.name for t in targets if t.name.casefold() not in own]
+    if missing:
+        listed = ", ".join(str(name) for name in values["target"].values)
+        raise SceneMismatch(
+            f"the model predicts {', '.join(t.name for t in targets)}, the values are of {listed}; "
+            "name the fields with --field, in the order of the model's targets"
+        )
+    return values.isel(target=[own.index(t.name.casefold()) for t in targets])
+
+
+def _test_pixels(model: SceneModel, scene: xr.DataArray, values: xr.DataArray) -> Array:
+    known = np.isfinite(values.values).any(axis=2)
+    marks = values.isel(target=0, drop=True).copy(data=known.astype(np.uint8))
+    marks.attrs = {}
+    test = drop_nodata(scene, marks).values > 0
+    if model.learned_from(scene):
+        test[tuple(model.training_pixels(test.shape).T)] = False
+    pixels = np.argwhere(test)
+    if not len(pixels):
+        raise SceneError(
+            "every pixel with a value was used for training or has no data, none is left to test "
+            "on; bring other values, or read the scores on folds that polyad train prints"
+        )
+    return pixels
+
+
+def predict_pixels(model: SceneModel, scene: xr.DataArray, pixels: Array, progress: bool) -> Array:
+    """Return predictions and deviations of pixels, ``(n, 2 * targets)``."""
+    numbers = np.empty((len(pixels), model.value_fit.bands(uncertainty=True)))
+    place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)
+    place[tuple(pixels.T)] = np.arange(len(pixels))
+    tiles = scene_tiles(scene, model=model)
+    wanted = [tile for tile in tiles if (place[tile] >= 0).any()]
+    for tile, _, found in iter_map(model, scene, True, progress=progress, tiles=wanted):
+        inside = place[tile] >= 0
+        if found is not None:
+            numbers[place[tile][inside]] = found[inside]
+    if len(wanted) == len(tiles):
+        note_read_whole(scene)
+    return numbers

@@ -1,25 +1,107 @@
-"""HTML pages from templates: one style, all text escaped, nothing fetched from outside.
-
-A page is one file. It is read on a telephone and on a desk, by day and by night, and can be mailed.
-"""
+"""A report as one document: plain values, which are written as JSON or shown as a page."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from tqdm import tqdm
 
+from polyad.atomic import replacing
+from polyad.regular import open_regular
 from polyad.scene.draw.marks import Overlay
 from polyad.scene.draw.png import encode_rgb
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
+from polyad.scene.files.paths import check_output, files_of, is_address, locate, split_key
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Reports = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of a report, and what draws its page.
+
+    Attributes
+    ----------
+    kind : str
+        What the report is about: training, evaluation, map or areas.
+    content : mapping
+        Numbers, strings, lists and mappings: all that the page tells.
+    page : callable
+        Returns the page as HTML; pictures are drawn only if it is asked for.
+    """
+
+    kind: str
+    content: Mapping[str, Any]
+    page: Callable[[], str]
+
+    @property
+    def json(self) -> str:
+        """The content as JSON, marked as a report of polyad; NaN becomes null."""
+        marked = {"polyad_report": self.kind, **self.content}
+        return json.dumps(plain(marked), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def check_reports(path: Reports) -> None:
+    """Raise `OutputError` now if a report could not be written later."""
+    for one in _several(path):
+        check_output(one, "report")
+
+
+def write_document(path: Reports, document: Document) -> None:
+    """Write a report to one or several files: JSON where the name ends in .json, else a page."""
+    for one in _several(path):
+        text = document.json if Path(one).suffix.lower() == ".json" else document.page()
+        with replacing(one) as temporary:  # names of files may be odd
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` in types that JSON knows; numbers that are not finite become None.
+
+    Examples
+    --------
+    >>> plain({"a": (1.5, float("nan"))})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        return plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _several(path: Reports) -> list[str | os.PathLike[str]]:
+    return [path] if isinstance(path, str | os.PathLike) else list(path)
+
+
+# HTML pages from templates: one style, all text escaped, nothing fetched from outside.
+#
+# A page is one file, readable on a phone and on a desk, in light and dark, and can be mailed.
+
 
 HERE = "polyad.scene.assess"
 
@@ -142,3 +224,224 @@ def _safe_color(color: str) -> str:
 
 def _address(content: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+# What was run, for a reader who wants to check it or do it again.
+#
+# A report names its files and their SHA-256, and no folder: where a file lay says nothing to a
+# reader, and may say more of the writer than he means to publish.
+
+
+HASHED_BYTES = 16 * 2**30  # of one file, unless asked for: half a minute at 0.6 GB/s
+PACKAGES = ("polyad", "numpy", "torch", "scikit-learn", "rasterio")
+_CHUNK = 2**22
+_SECRETS = re.compile(r"(?<=://)[^/@]*@|[?#].*")  # user and password; tokens of a signed address
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file that a command read.
+
+    Attributes
+    ----------
+    role : str
+        What it was read as: scene, labels, model and so on.
+    name : str
+        Without its folder.
+    bytes : int or None
+    sha256 : str or None
+    note : str
+        Why there is no SHA-256, or of what it is if not of one file.
+    """
+
+    role: str
+    name: str
+    bytes: int | None = None
+    sha256: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What was run: command, date, versions, files; made by `record_run`.
+
+    Attributes
+    ----------
+    command : str
+        As it was typed; of absolute paths the file name alone.
+    date : str
+        In UTC, to the second, after ISO 8601.
+    versions : dict of str to str
+    files : tuple of InputFile
+    """
+
+    command: str
+    date: str
+    versions: Mapping[str, str]
+    files: tuple[InputFile, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "command": self.command,
+            "date": self.date,
+            "versions": dict(self.versions),
+            "files": [asdict(file) for file in self.files],
+        }
+
+
+def record_run(
+    command: str | Sequence[str],
+    inputs: Mapping[str, str | Sequence[str | None] | None] | None = None,
+    *,
+    hashes: bool | None = None,
+    progress: bool = False,
+) -> RunRecord:
+    """Record what was run, with the SHA-256 of every file that was read.
+
+    All files of an input count, such as header and data of an ENVI scene.
+
+    Parameters
+    ----------
+    command : str or sequence of str
+        The command, or its words as they were typed.
+    inputs : mapping, optional
+        From what was read ("scene", "labels") to where it came from: a file, ``file:key``, an
+        address or the name of a known scene, or several of them.
+    hashes : bool, optional
+        Whether files are hashed; by default those of 16 GiB at most.
+    progress : bool, default=False
+        Show a bar.
+
+    Examples
+    --------
+    >>> record_run(["polyad", "map", "/home/me/model.polyad", "my scene.hdr"]).command
+    "polyad map model.polyad 'my scene.hdr'"
+    """
+    listed: list[tuple[str, str]] = []
+    for role, sources in (inputs or {}).items():
+        several = [sources] if isinstance(sources, str) else (sources or ())
+        listed += [(role, source) for source in several if source is not None]
+    words = command if isinstance(command, str) else shlex.join(map(without_folder, command))
+    return RunRecord(
+        words,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        software(),
+        tuple(_records(listed, hashes, progress)),
+    )
+
+
+def software() -> dict[str, str]:
+    """Return the versions of what numbers depend on."""
+    import rasterio  # here: a page about numbers alone needs no raster library until now
+
+    found = {"python": platform.python_version(), "GDAL": rasterio.__gdal_version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from its source, or left out of an installation
+            continue
+    first = ("polyad", "python", "numpy", "torch", "scikit-learn", "rasterio", "GDAL")
+    return {name: found[name] for name in first if name in found}
+
+
+def without_folder(word: str) -> str:
+    """Return a word of a command; of an absolute path its last name, of an address no secret.
+
+    Examples
+    --------
+    >>> without_folder("/home/me/scene.mat:cube"), without_folder("--mask=/home/me/m.tif")
+    ('scene.mat:cube', '--mask=m.tif')
+    >>> without_folder("https://me:secret@host/scene.tif?token=1"), without_folder("data/m.tif")
+    ('https://host/scene.tif', 'data/m.tif')
+    """
+    option, equals, value = word.partition("=")
+    if word.startswith("--") and equals:
+        return f"{option}={without_folder(value)}"
+    if is_address(word):
+        return _SECRETS.sub("", word)
+    path, key = split_key(word)
+    if not Path(path).is_absolute():
+        return word
+    return Path(path).name + ("" if key is None else f":{key}")
+
+
+def sha256_of(path: Path, bar: Any = None) -> str:
+    """Return the SHA-256 of a file; ``bar.update`` is told the bytes that were read."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            if bar is not None:
+                bar.update(len(chunk))
+    return digest.hexdigest()
+
+
+def _records(
+    listed: Iterable[tuple[str, str]], hashes: bool | None, progress: bool
+) -> list[InputFile]:
+    plans = [_Plan(role, *plan) for role, source in listed for plan in _paths(source, role)]
+    plans = list(dict.fromkeys(plans))  # labels may be named twice
+    wanted = sum(p.size for p in plans if p.hashed(hashes))
+    bar = tqdm(
+        total=wanted, desc="SHA-256", unit="B", unit_scale=True,
+        disable=not progress or wanted < 2**30,
+    )  # fmt: skip
+    with bar:
+        return [plan.record(hashes, bar) for plan in plans]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A file, or all files of a folder, that may be hashed."""
+
+    role: str
+    name: str
+    files: tuple[Path, ...]
+    folder: Path | None = None
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in self.files)
+
+    def hashed(self, asked: bool | None) -> bool:
+        return bool(self.files) and (self.size <= HASHED_BYTES if asked is None else asked)
+
+    def record(self, asked: bool | None, bar: Any) -> InputFile:
+        if not self.files:
+            return InputFile(self.role, self.name, note=self.note)
+        if not self.hashed(asked):
+            why = "not asked for" if asked is False else "above 16 GiB; asked for with --hash"
+            return InputFile(self.role, self.name, self.size, note=f"not hashed: {why}")
+        if self.folder is None:
+            digest = sha256_of(self.files[0], bar)
+            return InputFile(self.role, self.name, self.size, digest, self.note)
+        whole = hashlib.sha256()
+        for file in self.files:
+            name = file.relative_to(self.folder).as_posix()
+            whole.update(f"{sha256_of(file, bar)}  {name}\n".encode("utf-8", "surrogateescape"))
+        note = f"of the list of the SHA-256 of its {len(self.files):,} files, sorted by name"
+        return InputFile(self.role, self.name, self.size, whole.hexdigest(), note)
+
+
+def _paths(source: str, role: str) -> list[tuple[str, tuple[Path, ...], Path | None, str]]:
+    """Return name, files, folder and note of each thing that ``source`` consists of."""
+    path, _ = locate(source)
+    if not path.exists():
+        if str(path) in KNOWN_SCENES:
+            return [_known(str(path), role)]
+        return [(without_folder(source), (), None, "not hashed: read by parts from its address")]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        return [(path.name, tuple(files), path, "no file in it")]
+    others = sorted(file for file in files_of(path) - {path} if file.is_file())
+    return [(file.name, (file,), None, "") for file in (path, *others)]
+
+
+def _known(name: str, role: str) -> tuple[str, tuple[Path, ...], Path | None, str]:
+    scene = KNOWN_SCENES[name]
+    if scene.bundled:
+        return name, (), None, f"not hashed: a known scene, from TensorLy {version('tensorly')}"
+    file = data_folder() / (scene.cube if role == "scene" else scene.labels).name
+    return file.name, (file,) if file.is_file() else (), None, f"known scene {name}"

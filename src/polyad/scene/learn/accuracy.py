@@ -1,18 +1,39 @@
-"""Accuracy from the labels one has: what held-out labels say, with intervals over groups.
+r"""Accuracy from the labels one has: what held-out labels say, with intervals over groups.
 
 Labels of one group lie together and are not independent. So groups, not labels, are held out, and
 groups, not labels, are drawn again for the intervals (a cluster bootstrap).
+
+The same labels calibrate prediction sets (conformal prediction). A label that was held out has a
+probability :math:`p_i` of its own class, from a network (and label propagation) that saw neither it
+nor the labels around it. A set holds every class whose probability is at least :math:`t`, and with
+:math:`t` the :math:`k`-th smallest of the :math:`p_i`,
+:math:`k = \lfloor (n + 1)(1 - \text{coverage}) \rfloor`, it holds the class of another pixel like
+these labels in at least that share of cases (Vovk et al. 2005; the score :math:`1 - p` is that of
+Sadinle et al. 2019, whose sets are the smallest on average).
+
+The coverage rests on three conditions. The mapped pixels must be like the labels: drawn at random
+from what is mapped, class by class. The folds must hold labels out as far as the map lies from the
+labels, which keeps the coverage for the scene that was labeled, and not for other fields. And the
+final network, which learned from all labels, must be no worse than those of the folds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.special import log_softmax
+
+from polyad.errors import InputError
+from polyad.scene.files.option_values import check_coverage
+from polyad.scene.learn.folds import SpatialFolds, mean_distance, testable
+from polyad.scene.raster.classes import SetRule
 
 Array = npt.NDArray[Any]
 Interval = tuple[float, float] | None
@@ -219,7 +240,7 @@ class CrossValidation:
     >>> right, place = np.array([1, 1, 1, 0, 1, 1] * 2), np.arange(12) // 2
     >>> y = np.arange(12) % 2
     >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), place, folds=3, side=8, by="blocks")
-    >>> from polyad.scene.learn.held_out import cross_validation
+    >>> from polyad.scene.learn.accuracy import cross_validation
     >>> print(cross_validation(held, ["corn", "soil"]).line)
     83.3 % overall (95 % interval 67 to 100), 83.3 % average, kappa 0.67, on 12 labels held out by
     blocks of 8 pixels
@@ -387,3 +408,265 @@ def as_interval(values: Any) -> Interval:
 
 def _listed(interval: Interval) -> list[float] | None:
     return None if interval is None else list(interval)
+
+
+# -- scores and intervals --------------------------------------------------------------------------
+
+
+RESAMPLES = 1000
+DRAWS = 2_000_000  # numbers drawn at a time
+
+
+def cross_validation(
+    tested: HeldOutLabels,
+    names: Sequence[str],
+    pixelwise: HeldOutLabels | None = None,
+    *,
+    method: str = "outer",
+    random_state: int = 0,
+) -> CrossValidation:
+    """Return the accuracy of labels that were held out.
+
+    Parameters
+    ----------
+    tested : HeldOutLabels
+        By spatial folds.
+    names : sequence of str
+        Of the classes.
+    pixelwise : HeldOutLabels, optional
+        By folds dealt pixel by pixel.
+    method : {"outer", "choice"}
+    random_state : int, default=0
+        Of the resamples.
+    """
+    spatial = None if tested.split else held_out_accuracy(tested, names, random_state)
+    other = None if pixelwise is None else held_out_accuracy(pixelwise, names, random_state)
+    places = class_groups(tested.targets, tested.group, len(names))
+    needed = {
+        name: LEAST_GROUPS - int(n)
+        for name, n in zip(names, places, strict=True)
+        if n < LEAST_GROUPS
+    }
+    return CrossValidation(method, spatial, other, needed)
+
+
+def held_out_accuracy(
+    tested: HeldOutLabels, names: Sequence[str], random_state: int = 0
+) -> HeldOutAccuracy | None:
+    """Return the scores of labels that were held out; None if none could be tested."""
+    known = tested.predicted != NOT_TESTED
+    if not known.any():
+        return None
+    y, predicted, count = tested.targets[known], tested.predicted[known], len(names)
+    group = np.unique(tested.group[known], return_inverse=True)[1].reshape(-1)
+    hits = np.bincount(y[y == predicted], minlength=count)
+    rows, cols = np.bincount(y, minlength=count), np.bincount(predicted, minlength=count)
+    overall, average, kappa, recall = (v[0] for v in _scores(hits[None], rows[None], cols[None]))
+    intervals = _intervals(y, predicted, group, count, random_state)
+    places = class_groups(tested.targets, tested.group, count)
+    tested_in = class_groups(y, group, count)
+    labels = np.bincount(tested.targets, minlength=count)
+    groups = int(group.max()) + 1
+    classes = tuple(
+        ClassAccuracy(
+            name,
+            int(labels[k]),
+            int(rows[k]),
+            int(places[k]),
+            _plain(recall[k]),
+            as_interval(_widened(intervals[3 + k], tested_in[k]))
+            if tested_in[k] >= LEAST_GROUPS
+            else None,
+            _plain(hits[k] / cols[k]) if cols[k] else None,
+        )
+        for k, name in enumerate(names)
+    )
+    pairs: list[Interval] = [
+        as_interval(_widened(intervals[k], groups)) if groups >= LEAST_GROUPS else None
+        for k in range(3)
+    ]
+    confusion = None
+    if count <= MOST_CONFUSION:
+        cells = np.bincount(y * count + predicted, minlength=count**2).reshape(count, count)
+        confusion = tuple(map(tuple, cells.tolist()))
+    made = (float(overall), pairs[0], float(average), pairs[1], _plain(kappa), pairs[2])
+    return HeldOutAccuracy(
+        tested.by, tested.side, tested.folds, groups, len(y), *made, classes, confusion
+    )
+
+
+def class_groups(targets: Array, group: Array, count: int) -> Array:
+    """Return how many groups have labels of each class, ``(count,)``.
+
+    Examples
+    --------
+    >>> class_groups(np.array([0, 0, 1]), np.array([0, 4, 4]), 3).tolist()
+    [2, 1, 0]
+    """
+    pairs = np.unique(np.stack([targets, group], axis=1), axis=0)
+    return np.bincount(pairs[:, 0], minlength=count)
+
+
+def _intervals(y: Array, predicted: Array, group: Array, count: int, seed: int) -> Array:
+    """Return 95 % intervals, ``(3 + C, 2)``: overall, average, kappa, recall of each class."""
+    rng, groups = np.random.default_rng(seed), int(group.max()) + 1
+    weight: Array = np.ones(len(y))
+    times: Array = np.ones(groups)
+    if groups == len(y):  # single labels: those of one true and one given class are alike
+        cells, times = np.unique(y * count + predicted, return_counts=True)
+        y, predicted, group = cells // count, cells % count, np.arange(len(cells))
+        weight = np.ones(len(cells))
+    shape, right = (len(times), count), y == predicted
+    hits = csr_array((weight[right], (group[right], y[right])), shape)
+    rows, cols = (csr_array((weight, (group, k)), shape) for k in (y, predicted))
+    drawn = []
+    step = max(DRAWS // max(len(times), count), 1)
+    for start in range(0, RESAMPLES, step):
+        size = min(step, RESAMPLES - start)
+        draws = rng.multinomial(int(times.sum()), times / times.sum(), size)  # (size, groups)
+        overall, average, kappa, recall = _scores(draws @ hits, draws @ rows, draws @ cols)
+        drawn.append(np.column_stack([overall, average, kappa, recall]))
+    scores = np.concatenate(drawn)
+    bounds = np.full((scores.shape[1], 2), np.nan)
+    known = np.isfinite(scores).any(axis=0)
+    bounds[known] = np.nanquantile(scores[:, known], [0.025, 0.975], axis=0).T
+    return bounds
+
+
+def _widened(bounds: Array, groups: int) -> Array:
+    """Return an interval that does not shrink to a point where all labels, or none, are right.
+
+    No resample differs then. If a group is right with probability p, all of them are with p^groups:
+    the interval ends where that is 2.5 % (Clopper and Pearson, with groups as trials).
+
+    Examples
+    --------
+    >>> _widened(np.array([1.0, 1.0]), 10).round(2).tolist()
+    [0.69, 1.0]
+    """
+    if bounds[0] == bounds[1] == 1:
+        return np.array([0.025 ** (1 / groups), 1.0])
+    if bounds[0] == bounds[1] == 0:
+        return np.array([0.0, 1 - 0.025 ** (1 / groups)])
+    return bounds
+
+
+def _scores(hits: Array, rows: Array, cols: Array) -> tuple[Array, Array, Array, Array]:
+    """Return overall, average, kappa and recalls of confusion matrices, by their ``(m, C)`` sums.
+
+    ``hits`` is the diagonal, ``rows`` counts true and ``cols`` predicted classes.
+    """
+    n = rows.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        overall, recall = hits.sum(axis=1) / n, hits / rows
+        chance = (rows * cols).sum(axis=1) / n.astype(float) ** 2
+        kappa = np.where(chance < 1, (overall - chance) / (1 - chance), np.nan)
+    there = rows > 0
+    average = np.where(there, recall, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return overall, average, kappa, recall
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+# -- prediction sets -------------------------------------------------------------------------------
+
+
+ROUNDING = 1e-9  # 1 - 0.9 is a little less than a tenth
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """What a model's prediction sets are calibrated by.
+
+    Attributes
+    ----------
+    probabilities : tuple of float
+        Of the own class of each label that was held out, as the map would have it.
+    targets : tuple of int
+        Position of each label's class, from 0.
+    distance : float
+        How far a label lay from the nearest one that was not held out with it, on average, in
+        pixels.
+    """
+
+    probabilities: tuple[float, ...]
+    targets: tuple[int, ...]
+    distance: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        own, targets = list(self.probabilities), list(self.targets)
+        return {"probabilities": own, "targets": targets, "distance": self.distance}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> HeldOutScores:
+        """Return the scores that `to_dict` wrote."""
+        own = tuple(map(float, stored["probabilities"]))
+        return cls(own, tuple(stored["targets"]), float(stored["distance"]))
+
+    def rule(self, coverage: float, classes: int) -> SetRule:
+        """Return the rule by which sets hold the true class in a share ``coverage`` of cases."""
+        own = np.asarray(self.probabilities)
+        least = least_probability(own, coverage)
+        return SetRule(coverage, (least,) * classes, len(own))
+
+
+def held_out_scores(
+    logits: Array, targets: Array, pixels: Array, folds: SpatialFolds
+) -> HeldOutScores | None:
+    """Return the scores of held-out log-probabilities, ``(n, C)``; None where nothing was tested.
+
+    Labels of a class that no other fold has are left out, as in the accuracy on the folds; where
+    the labels lie, ``pixels`` of shape ``(n, 2)`` say.
+    """
+    tested = testable(folds.fold, targets)
+    if not tested.any():
+        return None
+    y = targets[tested]
+    own = np.exp(log_softmax(logits[tested], axis=1)[np.arange(len(y)), y])
+    distance = round(mean_distance(pixels, pixels, folds.fold), 2)
+    return HeldOutScores(tuple(own.round(6).tolist()), tuple(y.tolist()), distance)
+
+
+def least_probability(own: Array, coverage: float) -> float:
+    """Return the threshold that a class's probability must reach to be in a set.
+
+    Parameters
+    ----------
+    own : ndarray, ``(n,)``
+        Probability of its own class for each held-out label.
+    coverage : float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If there are too few labels for the level: none could be missed.
+
+    Examples
+    --------
+    >>> least_probability(np.array([0.9, 0.2, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1]), 0.8)
+    0.2
+    """
+    check_coverage(coverage)
+    n = len(own)
+    missed = math.floor((n + 1) * (1 - coverage) + ROUNDING)  # labels missed, and one more
+    if missed < 1:
+        raise InputError(
+            f"sets with coverage {coverage:g} want {labels_wanted(coverage)} labels held out by "
+            f"spatial folds at least, the model has {n}; label more, or ask for less coverage"
+        )
+    return float(np.partition(own, missed - 1)[missed - 1])
+
+
+def labels_wanted(coverage: float) -> int:
+    """Return the least number of held-out labels for a level.
+
+    Examples
+    --------
+    >>> labels_wanted(0.9), labels_wanted(0.95)
+    (9, 19)
+    """
+    return math.ceil((1 - ROUNDING) / (1 - coverage) - 1)

@@ -14,24 +14,21 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.learn.choosing import fit_experts
+from polyad.scene.learn.experts import ViewSamples, fit_experts
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import PRIOR_WEIGHTS
-from polyad.scene.learn.samples import ViewSamples
-from polyad.scene.learn.steps.components import Components
-from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for
-from polyad.scene.learn.steps.graph import (
+from polyad.scene.learn.recipe import PRIOR, Choice, Recipe, experts_for
+from polyad.scene.learn.scene_statistics import Components, SceneStatistics
+from polyad.scene.learn.steps import (
     Graph,
     log_shares,
     make_seeds,
     mean_mass,
     propagate_labels,
 )
-from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.whitening import NoiseWhitening
+from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.patches import check_window, extract_patches
+from polyad.scene.raster.windows import check_window, extract_patches
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

@@ -19,33 +19,34 @@ import xarray as xr
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
-from polyad.scene.learn.choosing import (
+from polyad.scene.learn.accuracy import HeldOutScores, held_out_scores
+from polyad.scene.learn.experts import (
     FOLDS,
     MANY,
     HeldOut,
+    Samples,
+    ViewSamples,
     choice_folds,
     choose_experts,
     fit_experts,
+    fit_weights,
     hold_out,
     log_class_shares,
+    log_losses,
     progress,
+    scored,
     smoothing_radius,
 )
-from polyad.scene.learn.held_out_scores import HeldOutScores, held_out_scores
+from polyad.scene.learn.folds import mean_distance, testable
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.radiometry import light_of, prepared
-from polyad.scene.learn.samples import Samples, ViewSamples
-from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
-from polyad.scene.learn.steps.calibration import fit_weights
-from polyad.scene.learn.steps.experts import PRIOR, Choice, experts_for, log_losses, scored
-from polyad.scene.learn.steps.propagation import Propagation
-from polyad.scene.learn.steps.recipe import Recipe
-from polyad.scene.learn.steps.spatial import mean_distance, testable
-from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.whitening import NoiseWhitening
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.patches import check_window
+from polyad.scene.learn.recipe import PRIOR, Choice, Recipe, experts_for
+from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
+from polyad.scene.learn.steps import Propagation
+from polyad.scene.learn.whitening import NoiseWhitening
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.windows import check_window
 
 Array = npt.NDArray[Any]
 

@@ -3,13 +3,21 @@
 Every sampler takes a label raster (0 = unlabeled) and returns a `Split`. Random draws come from
 the ``random_state`` that is passed in. Windows of neighboring pixels overlap, so a test pixel next
 to a training pixel has partly been seen: `no_overlap` returns which test pixels have not.
+
+A protocol is a sampler with a name. The random draw is what most papers report. It flatters a model
+that recognizes the field a pixel lies in, since nearly every field has training pixels: the other
+protocols take that away. `FixedSplit` is a split that somebody published.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
+from typing import Protocol as TypedProtocol
 
 import numpy as np
 import xarray as xr
@@ -18,8 +26,9 @@ from scipy import ndimage
 
 from polyad.errors import InputError, PolyadWarning, SceneMismatch
 from polyad.scene.raster.classes import UNLABELED, class_table
-from polyad.scene.raster.dims import label_values
-from polyad.scene.raster.patches import Border, check_window, interior
+from polyad.scene.raster.scene import label_values
+from polyad.scene.raster.windows import Border, check_window, interior
+from polyad.scene.read.labels import open_labels
 
 Labels = NDArray[np.integer] | xr.DataArray
 RandomState = int | np.random.Generator
@@ -413,3 +422,227 @@ def _check_count(what: str, value: int) -> None:
 def _check_share(share: float) -> None:
     if not 0 < share < 1:
         raise InputError(f"share must lie between 0 and 1, both excluded, got {share!r}")
+
+
+# -- protocols -------------------------------------------------------------------------------------
+
+
+class Protocol(TypedProtocol):
+    """Draws a split of a label raster; ``name`` tells it apart in tables and records."""
+
+    @property
+    def name(self) -> str:
+        """Short and unique for its settings."""
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return training and test pixels of ``labels``, ``(height, width)``, drawn by ``seed``."""
+
+
+@dataclass(frozen=True)
+class _PerClass:
+    """``n`` training pixels of each class, however they are drawn.
+
+    With ``border="drop"`` pixels whose window leaves the scene neither train nor test.
+    """
+
+    n: int = 10
+    window: int = 5
+    border: Border = "reflect"
+    protocol: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Short and unique for its settings."""
+        return f"{self.protocol}-{self.n}"
+
+
+@dataclass(frozen=True)
+class RandomPerClass(_PerClass):
+    """``n`` random pixels of each class train, all others test (the paper's protocol).
+
+    Examples
+    --------
+    >>> RandomPerClass(10).name
+    'random-10'
+    """
+
+    protocol = "random"
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return the split drawn by ``seed``; see `polyad.scene.per_class`."""
+        return per_class(labels, self.n, seed, border=self.border, window=self.window)
+
+
+@dataclass(frozen=True)
+class NoOverlap(_PerClass):
+    """As `RandomPerClass`, tested only where the window shares no pixel with a training window."""
+
+    protocol = "no-overlap"
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return the split drawn by ``seed``."""
+        drawn = RandomPerClass(self.n, self.window, self.border).split(labels, seed)
+        apart = no_overlap(drawn, label_values(labels).shape, self.window)
+        return Split(drawn.train, drawn.test[apart])
+
+
+@dataclass(frozen=True)
+class OtherFields(_PerClass):
+    """``n`` pixels of one field of each class train, the class's other fields test.
+
+    A field is a connected region of one class, corners included. Classes with a single field, or
+    with no field of ``n`` pixels, are left out.
+
+    Examples
+    --------
+    >>> labels = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [2, 2, 0, 2, 2]])
+    >>> split = OtherFields(2).split(labels, seed=0)
+    >>> len(split.train), len(split.test)
+    (4, 4)
+    """
+
+    protocol = "other-fields"
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return the split drawn by ``seed``."""
+        rng = np.random.default_rng(seed)
+        values = label_values(labels)
+        if self.border == "drop":
+            height, width = values.shape
+            rows, cols = np.ogrid[:height, :width]
+            whole = interior(rows, cols, values.shape, self.window)
+            values = np.where(whole, values, UNLABELED)
+        train: list[NDArray[np.intp]] = []
+        test: list[NDArray[np.intp]] = []
+        for value in np.unique(values[values != UNLABELED]):
+            field, count = ndimage.label(values == value, np.ones((3, 3)))
+            sizes = np.bincount(field.ravel(), minlength=count + 1)[1:]
+            large = np.flatnonzero(sizes >= self.n) + 1
+            if count < 2 or not len(large):
+                continue
+            chosen = rng.choice(large)
+            train.append(rng.permutation(np.argwhere(field == chosen))[: self.n])
+            test.append(np.argwhere((field > 0) & (field != chosen)))
+        if len(train) < 2:
+            raise InputError(
+                f"fewer than two classes have several fields, one of them with {self.n} pixels; "
+                "ask for fewer pixels, or use another protocol"
+            )
+        return Split(np.concatenate(train), np.concatenate(test))
+
+
+@dataclass(frozen=True)
+class Blocks(_PerClass):
+    """Square blocks of the scene train, the others test, with a dead zone between them."""
+
+    protocol = "blocks"
+    size: int = 20
+    share: float = 0.5
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return the split drawn by ``seed``; see `polyad.scene.blocks`."""
+        return blocks(
+            labels,
+            self.share,
+            seed,
+            size=self.size,
+            n=self.n,
+            border=self.border,
+            window=self.window,
+        )
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        RandomPerClass(5),
+        RandomPerClass(10),
+        RandomPerClass(30),
+        NoOverlap(10),
+        OtherFields(10),
+        Blocks(10),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSplit:
+    """Training and test pixels as somebody published them; a seed changes nothing.
+
+    Parameters
+    ----------
+    train, test : ndarray or DataArray of int, shape (height, width)
+        Class ids of the training and of the test pixels, 0 elsewhere. No pixel is in both, and
+        every class of the test raster has training pixels.
+
+    Examples
+    --------
+    >>> given = FixedSplit(np.array([[1, 2], [0, 0]]), np.array([[0, 0], [1, 2]]))
+    >>> split = given.split(given.labels, seed=0)
+    >>> split.train.tolist(), split.test.tolist()
+    ([[0, 0], [0, 1]], [[1, 0], [1, 1]])
+    """
+
+    train: Labels
+    test: Labels
+    protocol: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        train, test = self._values()
+        if train.shape != test.shape:
+            raise SceneMismatch(
+                f"the training raster is {_size(train.shape)}, the test raster {_size(test.shape)} "
+                "pixels; give two rasters of one scene"
+            )
+        both = int(((train != UNLABELED) & (test != UNLABELED)).sum())
+        if both:
+            raise InputError(
+                f"{both} pixels are in the training and in the test raster; set them to 0 in one "
+                "of the two"
+            )
+        for name, values in (("training", train), ("test", test)):
+            if not values.any():
+                raise InputError(f"the {name} raster has no labeled pixel, only 0")
+        alien = np.setdiff1d(test, np.append(train, UNLABELED))
+        if len(alien):
+            listed = ", ".join(map(str, alien))
+            raise InputError(
+                f"the test raster has classes without a training pixel: {listed}; set their "
+                "pixels to 0, or add training pixels"
+            )
+
+    @classmethod
+    def open(cls, train: str | os.PathLike[str], test: str | os.PathLike[str]) -> FixedSplit:
+        """Read both rasters; see `polyad.scene.open_labels` for the formats."""
+        return cls(open_labels(train), open_labels(test))
+
+    @property
+    def labels(self) -> NDArray[np.uint16]:
+        """Both rasters in one, shape (height, width)."""
+        train, test = self._values()
+        return np.where(train != UNLABELED, train, test).astype(np.uint16)
+
+    @property
+    def name(self) -> str:
+        """``fixed-`` and eight digits that change with any pixel of either raster."""
+        whole = b"".join(np.ascontiguousarray(v, dtype="<u2").tobytes() for v in self._values())
+        return f"{self.protocol}-{hashlib.sha256(whole).hexdigest()[:8]}"
+
+    def split(self, labels: Labels, seed: int) -> Split:
+        """Return the split; ``labels`` of the scene must have the rasters' shape."""
+        del seed
+        train, test = self._values()
+        shape = label_values(labels).shape
+        if shape != train.shape:
+            raise SceneMismatch(
+                f"the rasters of the split are {_size(train.shape)}, the scene is {_size(shape)} "
+                "pixels; give rasters of this scene"
+            )
+        return Split(np.argwhere(train != UNLABELED), np.argwhere(test != UNLABELED))
+
+    def _values(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        return label_values(self.train), label_values(self.test)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

@@ -3,38 +3,524 @@
 A small scene is held whole, and every pixel is a node of its graphs. Of a larger one the noise is
 learned from strips, and superpixels, cut region by region, are the nodes. Time is then linear in
 the pixels, and memory some hundred bytes for each beside the regions at hand.
+
+Work is split into independent tasks, functions of the scene, of something that all tasks share and
+of their own part: whether threads here or workers of a cluster do them, the answer is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice, pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from tqdm import tqdm
 
 from polyad.errors import BudgetExceeded
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.steps.components import PIXEL_COMPONENTS_BYTES, Components
-from polyad.scene.learn.steps.graph import pixel_nodes
-from polyad.scene.learn.steps.propagation import Propagation
-from polyad.scene.learn.steps.statistics import SceneStatistics
-from polyad.scene.learn.steps.tiled import Cutting, scene_superpixels, sharper_whitening
-from polyad.scene.learn.steps.whitening import NoiseWhitening, Strip, StripSums, StripUnits
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.learn.steps import (
+    EdgeFilter,
+    Graph,
+    Propagation,
+    find_segments,
+    node_graph,
+    pixel_nodes,
+)
+from polyad.scene.learn.whitening import (
+    NoiseWhitening,
+    SegmentWhitening,
+    Strip,
+    StripSums,
+    StripUnits,
+)
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import cropped_to_mask, note_read_whole, packed, read_pixels
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.scene_tasks import RunOnScene, run_here
-from polyad.scene.raster.tiles import Tile
-from polyad.threads import limit_threads, stream_tasks, threads_for
+from polyad.scene.raster.scene import INSIDE, as_scene
+from polyad.scene.raster.selection import cropped_to_mask, note_read_whole, packed, read_pixels
+from polyad.scene.raster.windows import Tile, plan_tiles, read_window, tile_shape
+from polyad.threads import limit_threads, run_tasks, stream_tasks, threads_for
+
+SceneTask = Callable[[Any, Any, Any], Any]
+"""Takes the scene, what is shared, and a task's own part. Of a module, so that it can be sent."""
+
+
+class RunOnScene(Protocol):
+    """Who does the tasks of a scene."""
+
+    def __call__(
+        self, function: SceneTask, shared: Any, tasks: Iterable[Any]
+    ) -> Generator[Any, None, None]:
+        """Yield ``function(scene, shared, task)`` of each task, in their order.
+
+        Tasks are taken a few at a time. Whoever stops early closes the generator.
+        """
+
+
+def run_here(scene: xr.DataArray) -> RunOnScene:
+    """Return what does the tasks of ``scene`` by as many threads as torch has here."""
+
+    def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
+        return stream_tasks(partial(function, scene, shared), tasks)
+
+    return run
+
+
+# -- superpixels -----------------------------------------------------------------------------------
+# Every group that is too small joins the neighbor that differs least from it, all of them at once
+# (Borůvka's rounds, stopped early). Each round at least doubles the smallest group, so that a few
+# rounds do, each in time linear in the pixels.
+
 
 Array = npt.NDArray[Any]
+_COO: Any = sparse.coo_array
+SPREAD = np.uint32(2654435761)  # a step, odd and far: it scatters the numbers of equal edges
+
+
+def find_superpixels(features: Array, least: int = 4, valid: Array | None = None) -> Array:
+    """Group the pixels of a scene or a tile of it.
+
+    Parameters
+    ----------
+    features : ndarray, ``(height, width, k)``
+    least : int
+        Pixels of the smallest group; less where data end.
+    valid : ndarray of bool, ``(height, width)``, optional
+        Pixels without data are in no group.
+
+    Returns
+    -------
+    ndarray of int32, ``(height, width)``
+        Group of each pixel, from 0 in the order of their first pixels; -1 without data.
+
+    Examples
+    --------
+    >>> features = np.repeat([[[0.0]] * 3 + [[5.0]] * 3], 2, axis=0)
+    >>> find_superpixels(features, least=6)
+    array([[0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1]], dtype=int32)
+    """
+    valid = np.ones(features.shape[:2], bool) if valid is None else valid
+    one, other = _edges(features, valid)
+    group: Array = np.arange(valid.size)
+    size: Array = np.ones(valid.size, np.intp)
+    while len(one):
+        here, there = group[one], group[other]
+        apart = here != there
+        one, other, here, there = one[apart], other[apart], here[apart], there[apart]
+        cheapest = _first(here, there, len(size))
+        joined = cheapest[(size < least) & (cheapest < len(one))]
+        if not len(joined):
+            break
+        pairs = _COO(
+            (np.ones(len(joined), bool), (here[joined], there[joined])), shape=(len(size),) * 2
+        )
+        count, renamed = connected_components(pairs, directed=False)
+        group = renamed[group]
+        size = np.bincount(group, minlength=count)
+    return _numbered(group, valid)
+
+
+def group_means(values: Array, groups: Array, count: int) -> Array:
+    """Return the mean of ``values`` ``(n, k)`` over each of ``count`` groups, as float32.
+
+    Examples
+    --------
+    >>> group_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]), 2).ravel().tolist()
+    [1.0, 5.0]
+    """
+    size = np.maximum(np.bincount(groups, minlength=count), 1)
+    order = np.argsort(groups, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=count))])
+    gather: Any = sparse.csr_array(
+        (np.ones(len(groups), np.float32), order, ends), shape=(count, len(groups))
+    )
+    return np.asarray(gather @ values.astype(np.float32, copy=False) / size[:, None], np.float32)
+
+
+def _edges(features: Array, valid: Array) -> tuple[Array, Array]:
+    """Return both pixels of every edge between neighbors, the edge of least difference first."""
+    index = np.arange(valid.size).reshape(valid.shape)
+    ends, lengths = [], []
+    for far, near in ((np.s_[:, 1:], np.s_[:, :-1]), (np.s_[1:], np.s_[:-1])):
+        step = features[far] - features[near]
+        kept = valid[far] & valid[near]
+        ends.append(np.stack([index[near][kept], index[far][kept]]))
+        lengths.append(np.einsum("...k,...k", step, step)[kept])
+    one, other = np.concatenate(ends, axis=1)
+    # Of equal edges, as in a field without noise, the first must not always be the one to the left
+    scattered = np.argsort(np.arange(len(one), dtype=np.uint32) * SPREAD)
+    order = scattered[np.argsort(np.concatenate(lengths)[scattered], kind="stable")]
+    return one[order], other[order]
+
+
+def _first(here: Array, there: Array, groups: int) -> Array:
+    """Return the first edge of each group, or the number of edges for a group that has none."""
+    edges = np.arange(len(here))[::-1]
+    first = np.full((2, groups), len(here))
+    first[0][here[::-1]] = edges  # the last write stays, which is that of the first edge
+    first[1][there[::-1]] = edges
+    return first.min(axis=0)
+
+
+def _numbered(group: Array, valid: Array) -> Array:
+    nodes = np.full(valid.shape, -1, np.int32)
+    inside = group[valid.ravel()]
+    first, inverse = np.unique(inside, return_index=True, return_inverse=True)[1:]
+    nodes[valid] = np.argsort(np.argsort(first))[inverse.reshape(-1)]
+    return nodes
+
+
+# -- components ------------------------------------------------------------------------------------
+# A network that learned on components maps them as any other scene of so many bands, at a fraction
+# of the reading and projecting: forty numbers for each pixel instead of hundreds of bands.
+
+
+PLAIN = 20  # principal components, the clearest; the others hold a few hundredths of the variance
+PIXEL_COMPONENTS_BYTES = 2 * (20 + PLAIN)
+PROJECTED = 4096  # pixels that a thread projects at a time
+LARGEST = 60_000.0  # half precision ends soon after
+
+
+@dataclass(frozen=True)
+class Components:
+    """Whitened and plain components of a scene, as views on the same pixels.
+
+    Attributes
+    ----------
+    values : ndarray of float16, ``(height, width, k)``
+        0 where there is no data, which stands for the mean of the scene.
+    columns : dict
+        Which of the k belong to each view, ``"whitened"`` or ``"plain"``.
+    plain : NoiseWhitening
+        That made the plain ones.
+    """
+
+    values: Array
+    columns: dict[str, slice]
+    plain: NoiseWhitening
+
+    @classmethod
+    def blank(cls, shape: tuple[int, int], whitening: NoiseWhitening) -> Components:
+        """Return components of a scene that are still to be put in."""
+        plain, first = whitening.principal(), whitening.projection_.shape[1]
+        kept = min(PLAIN, plain.projection_.shape[1])
+        columns = {"whitened": slice(0, first), "plain": slice(first, first + kept)}
+        return cls(np.zeros((*shape, first + kept), np.float16), columns, plain)
+
+    def put(self, tile: Tile, cube: Array, whitened: Array, valid: Array) -> None:
+        """Put in a tile, from its bands ``(h, w, bands)`` and its whitened components."""
+        out = self.values[tile]
+        out[..., self.columns["whitened"]] = np.clip(whitened, -LARGEST, LARGEST)
+        columns = self.columns["plain"]
+        mean = self.plain.mean_.astype(np.float32)
+        scale = self.plain.scale_[:, None]
+        kept = columns.stop - columns.start
+        projection = (self.plain.projection_[:, :kept] / scale).astype(np.float32)
+        spectra, known = cube.reshape(-1, cube.shape[-1]), valid.reshape(-1, 1)
+
+        def project(start: int) -> Array:
+            some = slice(start, start + PROJECTED)
+            centered = np.where(known[some], spectra[some] - mean, np.float32(0))
+            return np.clip(centered @ projection, -LARGEST, LARGEST).astype(np.float16)
+
+        parts = run_tasks(project, range(0, len(spectra), PROJECTED))
+        out[..., columns] = np.concatenate(parts).reshape(*tile.shape, kept)
+
+    def view(self, names: tuple[str, ...]) -> Array:
+        """Return the components of some views, side by side, ``(height, width, k)``; not a copy."""
+        spans = [self.columns[name] for name in self.columns if name in names]
+        return self.values[..., spans[0].start : spans[-1].stop]
+
+    def guide(self, tile: Tile, stride: int, count: int) -> Array:
+        """Return the ``count`` clearest plain components of a tile, of unit variance."""
+        first, ratio = self.columns["plain"].start, self.plain.ratio_[:count]
+        every = self.values[tile.rows, tile.cols, first : first + count][::stride, ::stride]
+        return every.astype(np.float32) / np.sqrt(ratio).astype(np.float32)
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SceneStatistics:
+    """What the best preset learns without labels; it serves every fit and map of the scene.
+
+    Attributes
+    ----------
+    whitening : NoiseWhitening
+        Of the scene's noise.
+    graphs : list of Graph
+        Of the scene's pixels or superpixels; none unless the goal is this-scene.
+    inside : bytes or None
+        The mask of the scene, packed: the graphs of another one do not serve.
+    pixels : ndarray of int, ``(m, 2)``, or None
+        Some pixels with data, all over the scene.
+    nodes : ndarray of int32, ``(height, width)``
+        Which node of the graphs each pixel belongs to, -1 where there is no data.
+    propagation : Propagation
+        The settings that the graphs were built by.
+    components : Components or None
+        Of every pixel, for drafts of a map; kept only where they are asked for.
+    """
+
+    whitening: NoiseWhitening
+    graphs: list[Graph]
+    inside: bytes | None = None
+    pixels: Array | None = None
+    nodes: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    propagation: Propagation = field(default_factory=Propagation)
+    components: Components | None = field(default=None, repr=False)
+
+    @cached_property
+    def plain(self) -> NoiseWhitening:
+        """The principal components of the scene's bands."""
+        return self.whitening.principal()
+
+
+# -- superpixels of a whole scene ------------------------------------------------------------------
+# The edge filter stops within a few pixels wherever there is noise, so that a tile with a narrow
+# halo gives what the whole scene would. Superpixels end at the tiles' seams. A few tiles next to
+# each other are read together, as a region, and no more is held of a scene than that and its
+# superpixels.
+
+
+TILE, HALO = 256, 16  # pixels: a tile's side, and how far the edge filter sees beyond it
+REGION_TILES = 5  # read together, side by side: the wider, the faster a file is read
+LEAST_REGIONS = 8  # of a scene of so many tiles, for the threads and workers that share them
+SEGMENT_TILE, SEGMENT_TILES = 128, 12  # a side, and how many: segments are cut in these
+CHUNK = 1024  # pixels that are projected at a time
+
+
+@dataclass(frozen=True)
+class Superpixels:
+    """The superpixels of a scene.
+
+    Attributes
+    ----------
+    nodes : ndarray of int32, ``(height, width)``
+        Superpixel of each pixel, -1 where there is no data.
+    features : list of ndarray of float32, each ``(n, k)``
+        Their means of the components of each graph.
+    places : ndarray of float32, ``(n, 2)``
+        Their mean row and column.
+    sizes : ndarray of int, ``(n,)``
+        Their pixels.
+    """
+
+    nodes: Array
+    features: list[Array]
+    places: Array
+    sizes: Array
+
+    def graph(self, number: int, settings: Propagation) -> Graph:
+        """Return one of the graphs of the superpixels."""
+        features, nearness = self.features[number], settings.nearness
+        return node_graph(features, self.places, settings.neighbors, nearness, self.sizes)
+
+
+def sharper_whitening(
+    scene: xr.DataArray, whitening: NoiseWhitening, settings: Propagation, run: RunOnScene
+) -> SegmentWhitening:
+    """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
+    tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
+    deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in tiles])))
+    cubes, segments, first = [], [], 0
+    for z, valid, smooth in tiles:
+        number = find_segments(smooth, settings.scale, settings.least, deviation) + first
+        first = int(number.max()) + 1
+        cubes.append(z[valid])
+        segments.append(number[valid])
+    most = int(max(kept for kept, _ in settings.graphs))
+    spectra, segment = np.concatenate(cubes)[:, None], np.concatenate(segments)[:, None]
+    return SegmentWhitening(most).fit_segments(spectra, segment)
+
+
+def _places(scene: xr.DataArray) -> list[list[Tile]]:
+    """Return for each place that is to be looked at the tiles from there to the next place."""
+    tiles = plan_tiles((scene.sizes["y"], scene.sizes["x"]), (SEGMENT_TILE, SEGMENT_TILE))
+    if INSIDE in scene.coords:
+        tiles = [tile for tile in tiles if scene[INSIDE].values[tile].any()]
+    starts = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int)).tolist()
+    return [tiles[a:b] for a, b in pairwise([*starts, len(tiles)])]
+
+
+def _sample_tile(
+    scene: xr.DataArray, shared: tuple[NoiseWhitening, Propagation], tiles: list[Tile]
+) -> tuple[Array, Array, Array] | None:
+    """Return a tile with data: whitened, which pixels have data, and smoothed.
+
+    It is the first that has data in half of its pixels, or else the one with the most.
+    """
+    whitening, settings = shared
+    clearest, most = max(settings.components // 2, 1), 0
+    fullest: tuple[Array, Array] | None = None
+    for tile in tiles:
+        z, valid = whitened_window(scene, whitening, tile)
+        if (count := int(np.count_nonzero(valid))) > most:
+            most, fullest = count, (z, valid)
+        if 2 * most >= valid.size:
+            break
+    if fullest is None:
+        return None
+    return *fullest, EdgeFilter(settings.coarse).transform(fullest[0][..., :clearest])
+
+
+def whitened_window(
+    scene: xr.DataArray,
+    whitening: NoiseWhitening,
+    window: Tile,
+    seen: Callable[[Tile, Array, Array, Array], None] = lambda *_: None,
+) -> tuple[Array, Array]:
+    """Return whitened components ``(h, w, k)`` of a window, and which of its pixels have data.
+
+    Components are 0 without data. The window is read in parts: ``seen`` is called with where each
+    lies in the scene, its bands, its components and which of its pixels have data.
+    """
+    z = np.empty((*window.shape, whitening.projection_.shape[1]), np.float32)
+    valid = np.empty(window.shape, bool)
+    part_shape = tile_shape(window.shape, scene.sizes["band"] * scene.dtype.itemsize)
+    for at in plan_tiles(window.shape, part_shape):
+        part = at.moved(window.rows.start, window.cols.start)
+        cube = read_window(scene, part)
+        valid[at] = inside = valid_pixels(cube, scene.rio.nodata)
+        z[at] = _whitened(cube, inside, whitening)
+        seen(part, cube, z[at], inside)
+    return z, valid
+
+
+def _whitened(cube: Array, inside: Array, whitening: NoiseWhitening) -> Array:
+    """Return the components ``(h, w, k)`` of pixels ``(h, w, bands)``, few at a time."""
+    spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
+    z = np.empty((len(spectra), whitening.projection_.shape[1]), np.float32)
+    for start in range(0, len(spectra), CHUNK):
+        some, good = spectra[start : start + CHUNK], known[start : start + CHUNK]
+        if good.all():
+            z[start : start + CHUNK] = whitening.transform(some)
+        else:
+            z[start : start + CHUNK] = whitening.transform(np.where(good, some, 0)) * good
+    return z.reshape(*inside.shape, -1)
+
+
+class Cutting(NamedTuple):
+    """By what a scene is cut into superpixels."""
+
+    whitening: NoiseWhitening
+    sharper: SegmentWhitening
+    settings: Propagation
+    kept: Components | None = None  # takes up components of every pixel; only by threads here
+
+
+def plan_regions(shape: tuple[int, int]) -> list[Tile]:
+    """Cut a scene into regions: whole tiles, side by side.
+
+    Examples
+    --------
+    >>> [region.shape for region in plan_regions((300, 700))]
+    [(256, 256), (256, 256), (256, 188), (44, 256), (44, 256), (44, 188)]
+    >>> {region.shape for region in plan_regions((2560, 1280))}
+    {(256, 1280)}
+    """
+    down, across = (-(-length // TILE) for length in shape)
+    most = min(max(down * across // LEAST_REGIONS, 1), REGION_TILES)
+    wide = -(-across // -(-across // most))  # of equal width, as far as whole tiles can be
+    return plan_tiles(shape, (TILE, TILE * wide))
+
+
+def scene_superpixels(
+    shape: tuple[int, int],
+    cutting: Cutting,
+    run: RunOnScene,
+    done: Callable[[float], None] = lambda share: None,  # noqa: ARG005
+) -> Superpixels:
+    """Cut a scene of ``shape`` into superpixels.
+
+    ``run`` does it region by region; ``done`` is called after each with the share of the scene that
+    is done, and may raise.
+    """
+    regions, count = plan_regions(shape), 0
+    nodes = np.empty(shape, np.int32)
+    parts: list[Superpixels] = []
+    with closing(run(region_superpixels, cutting, regions)) as made:
+        for number, (region, part) in enumerate(zip(regions, made, strict=True)):
+            nodes[region] = _numbered_from(count, part.nodes)
+            count += len(part.sizes)
+            parts.append(replace(part, nodes=nodes[region]))
+            done((number + 1) / len(regions))
+    return _joined(nodes, parts)
+
+
+def region_superpixels(scene: xr.DataArray, cutting: Cutting, region: Tile) -> Superpixels:
+    """Cut one region of a scene into superpixels, tile by tile; their numbers begin at 0."""
+    shape = scene.sizes["y"], scene.sizes["x"]
+    wide = region.grown(HALO, shape)
+
+    def keep(part: Tile, cube: Array, z: Array, inside: Array) -> None:
+        own = part.common(region)
+        if cutting.kept is not None and min(own.shape) > 0:
+            at = own.within(part)
+            cutting.kept.put(own, cube[at], z[at], inside[at])
+
+    z, valid = whitened_window(scene, cutting.whitening, wide, keep)
+    nodes, count = np.empty(region.shape, np.int32), 0
+    parts: list[Superpixels] = []
+    for within in plan_tiles(region.shape, (TILE, TILE)):
+        tile = within.moved(region.rows.start, region.cols.start)
+        halo = tile.grown(HALO, shape)
+        part = _tile_superpixels(
+            z[halo.within(wide)], valid[tile.within(wide)], tile, halo, cutting
+        )
+        nodes[within] = _numbered_from(count, part.nodes)
+        count += len(part.sizes)
+        parts.append(part)
+    return _joined(nodes, parts)
+
+
+def _tile_superpixels(
+    z: Array, inside: Array, tile: Tile, halo: Tile, cutting: Cutting
+) -> Superpixels:
+    """Cut one tile, from its components with a halo and which of its own pixels have data."""
+    settings = cutting.settings
+    if not inside.any():
+        most = cutting.sharper.projection_.shape[1]
+        features = [np.empty((0, min(int(k), most)), np.float32) for k, _ in settings.graphs]
+        nodes = np.full(inside.shape, -1, np.int32)
+        return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
+    components = cutting.sharper.transform(z)
+    maps = [
+        EdgeFilter(contrast).transform(components[..., : int(kept)])[tile.within(halo)]
+        for kept, contrast in settings.graphs
+    ]
+    nodes = find_superpixels(maps[0], settings.superpixel, inside)
+    number, count = nodes[inside], int(nodes.max()) + 1
+    features = [group_means(each[inside], number, count) for each in maps]
+    corner = np.array([tile.rows.start, tile.cols.start])
+    places = group_means(np.argwhere(inside) + corner, number, count)
+    return Superpixels(nodes, features, places, np.bincount(number, minlength=count))
+
+
+def _numbered_from(first: int, nodes: Array) -> Array:
+    """Return nodes numbered from ``first`` on; -1 stays."""
+    return np.where(nodes < 0, np.int32(-1), nodes + np.int32(first))
+
+
+def _joined(nodes: Array, parts: list[Superpixels]) -> Superpixels:
+    """Return the superpixels of all parts, whose pixels are numbered already."""
+    features = [np.concatenate(each) for each in zip(*(p.features for p in parts), strict=True)]
+    places = np.concatenate([p.places for p in parts])
+    return Superpixels(nodes, features, places, np.concatenate([p.sizes for p in parts]))
+
+
+# -- learning --------------------------------------------------------------------------------------
+
+
 Progress = Callable[[str, float], None]
 """Takes the name of the stage and the share of all the work that is done."""
 Check = Callable[[], None]

@@ -2,7 +2,7 @@
 
 Regressors on single pixels and on windows, on plain and (preset ``"best"``) on whitened spectra,
 are weighed by spatial folds of what was measured: the error of each on values held out says what it
-is worth here, as for classes (`polyad.scene.learn.steps.experts`). Their weighted mean is one
+is worth here, as for classes (`polyad.scene.learn.experts`). Their weighted mean is one
 network on the scene's bands. Bounded targets are clipped: what is measured lies within the bounds,
 so no prediction gets worse by it, where a logit has no value for the fractions 0 and 1.
 """
@@ -20,26 +20,29 @@ import xarray as xr
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.learn.choosing import FOLD_EPOCHS, FOLD_LABELS, progress
+from polyad.scene.learn.experts import (
+    FOLD_EPOCHS,
+    FOLD_LABELS,
+    LEAST_SHARE,
+    Samples,
+    expert_weights,
+    progress,
+)
+from polyad.scene.learn.folds import SpatialFolds, spatial_folds
 from polyad.scene.learn.model import SceneModel, scene_facts
+from polyad.scene.learn.networks import Member, joined
+from polyad.scene.learn.outputs import ValueFit, score_values
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.samples import Samples
+from polyad.scene.learn.recipe import Expert, Recipe, check_preset
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
-from polyad.scene.learn.steps.experts import LEAST_SHARE, Expert, expert_weights
-from polyad.scene.learn.steps.joining import Member, joined
-from polyad.scene.learn.steps.recipe import Recipe, check_preset
-from polyad.scene.learn.steps.spatial import SpatialFolds, spatial_folds
-from polyad.scene.learn.steps.value_fit import ValueFit
-from polyad.scene.learn.steps.value_scores import score_values
-from polyad.scene.learn.steps.whitening import NoiseWhitening
 from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import check_same_place
+from polyad.scene.learn.whitening import NoiseWhitening
+from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
+from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
-from polyad.scene.raster.patches import check_window, check_window_fits
-from polyad.scene.raster.targets import Target, as_values, clipped, size_fault, target_table
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import usable_bands
+from polyad.scene.raster.windows import check_window, check_window_fits
 from polyad.scene.read.labels import drop_nodata
 
 Array = npt.NDArray[Any]

@@ -13,12 +13,12 @@ from torch import Tensor
 from polyad.scene.learn.drafts import kept_components, viewed
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import GUIDE, RIDGE
-from polyad.scene.learn.steps.guided import filtered
-from polyad.scene.learn.steps.statistics import SceneStatistics
+from polyad.scene.learn.scene_statistics import SceneStatistics
+from polyad.scene.learn.steps import filtered
 from polyad.scene.map.classifier import piece_side
 from polyad.scene.map.refining import Shares
 from polyad.scene.map.separable import Scorer, separable_scorer
-from polyad.scene.raster.tiles import Block, Tile, halo_index, plan_tiles
+from polyad.scene.raster.windows import Block, Tile, halo_index, plan_tiles
 
 Array = npt.NDArray[Any]
 

@@ -12,16 +12,24 @@ import numpy as np
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
-from polyad.scene.read.formats.geometry import Part, parts_of_wkb
+from polyad.scene.read.columns import Column, choose_field
 from polyad.scene.read.formats.geopackage import layer_style
 from polyad.scene.read.formats.markup import parse_xml, read_text
 from polyad.scene.read.formats.ogr import VectorLayer, read_layer
 from polyad.scene.read.formats.opening import check_beside
 from polyad.scene.read.formats.qml import MAX_BYTES, Category, categories, without_doctype
-from polyad.scene.read.label_fields import Column, choose_field
-from polyad.scene.read.label_marks import Annotation, Array, Mark, Points
-from polyad.scene.read.label_shapes import Labeled, marks_of, to_pixels
 from polyad.scene.read.label_vectors import label_of, no_georeference, warn_of_skipped
+from polyad.scene.read.rasterize import (
+    Annotation,
+    Array,
+    Labeled,
+    Mark,
+    Part,
+    Points,
+    marks_of,
+    parts_of_wkb,
+    to_pixels,
+)
 
 CORNER_BYTES = 100  # what a corner takes while it is read, moved and drawn
 _POINT = 21  # bytes of a point in well-known binary: byte order, kind, two numbers

@@ -20,10 +20,10 @@ from rasterio.errors import RasterioError
 
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import AXES
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.read import class_tables
-from polyad.scene.read.class_tables import Colors, Names
+from polyad.scene.raster.grid import grid_of
+from polyad.scene.raster.scene import AXES
+from polyad.scene.read import classes as class_tables
+from polyad.scene.read.classes import IdColors, IdNames
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.arrays import check_header
 from polyad.scene.read.formats.envi import find_envi, read_header
@@ -63,8 +63,8 @@ class LabelRaster:
     """
 
     values: NDArray[np.uint16]
-    names: Names = field(default_factory=dict)
-    colors: Colors = field(default_factory=dict)
+    names: IdNames = field(default_factory=dict)
+    colors: IdColors = field(default_factory=dict)
     crs: Any = None
     transform: Any = None
 
@@ -238,7 +238,7 @@ def _single_band(
     return convert(path, values, dataset.nodata)
 
 
-def _colormap(dataset: Any) -> Colors:
+def _colormap(dataset: Any) -> IdColors:
     try:
         return class_tables.from_colormap(dataset.colormap(1))
     except ValueError:  # rasterio's way to say that there is none

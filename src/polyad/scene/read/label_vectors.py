@@ -1,6 +1,6 @@
 """Labels given as points and polygons, CSV or GeoJSON, read as marks on the scene's grid.
 
-Both become a list of marks in pixels of the scene's grid, see `polyad.scene.read.label_marks`.
+Both become a list of marks in pixels of the scene's grid, see `polyad.scene.read.rasterize`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,19 @@ from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid
+from polyad.scene.read.columns import Column, choose_field
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.geometry import Part, parts_of_geojson
-from polyad.scene.read.label_fields import Column, choose_field
-from polyad.scene.read.label_marks import Annotation, Mark, Points, is_number
-from polyad.scene.read.label_shapes import Labeled, marks_of, to_pixels
+from polyad.scene.read.rasterize import (
+    Annotation,
+    Labeled,
+    Mark,
+    Part,
+    Points,
+    is_number,
+    marks_of,
+    parts_of_geojson,
+    to_pixels,
+)
 
 _WGS84 = CRS.from_epsg(4326)
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory

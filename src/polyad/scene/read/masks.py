@@ -16,18 +16,15 @@ from rasterio.warp import Resampling, reproject
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, describe_extents, move
-from polyad.scene.raster.inside import bbox_mask, mask_scene
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of, move
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import bbox_mask, mask_scene
 from polyad.scene.read.formats.ogr import read_layer, vector_kind
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_layers import CORNER_BYTES, check_placed, parts_of
-from polyad.scene.read.label_marks import Annotation, Shape, filled
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
-from polyad.scene.read.label_shapes import marks_of
 from polyad.scene.read.label_vectors import read_geojson
+from polyad.scene.read.rasterize import Annotation, Shape, filled, marks_of
 
 _JSON = (".geojson", ".json")
 _IN = Annotation("1", "", "")

@@ -20,19 +20,15 @@ from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate, no_file
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place, describe_extents
+from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import read_pixels
+from polyad.scene.read.columns import Column, number_fields, numbers_of
 from polyad.scene.read.formats.ogr import read_layer, vector_kind
-from polyad.scene.read.label_fields import Column, number_fields, numbers_of
 from polyad.scene.read.label_layers import CORNER_BYTES, layer_marks
-from polyad.scene.read.label_marks import Annotation, Mark, Points, covered
-from polyad.scene.read.label_shapes import marks_of
 from polyad.scene.read.label_vectors import (
     PLACE_NAMES,
     no_georeference,
@@ -41,6 +37,7 @@ from polyad.scene.read.label_vectors import (
     read_csv_points,
     read_geojson,
 )
+from polyad.scene.read.rasterize import Annotation, Mark, Points, covered, marks_of
 from polyad.scene.read.scenes import open_scene
 
 _NO_NUMBERS = "the file has no field of numbers, give it one"

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from polyad.errors import SceneError
+from polyad.scene.read.columns import MOST_CLASSES, Column, choose_field
 from polyad.scene.read.formats.ogr import VectorLayer, WhichLayer, read_layer, vector_kind
-from polyad.scene.read.label_fields import MOST_CLASSES, Column, choose_field
 from polyad.scene.read.label_layers import class_columns
-from polyad.scene.read.label_marks import Annotation
 from polyad.scene.read.label_vectors import (
     CLASS_FIELDS,
     feature_annotations,
@@ -22,6 +21,7 @@ from polyad.scene.read.label_vectors import (
     read_geojson,
     record_annotation,
 )
+from polyad.scene.read.rasterize import Annotation
 
 _TEXTS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".geojson": "GeoJSON", ".json": "GeoJSON",

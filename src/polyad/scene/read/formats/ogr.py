@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from polyad.errors import BudgetExceeded, SceneError
 from polyad.regular import check_regular, open_regular
 from polyad.scene.raster.guards import check_budget, human_bytes, listing
+from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.geopackage import check_geopackage
 from polyad.scene.read.formats.opening import check_beside, plain_name
-from polyad.scene.read.label_fields import MOST_CLASSES, Column
 
 _CHILD = Path(__file__).with_name("ogr_child.py")
 _PATIENCE = 300.0  # seconds; processor time is limited to far less, this is for a file that blocks

@@ -1,0 +1,342 @@
+r"""Several fitted networks as one Rank-R network on the scene's bands.
+
+The mean of the logits of M networks is the normalized geometric mean of their probabilities. And
+it is a Rank-R network again: the hidden units side by side, the output weights divided by M.
+
+A hidden unit sees whitened spectra :math:`z = P^\top (x - \mu) / s` through its spectral factor
+:math:`w`; since :math:`w^\top z = (P w)^\top (x - \mu) / s`, the factor :math:`P w` on
+standardized bands does the same. Outputs of regressors are linear, so that a weighted mean of them
+is one network too, with what a scaler or a whitening leaves as a constant of each hidden unit.
+So an ensemble is saved, mapped and distributed as any other model, and mapping needs no extra step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from polyad.core.network import RankRNet, join_networks
+from polyad.errors import InputError
+from polyad.estimators.classifier import RankRClassifier
+from polyad.estimators.regressor import RankRRegressor
+from polyad.estimators.scaler import ModeStandardScaler
+from polyad.scene.learn.whitening import NoiseWhitening
+
+Array = npt.NDArray[Any]
+
+
+class RankREnsemble(ClassifierMixin, BaseEstimator):
+    """Rank-R classifiers from several starts, whose log-probabilities are averaged.
+
+    Parameters
+    ----------
+    starts : int, default=3
+    random_state : int, default=0
+    parameters : dict, optional
+        Of each `RankRClassifier`.
+
+    Attributes
+    ----------
+    members_ : list of RankRClassifier
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(40, 3, 4)).astype(np.float32)
+    >>> y = (X[:, 1].sum(axis=1) > 0).astype(int)
+    >>> ensemble = RankREnsemble(starts=2, parameters={"hidden": 5}).fit(X, y)
+    >>> np.allclose(ensemble.merged().predict_proba(X), ensemble.predict_proba(X), atol=1e-5)
+    True
+    """
+
+    def __init__(
+        self, starts: int = 3, random_state: int = 0, parameters: dict[str, Any] | None = None
+    ) -> None:
+        self.starts = starts
+        self.random_state = random_state
+        self.parameters = parameters
+
+    def fit(self, X: Array, y: Array, on_fit: Callable[[], None] = lambda: None) -> Self:
+        """Fit each member from its own start; ``on_fit`` is called after each."""
+        if self.starts < 1:
+            raise InputError(f"starts must be at least 1, got {self.starts}")
+        seeds = np.random.SeedSequence(self.random_state).generate_state(self.starts)
+        options = self.parameters or {}
+        self.members_ = []
+        for seed in seeds:
+            self.members_.append(RankRClassifier(random_state=int(seed), **options).fit(X, y))
+            on_fit()
+        self.classes_ = self.members_[0].classes_
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the normalized geometric mean of the members' probabilities, ``(n, C)``."""
+        return softmax(np.mean([m.predict_log_proba(X) for m in self.members_], axis=0), axis=1)
+
+    def predict(self, X: Array) -> Array:
+        """Return the most probable class of each sample."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def merged(self) -> RankRClassifier:
+        """Return the Rank-R classifier whose predictions are the ensemble's."""
+        return merge(self.members_)
+
+
+def merge(
+    members: Sequence[RankRClassifier], weights: Sequence[float] | None = None
+) -> RankRClassifier:
+    """Return one classifier whose logits are the members' logits, averaged or weighted.
+
+    All members must take the same samples, standardized alike, and know the same classes.
+
+    Parameters
+    ----------
+    members : sequence of RankRClassifier
+    weights : sequence of float, optional
+        Of the members' logits; by default one over their number.
+    """
+    first = members[0]
+    networks = [m.network_ for m in members]
+    shares = [1 / len(networks)] * len(networks) if weights is None else list(weights)
+    joined = join_networks(networks, shares)
+    parameters = first.get_params() | {"hidden": joined.hidden.out_features}
+    twin = RankRClassifier(**parameters)
+    twin.network_, twin.classes_ = joined, first.classes_
+    twin.scaler_, twin.sample_shape_ = first.scaler_, first.sample_shape_
+    twin.n_features_in_ = first.n_features_in_
+    twin.history_, twin.n_iter_ = first.history_, first.n_iter_
+    return twin
+
+
+# -- views folded into a network -------------------------------------------------------------------
+
+
+def fold_whitening(
+    estimator: RankRClassifier, whitening: NoiseWhitening, unit: float = 1.0
+) -> RankRClassifier:
+    """Return a classifier of windows of bands that predicts as ``estimator`` does on components.
+
+    Parameters
+    ----------
+    estimator : RankRClassifier
+        Fitted with ``standardize=None`` on samples ``(..., components)`` divided by ``unit``.
+    whitening : NoiseWhitening
+        That made the components.
+    unit : float
+    """
+    if estimator.scaler_ is not None:
+        raise InputError("only a network fitted with standardize=None can take in a whitening")
+    layer = estimator.network_.hidden
+    shape = (*layer.in_shape[:-1], len(whitening.mean_))
+    projection = torch.from_numpy(whitening.projection_ / unit)  # (bands, components)
+    spectral = layer.factors[-1].detach()  # (Q, R, components)
+    folded_in = (spectral.double() @ projection.T).to(spectral.dtype)  # (Q, R, bands)
+    network = estimator.network_.like({f"hidden.factors.{len(shape) - 1}": folded_in})
+    scaler = ModeStandardScaler(-1)
+    scaler.mean_, scaler.scale_ = whitening.mean_, whitening.scale_
+    scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
+    folded = RankRClassifier(**(estimator.get_params() | {"standardize": -1}))
+    folded.network_, folded.classes_, folded.scaler_ = network, estimator.classes_, scaler
+    folded.sample_shape_, folded.n_features_in_ = shape, shape[0]
+    folded.history_, folded.n_iter_ = estimator.history_, estimator.n_iter_
+    return folded
+
+
+def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
+    """Return a classifier of ``window x window`` windows that predicts as ``estimator`` does.
+
+    Parameters
+    ----------
+    estimator : RankRClassifier
+        Of spectra ``(bands,)`` or of smaller windows ``(s, s, bands)``, standardized by band. What
+        lies around them gets zero weights.
+    window : int
+        With 1, a network on spectra stays one.
+    """
+    if len(estimator.network_.hidden.in_shape) == 1 == window:
+        return estimator
+    network = estimator.network_
+    *sides, spectral = (f.detach() for f in network.hidden.factors)
+    center = spectral.new_ones(*spectral.shape[:2], 1)
+    factors = [padded(side, window) for side in sides or [center, center]] + [spectral]
+    wide = RankRNet(
+        [f.shape[-1] for f in factors],
+        len(spectral),
+        len(network.output.weight),
+        spectral.shape[1],
+        network.activation,
+        hidden_bias=network.hidden.bias is not None,
+        output_bias=network.output.bias is not None,
+        start=network.hidden.start,
+        device="meta",
+        dtype=spectral.dtype,
+    )
+    state = {n: v for n, v in network.state_dict().items() if "factors" not in n}
+    state |= {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    wide.load_state_dict(state, assign=True)
+    scaler = copy.copy(estimator.scaler_)
+    twin = copy.copy(estimator)
+    twin.network_, twin.scaler_, twin.sample_shape_ = wide, scaler, wide.hidden.in_shape
+    twin.n_features_in_ = window
+    if scaler is not None:
+        scaler.sample_shape_, scaler.n_features_in_ = twin.sample_shape_, window
+    return twin
+
+
+def padded(factor: torch.Tensor, window: int) -> torch.Tensor:
+    """Return a spatial factor ``(Q, R, s)`` with zeros on both sides, ``(Q, R, window)``."""
+    margin = (window - factor.shape[-1]) // 2
+    return torch.nn.functional.pad(factor, (margin, margin))
+
+
+# -- regressors ------------------------------------------------------------------------------------
+
+
+class Member(NamedTuple):
+    """A fitted regressor, what it sees and what becomes of its outputs.
+
+    Attributes
+    ----------
+    estimator : RankRRegressor
+        Of spectra ``(features,)`` or of windows ``(s, s, features)``, standardized by feature.
+    view : NoiseWhitening or None
+        That made its features of bands; None if they are the bands.
+    weight : float
+        Of its outputs.
+    group : int
+        Which block of outputs of the joined network they are added to.
+    """
+
+    estimator: RankRRegressor
+    view: NoiseWhitening | None
+    weight: float
+    group: int
+
+
+def joined(members: Sequence[Member], scaler: ModeStandardScaler, window: int) -> RankRRegressor:
+    """Return the regressor of windows of bands whose outputs are weighted sums of the members'.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        The weights of each group add up to one; all have the same targets and the same rank.
+    scaler : ModeStandardScaler
+        Fitted on the scene's bands.
+    window : int
+        At least the members' own; with 1 the regressor takes spectra ``(bands,)``.
+    """
+    first = members[0].estimator
+    layers = [_on_bands(member, scaler, window) for member in members]
+    factors = [torch.cat([layer[0][d] for layer in layers]) for d in range(len(layers[0][0]))]
+    count, groups = len(first.target_mean_), 1 + max(member.group for member in members)
+    units = [len(layer[1]) for layer in layers]
+    weight = torch.zeros(count * groups, sum(units), dtype=torch.float64)
+    bias = torch.zeros(count * groups, dtype=torch.float64)
+    mean, scale = first.target_mean_, first.target_scale_
+    start = 0
+    for member, width in zip(members, units, strict=True):
+        own, rows = member.estimator, slice(member.group * count, (member.group + 1) * count)
+        output = own.network_.output
+        share = torch.from_numpy(member.weight * own.target_scale_ / scale)  # (targets,)
+        moved = torch.from_numpy(member.weight * (own.target_mean_ - mean) / scale)
+        weight[rows, start : start + width] = share[:, None] * output.weight.detach().double()
+        bias[rows] += share * output.bias.detach().double() + moved
+        start += width
+    network = RankRNet(
+        [f.shape[-1] for f in factors],
+        start,
+        len(bias),
+        first.network_.hidden.rank,
+        first.network_.activation,
+        hidden_bias=True,
+        output_bias=True,
+        start=first.network_.hidden.start,
+        device="meta",
+        dtype=torch.float32,
+    )
+    state = {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    state["hidden.bias"] = torch.cat([layer[1] for layer in layers])
+    state |= {"output.weight": weight, "output.bias": bias}
+    network.load_state_dict({k: v.float().contiguous() for k, v in state.items()}, assign=True)
+    parameters = first.get_params() | {"hidden": start, "standardize": -1, "hidden_bias": True}
+    targets = np.tile(mean, groups), np.tile(scale, groups)
+    return _dressed(RankRRegressor(**parameters), network, first, scaler, targets)
+
+
+def part_of(estimator: RankRRegressor, outputs: int) -> RankRRegressor:
+    """Return the regressor of the first outputs, without the hidden units of the others."""
+    network = estimator.network_
+    weight = network.output.weight.detach()[:outputs]
+    kept = (weight != 0).any(dim=0)
+    if not bool(kept.any()):  # a constant
+        kept[0] = True
+    factors = [f.detach()[kept] for f in network.hidden.factors]
+    state = {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    if network.hidden.bias is not None:
+        state["hidden.bias"] = network.hidden.bias.detach()[kept]
+    state |= {"output.weight": weight[:, kept]}
+    if network.output.bias is not None:
+        state["output.bias"] = network.output.bias.detach()[:outputs]
+    twin = RankRRegressor(**(estimator.get_params() | {"hidden": int(kept.sum())}))
+    targets = estimator.target_mean_[:outputs], estimator.target_scale_[:outputs]
+    smaller = network.like({k: v.contiguous() for k, v in state.items()})
+    return _dressed(twin, smaller, estimator, estimator.scaler_, targets)
+
+
+def _on_bands(
+    member: Member, scaler: ModeStandardScaler, window: int
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Return the factors on standardized bands of windows, and the bias of each hidden unit."""
+    own, layer = member.estimator, member.estimator.network_.hidden
+    *sides, spectral = (f.detach().double() for f in layer.factors)  # (Q, R, ...)
+    features = spectral.shape[-1]
+    center, unit = np.zeros(features), np.ones(features)
+    if own.scaler_ is not None:
+        center, unit = own.scaler_.mean_, own.scaler_.scale_
+    spectral = spectral / torch.from_numpy(unit)
+    moved = -(spectral @ torch.from_numpy(center))  # (Q, R)
+    mean, scale = scaler.mean_, scaler.scale_
+    if member.view is not None:
+        view = member.view
+        spectral = spectral @ torch.from_numpy(view.projection_ / view.scale_[:, None]).T
+        moved = moved - spectral @ torch.from_numpy(view.mean_)
+    moved = moved + spectral @ torch.from_numpy(mean)
+    spectral = spectral * torch.from_numpy(scale)
+    for side in sides:
+        moved = moved * side.sum(dim=-1)
+    bias = moved.sum(dim=1)
+    if layer.bias is not None:
+        bias = bias + layer.bias.detach().double()
+    if window == 1 and not sides:
+        return [spectral], bias
+    center_only = spectral.new_ones(*spectral.shape[:2], 1)
+    wide = [padded(side, window) for side in sides or [center_only, center_only]]
+    return [*wide, spectral], bias
+
+
+def _dressed(
+    twin: RankRRegressor,
+    network: RankRNet,
+    like: RankRRegressor,
+    scaler: ModeStandardScaler | None,
+    targets: tuple[Array, Array],
+) -> RankRRegressor:
+    """Give a regressor all that `fit` would have; ``targets`` are their mean and scale."""
+    shape = tuple(network.hidden.in_shape)
+    twin.network_, twin.scaler_ = network, None
+    if scaler is not None:
+        twin.scaler_ = own = ModeStandardScaler(-1)
+        own.mean_, own.scale_ = scaler.mean_, scaler.scale_
+        own.sample_shape_, own.n_features_in_ = shape, shape[0]
+    twin.sample_shape_, twin.n_features_in_ = shape, shape[0]
+    twin.target_mean_, twin.target_scale_ = targets
+    twin._one_target = len(twin.target_mean_) == 1
+    twin.history_, twin.n_iter_ = like.history_, like.n_iter_
+    return twin

@@ -1,0 +1,671 @@
+r"""The steps after the network: guided filter, and label propagation over the scene's graphs.
+
+Guided filter: in every square of side 2r + 1 the output is a linear function of the guide,
+:math:`q = a^\top g + b`, fitted to the input by ridge regression; the functions of all squares that
+hold a pixel are averaged (He, Sun & Tang 2013).
+
+Label propagation: each node, a pixel or a small group of them, is joined to the nodes nearest to it
+in value and in place. Labels propagate along the edges,
+:math:`U \leftarrow \alpha S U + (1 - \alpha) Y` with :math:`S = D^{-1/2} W D^{-1/2}` (Zhou et al.
+2004): a node ends up with the class that most short paths lead to. Which node a pixel belongs to is
+said by an array ``nodes``, ``(height, width)``, with -1 where there is no data.
+
+The values that nodes are compared by are smoothed inside fields, up to their edges, by the
+recursive domain transform. Along a row, a pixel takes over its neighbor's value with weight
+:math:`a^{d}`, where :math:`d = 1 + \frac{\sigma_s}{\sigma_r} \sum_k |I_k(x) - I_k(x - 1)|` is the
+distance between the two in space and value (Gastal & Oliveira 2011). Rows and columns take turns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from scipy.spatial import cKDTree
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from polyad.errors import InputError
+from polyad.scene.learn.whitening import NoiseWhitening, SegmentWhitening, TooFewPixels
+from polyad.threads import run_tasks
+
+Array = npt.NDArray[Any]
+GROUP = 8  # maps filtered at a time, by one thread: memory does not grow with their number
+
+
+def guided_filter(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.01) -> Array:
+    """Return maps ``(height, width, k)`` smoothed along ``guide`` ``(height, width, g)``.
+
+    A pixel depends on those within ``2 * radius`` of it.
+
+    Parameters
+    ----------
+    maps, guide : ndarray
+    radius : int, default=5
+    ridge : float, default=0.01
+        In units of the guide's variance; larger smooths more.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> guide = np.repeat([[[0.0]] * 15 + [[1.0]] * 15], 30, axis=0)
+    >>> smooth = guided_filter(guide + rng.normal(size=guide.shape) / 3, guide)
+    >>> bool(np.abs(smooth - guide).max() < 0.2)
+    True
+    """
+    if radius < 1 or ridge <= 0:
+        raise InputError(f"radius must be at least 1 and ridge above 0, got {radius}, {ridge}")
+    lead = torch.from_numpy(np.ascontiguousarray(guide, np.float64))
+    classes = maps.shape[2]
+    smoothed = torch.empty(maps.shape, dtype=torch.float64)
+
+    @torch.no_grad()
+    def filter_some(group: slice) -> None:
+        some = torch.from_numpy(np.ascontiguousarray(maps[..., group], np.float64))
+        smoothed[..., group] = filtered(some, lead, radius, ridge)
+
+    run_tasks(filter_some, [slice(k, k + GROUP) for k in range(0, classes, GROUP)])
+    if not bool(torch.isfinite(smoothed).all()):
+        raise InputError(
+            f"maps and guide must be finite and the guide's {guide.shape[2]} components differ by "
+            "more than rounding; raise ridge or scale the guide to unit variance"
+        )
+    return smoothed.numpy()
+
+
+def filtered(maps: Tensor, guide: Tensor, radius: int, ridge: float) -> Tensor:
+    """As `guided_filter`, on tensors of one precision ``(h, w, k)`` and ``(h, w, g)``.
+
+    In single precision the guide must have a mean near zero: little is left of a variance that lies
+    far from it.
+    """
+    k, g = maps.shape[2], guide.shape[2]
+    upper = [(i, j) for i in range(g) for j in range(i, g)]
+    pairs = [guide[..., i] * guide[..., j] for i, j in upper]
+    cross = (guide[..., :, None] * maps[..., None, :]).flatten(2)  # (h, w, g * k)
+    means = box_mean(torch.cat([maps, guide, torch.stack(pairs, dim=2), cross], dim=2), radius)
+    mean_maps, mean_guide, mean_pairs, mean_cross = torch.split(
+        means, [k, g, len(upper), g * k], dim=2
+    )
+    rows: list[list[Tensor]] = [[mean_guide] * g for _ in range(g)]  # of the covariance, (h, w)
+    for at, (i, j) in enumerate(upper):
+        value = mean_pairs[..., at] - mean_guide[..., i] * mean_guide[..., j]
+        rows[i][j] = rows[j][i] = value + ridge if i == j else value
+    right = [
+        mean_cross[..., i * k : (i + 1) * k] - mean_guide[..., i : i + 1] * mean_maps
+        for i in range(g)
+    ]
+    slopes = _solved(rows, right)  # of each component, (h, w, k)
+    offset = mean_maps.clone()
+    for i, slope in enumerate(slopes):
+        offset -= mean_guide[..., i : i + 1] * slope
+    means = box_mean(torch.cat([*slopes, offset], dim=2), radius)
+    smoothed = means[..., g * k :].clone()
+    for i in range(g):
+        smoothed += guide[..., i : i + 1] * means[..., i * k : (i + 1) * k]
+    return smoothed
+
+
+def _solved(rows: list[list[Tensor]], right: list[Tensor]) -> list[Tensor]:
+    """Solve one small positive system at each pixel by elimination.
+
+    ``rows[i][j]`` are entries ``(h, w)``, and ``right[i]`` right sides ``(h, w, k)``.
+    """
+    g = len(rows)
+    for i in range(g):
+        for j in range(i + 1, g):
+            share = rows[j][i] / rows[i][i]
+            rows[j] = [low - share * high for low, high in zip(rows[j], rows[i], strict=True)]
+            right[j] = right[j] - share[..., None] * right[i]
+    for i in reversed(range(g)):
+        for j in range(i + 1, g):
+            right[i] = right[i] - rows[i][j][..., None] * right[j]
+        right[i] = right[i] / rows[i][i][..., None]
+    return right
+
+
+def box_mean(values: Tensor, radius: int) -> Tensor:
+    """Return means of ``(h, w, c)`` over squares of side ``2 * radius + 1``, cut off at the border.
+
+    Examples
+    --------
+    >>> box_mean(torch.arange(4.0).reshape(1, 4, 1), 1).flatten().tolist()
+    [0.5, 1.0, 2.0, 2.5]
+    """
+    planes = values[None].permute(0, 3, 1, 2)  # channels stay innermost
+    for side, pad in (((2 * radius + 1, 1), (radius, 0)), ((1, 2 * radius + 1), (0, radius))):
+        planes = avg_pool2d(planes, side, 1, pad, count_include_pad=False)
+    return planes[0].permute(1, 2, 0)
+
+
+# -- edge filter -----------------------------------------------------------------------------------
+
+
+class EdgeFilter(TransformerMixin, BaseEstimator):
+    """Smooth all components of a scene by their common edges. Needs the whole scene.
+
+    Parameters
+    ----------
+    contrast : float, default=2.0
+        Difference of neighbors, mean over the components, that counts as an edge. After
+        whitening the unit is the noise's deviation.
+    reach : float, default=200.0
+        How many pixels far a flat region is smoothed.
+    passes : int, default=3
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> cube = np.repeat([[[0.0]] * 20 + [[50.0]] * 20], 30, axis=0)
+    >>> smooth = EdgeFilter().fit_transform(cube + rng.normal(size=cube.shape))
+    >>> bool(smooth[:, :20].std() < 0.5), bool(smooth[:, 20:].mean() - smooth[:, :20].mean() > 49)
+    (True, True)
+    """
+
+    halo = None
+
+    def __init__(self, contrast: float = 2.0, reach: float = 200.0, passes: int = 3) -> None:
+        self.contrast = contrast
+        self.reach = reach
+        self.passes = passes
+
+    def fit(self, cube: Array, y: object = None) -> EdgeFilter:  # noqa: ARG002
+        """Do nothing: there is nothing to learn."""
+        return self
+
+    def transform(self, cube: Array) -> Array:
+        """Return the scene ``(height, width, k)`` smoothed."""
+        return domain_transform(cube, self.contrast * cube.shape[2], self.reach, self.passes)
+
+
+def domain_transform(cube: Array, contrast: float, reach: float = 200.0, passes: int = 3) -> Array:
+    """Smooth ``(height, width, k)``; ``contrast`` is sigma_r, ``reach`` is sigma_s."""
+    across, down, bases = _distances(cube, contrast, reach, passes)
+    smooth = cube.astype(np.result_type(cube, np.float32))  # a copy
+    turned = np.empty((smooth.shape[1], smooth.shape[0], smooth.shape[2]), smooth.dtype)
+    across = np.ascontiguousarray(across.swapaxes(0, 1))
+    for base in bases:
+        turned[:] = smooth.swapaxes(0, 1)  # columns one after the other in memory: twice as fast
+        _sweep(turned, base**across)
+        smooth[:] = turned.swapaxes(0, 1)
+        _sweep(smooth, base**down)
+    return smooth
+
+
+def _distances(
+    cube: Array, contrast: float, reach: float, passes: int
+) -> tuple[Array, Array, list[float]]:
+    """Return distances along x and y, each with one entry at the end, and each pass's base a."""
+    if contrast <= 0 or reach <= 0 or passes < 1:
+        raise InputError(
+            f"contrast and reach must be above 0 and passes at least 1, got {contrast}, {reach}, "
+            f"{passes}"
+        )
+    steps = [np.abs(np.diff(cube, axis=axis)).sum(axis=2, keepdims=True) for axis in (1, 0)]
+    across, down = (1 + reach / contrast * step for step in steps)
+    # Each pass reaches half as far, so that no stripes of the sweeps remain; together sigma_s
+    norm = np.sqrt(3.0 / (4.0**passes - 1))
+    sigmas = [reach * norm * 2 ** (passes - 1 - k) for k in range(passes)]
+    return across, down, [float(np.exp(-np.sqrt(2) / sigma)) for sigma in sigmas]
+
+
+def _sweep(rows: Array, weight: Array) -> None:
+    """Run the recursive filter forth and back along the first axis, in place."""
+    step = np.empty(rows.shape[1:], rows.dtype)
+    for k in range(1, len(rows)):
+        np.subtract(rows[k - 1], rows[k], out=step)
+        step *= weight[k - 1]
+        rows[k] += step
+    for k in range(len(rows) - 2, -1, -1):
+        np.subtract(rows[k + 1], rows[k], out=step)
+        step *= weight[k]
+        rows[k] += step
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def find_segments(
+    features: Array, scale: float = 30.0, least: int = 20, deviation: float | None = None
+) -> Array:
+    """Cut a scene into connected segments of like pixels (Felzenszwalb & Huttenlocher 2004).
+
+    Needs the whole scene.
+
+    Parameters
+    ----------
+    features : ndarray, ``(height, width, k)``
+        They are divided by their common deviation, so that ``scale`` means the same everywhere.
+    scale : float
+        Larger makes larger segments.
+    least : int
+        Pixels of the smallest segment.
+    deviation : float, optional
+        Of the scene that ``features`` are a tile of; their own when not given.
+
+    Returns
+    -------
+    ndarray of int, ``(height, width)``
+        Segment of each pixel, from 0.
+
+    Examples
+    --------
+    >>> features = np.repeat([[[0.0]] * 10 + [[5.0]] * 10], 10, axis=0)
+    >>> int(find_segments(features).max()) + 1
+    2
+    """
+    # Imported here: it takes a second, and only some presets cut segments
+    from skimage.segmentation import felzenszwalb
+
+    deviation = (float(features.std()) if deviation is None else deviation) or 1.0
+    bands = [features[..., k] / deviation for k in range(features.shape[-1])]
+    if len(bands) in (1, 2):  # the library wants a gray image or at least three channels
+        bands += [np.zeros_like(bands[0])] * (3 - len(bands))
+    image = np.stack(bands, axis=-1).astype(np.float64)
+    with warnings.catch_warnings():  # it warns of every image that has not three channels
+        warnings.simplefilter("ignore", RuntimeWarning)
+        segments = felzenszwalb(image, scale=scale, sigma=0, min_size=least, channel_axis=-1)
+    return np.asarray(segments, np.intp)
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+Graph = Any  # a scipy sparse array; few versions of scipy agree on its type
+_CSR: Any = sparse.csr_array
+COLUMNS = 8  # classes propagated together; the same whatever the number of threads
+FLOOR = 1e-3  # share of a class that no label came from; its logarithm stays finite
+
+
+def pixel_graph(
+    features: Array, neighbors: int = 10, nearness: float = 0.01, valid: Array | None = None
+) -> Graph:
+    r"""Join each pixel to its nearest in features and coordinates. Needs the whole scene.
+
+    The weight of an edge of length d is :math:`\exp(-d^2 / d_k^2)`, where :math:`d_k` is the length
+    of the pixel's longest edge: dense and sparse regions are treated alike.
+
+    Parameters
+    ----------
+    features : ndarray, ``(height, width, k)``
+        Scaled here so that their variances add up to one.
+    neighbors : int
+    nearness : float
+        What a distance of one pixel counts in these units.
+    valid : ndarray of bool, ``(height, width)``, optional
+        Pixels without data get no edge.
+
+    Returns
+    -------
+    scipy sparse array, ``(pixels, pixels)``
+        Normalized symmetrically, S.
+    """
+    height, width, _ = features.shape
+    valid = np.ones((height, width), bool) if valid is None else valid
+    index = np.flatnonzero(valid.ravel())
+    if len(index) <= neighbors:
+        raise TooFewPixels(
+            f"label propagation wants more pixels with data than {neighbors}, got {len(index)}; "
+            "train with --preset fast (in Python, preset='fast')"
+        )
+    flat = features.reshape(height * width, -1)[index]
+    place = np.stack(np.unravel_index(index, (height, width)), axis=1)
+    graph = _joined(flat, place, neighbors, nearness).tocoo()
+    rows, columns = (index[end] for end in graph.coords)
+    return _normalized(_CSR((graph.data, (rows, columns)), shape=(height * width,) * 2))
+
+
+def node_graph(
+    features: Array,
+    places: Array,
+    neighbors: int = 3,
+    nearness: float = 0.02,
+    sizes: Array | None = None,
+) -> Graph:
+    """Join each node to its nearest; as `pixel_graph`, for nodes anywhere in the scene.
+
+    Parameters
+    ----------
+    features : ndarray, ``(nodes, k)``
+    places : ndarray, ``(nodes, 2)``
+        Row and column.
+    neighbors, nearness
+        See `pixel_graph`; a scene of very few nodes has fewer neighbors.
+    sizes : ndarray, ``(nodes,)``, optional
+        Pixels of each node, which count in the variance of the features.
+    """
+    neighbors = min(neighbors, len(features) - 1)
+    return _normalized(_joined(features, places, neighbors, nearness, sizes))
+
+
+def pixel_nodes(valid: Array) -> Array:
+    """Return the nodes of a graph whose every pixel is its own, ``(height, width)``.
+
+    Examples
+    --------
+    >>> pixel_nodes(np.array([[True, False], [True, True]]))
+    array([[ 0, -1],
+           [ 2,  3]], dtype=int32)
+    """
+    own = np.arange(valid.size, dtype=np.int32).reshape(valid.shape)
+    return np.where(valid, own, np.int32(-1))
+
+
+def _joined(
+    features: Array, places: Array, neighbors: int, nearness: float, sizes: Array | None = None
+) -> Graph:
+    """Return the weights of the edges, ``(nodes, nodes)``, symmetric and without loops."""
+    flat = features.astype(np.float64)
+    mean = np.average(flat, axis=0, weights=sizes)
+    deviation = np.sqrt(np.average(np.square(flat - mean), axis=0, weights=sizes).sum()) or 1.0
+    points = np.concatenate([(flat - mean) / deviation, places * nearness], axis=1)
+    length: Any
+    other: Any
+    length, other = cKDTree(points).query(points, neighbors + 1, workers=torch.get_num_threads())
+    length, other = (found.reshape(len(points), -1) for found in (length, other))
+    weight = np.exp(-np.square(length / np.maximum(length[:, -1:], 1e-12)))
+    start = np.repeat(np.arange(len(points)), neighbors + 1)
+    graph = _CSR((weight.ravel(), (start, other.ravel())), shape=(len(points),) * 2)
+    graph.setdiag(0.0)  # a node is its own nearest
+    graph.eliminate_zeros()
+    return graph.maximum(graph.T)
+
+
+def _normalized(graph: Graph) -> Graph:
+    degree = np.sqrt(np.maximum(graph.sum(axis=1), 1e-12))
+    return _CSR(graph / degree[:, None] / degree[None, :], dtype=np.float32)
+
+
+def propagate_labels(
+    graph: Graph,
+    seeds: Array,
+    alpha: float = 0.99,
+    steps: int = 100,
+    check: Callable[[], None] = lambda: None,
+) -> Array:
+    """Propagate seeds ``(nodes, classes)``; return how much of each class reaches each node.
+
+    Classes do not depend on each other: a few are propagated at a time, shared among threads.
+    ``check`` is called before each step, and may raise to end the work.
+    """
+    with warnings.catch_warnings():  # torch calls its sparse matrices beta; tests hold them here
+        warnings.simplefilter("ignore", UserWarning)
+        matrix = torch.sparse_csr_tensor(
+            torch.from_numpy(graph.indptr.astype(np.int64)),
+            torch.from_numpy(graph.indices.astype(np.int64)),
+            torch.from_numpy(graph.data),
+            graph.shape,
+            dtype=torch.float32,
+        )
+
+    def propagate(columns: Array) -> Array:
+        start = torch.from_numpy(np.ascontiguousarray(seeds[:, columns], np.float32))
+        mass = start.clone()
+        for _ in range(steps):
+            check()
+            mass = torch.addmm(start, matrix, mass, beta=1 - alpha, alpha=alpha)
+        return mass.numpy()
+
+    classes = seeds.shape[1]
+    groups = np.array_split(np.arange(classes), -(-classes // COLUMNS))
+    return np.concatenate(run_tasks(propagate, groups), axis=1)
+
+
+def make_seeds(nodes: Array, targets: Array, count: int, n_classes: int) -> Array:
+    """Return seeds ``(count, classes)``: each class shares one among its labels.
+
+    Parameters
+    ----------
+    nodes : ndarray of int, ``(n,)``
+        Of each label; those with -1 lie where there is no data and seed nothing.
+    targets : ndarray of int, ``(n,)``
+        Position of each label's class, from 0.
+    count : int
+        Nodes of the graph.
+    n_classes : int
+
+    Examples
+    --------
+    >>> make_seeds(np.array([0, 2, 2, -1]), np.array([1, 1, 0, 0]), 3, 2).tolist()
+    [[0.0, 0.5], [0.0, 0.0], [0.5, 0.5]]
+    """
+    seeds = np.zeros((count, n_classes), np.float32)
+    share = 1 / np.maximum(np.bincount(targets, minlength=n_classes), 1)
+    kept = nodes >= 0
+    np.add.at(seeds, (nodes[kept], targets[kept]), share[targets[kept]])
+    return seeds
+
+
+def mean_mass(mass: Array) -> float:
+    """Return the mean over the nodes that labels reach, of ``(nodes, classes)``; 1 if none."""
+    total = mass.sum(axis=1)
+    return float(total.mean(where=total > 0)) if total.any() else 1.0
+
+
+def log_shares(mass: Array, mean: float | Array = 1.0, smoothing: float = 0.0) -> Array:
+    """Return the logarithm of each class's share, ``(nodes, classes)``; equal where none came.
+
+    Parameters
+    ----------
+    mass : ndarray, ``(nodes, classes)``
+        How much of each class has reached each node.
+    mean : float or ndarray ``(nodes, 1)``
+        What reaches a node on average.
+    smoothing : float
+        This share of ``mean`` is added to every node, from all classes alike: where hardly any
+        label arrives, as in a field without labels, the shares stay even.
+
+    Examples
+    --------
+    >>> often, hardly = np.exp(log_shares(np.array([[9.0, 1.0], [0.009, 0.001]]), 10.0, 0.03))
+    >>> often.round(2).tolist(), hardly.round(2).tolist()
+    ([0.89, 0.11], [0.51, 0.49])
+    """
+    classes = mass.shape[1]
+    extra = np.asarray(smoothing * mean, mass.dtype)
+    total = mass.sum(axis=1, keepdims=True) + extra
+    even = np.full_like(mass, 1 / classes)
+    shares = np.divide(mass + extra / classes, total, out=even, where=total > 0)
+    return np.log(shares + np.asarray(FLOOR, mass.dtype))
+
+
+# -- propagation -----------------------------------------------------------------------------------
+
+
+Check = Callable[[], None]
+# What model files call these settings: their keys stay when names here change.
+_STORED = {"neighbors": "neighbours", "iterations": "walk", "smoothing": "doubt"}
+EXACT_PIXELS = 10_000  # of a scene whose every pixel is a node; a larger one has superpixels
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Settings of label propagation; all lengths are in units of the scene's own noise.
+
+    Needs the whole scene (``halo`` None). The defaults are those of a graph of pixels;
+    `for_pixels` gives those that suit the size of a scene.
+
+    Attributes
+    ----------
+    superpixel : int
+        Least pixels of a node of the graphs, see `find_superpixels`; with 1 every pixel is one.
+    components : int
+        Kept of the whitened scene, twice as many as its segments are cut by.
+    coarse : float
+        Contrast of the edge filter before segments are cut.
+    scale, least : float, int
+        Of `find_segments`.
+    graphs : tuple of (int, float)
+        One graph each: components after whitening by segments, and contrast of the edge filter
+        that they go through. The log shares of all graphs are averaged.
+    neighbors, nearness : int, float
+        Of `pixel_graph` or `node_graph`.
+    alpha, iterations : float, int
+        Of `propagate_labels`: how much of a label is handed on, and how often.
+    smoothing : float
+        Of `log_shares`: below about this share of the mean, what reaches a node says little.
+    """
+
+    components: int = 20
+    coarse: float = 4.0
+    scale: float = 30.0
+    least: int = 20
+    graphs: Sequence[Sequence[float]] = ((10, 2.0), (8, 1.9), (15, 2.7))
+    neighbors: int = 10
+    nearness: float = 0.01
+    alpha: float = 0.99
+    iterations: int = 100
+    smoothing: float = 0.03
+    superpixel: int = 1
+
+    halo = None
+
+    @classmethod
+    def for_pixels(cls, pixels: int, **settings: Any) -> Propagation:
+        """Return the settings for a scene of so many pixels, other than those given.
+
+        Superpixels are farther apart than pixels, so that labels need fewer neighbors and shorter
+        paths to get as far.
+
+        Examples
+        --------
+        >>> Propagation.for_pixels(2_000).superpixel, Propagation.for_pixels(10**6).superpixel
+        (1, 4)
+        """
+        if pixels <= EXACT_PIXELS:
+            return cls(**settings)
+        nodes = {"superpixel": 4, "neighbors": 3, "nearness": 0.02, "alpha": 0.97}
+        return cls(**({**nodes, "iterations": 50} | settings))
+
+    def build_graphs(self, cube: Array, valid: Array | None = None) -> list[Graph]:
+        """Return the graphs of a scene ``(height, width, bands)``; no label is used."""
+        valid = np.ones(cube.shape[:2], bool) if valid is None else valid
+        whitening = NoiseWhitening(self.components).fit(cube, valid)
+        return self.graphs_of_whitened(whitening.transform(cube) * valid[..., None], valid)
+
+    def graphs_of_whitened(self, z: Array, valid: Array) -> list[Graph]:
+        """Return the graphs of a whitened scene, ``(height, width, components)``."""
+        clearest = z[..., : max(self.components // 2, 1)]
+        segments = find_segments(
+            EdgeFilter(self.coarse).transform(clearest), self.scale, self.least
+        )
+        most = int(max(kept for kept, _ in self.graphs))
+        sharper = SegmentWhitening(most).fit_segments(z, segments, valid).transform(z)
+        graphs = []
+        for kept, contrast in self.graphs:
+            features = EdgeFilter(contrast).transform(sharper[..., : int(kept)])
+            graphs.append(pixel_graph(features, self.neighbors, self.nearness, valid))
+        return graphs
+
+    def propagate(
+        self,
+        graphs: Sequence[Graph],
+        pixels: Array,
+        targets: Array,
+        nodes: Array,
+        n_classes: int,
+        left: Callable[[float], None] = lambda share: None,  # noqa: ARG005
+        check: Check = lambda: None,
+    ) -> Array:
+        """Return log shares of the classes, ``(nodes, classes)``.
+
+        Parameters
+        ----------
+        graphs : sequence of Graph
+        pixels : ndarray of int, ``(n, 2)``
+            With labels.
+        targets : ndarray of int, ``(n,)``
+            Position of each label's class, from 0.
+        nodes : ndarray of int, ``(height, width)``
+            Node of each pixel, -1 where there is no data.
+        n_classes : int
+        left : callable, optional
+            Called after each graph with the share of the work that is left.
+        check : callable, optional
+            Called before each step, and may raise to end the work.
+        """
+        seeds = make_seeds(nodes[tuple(pixels.T)], targets, graphs[0].shape[0], n_classes)
+        total: Any = 0.0
+        for number, graph in enumerate(graphs, start=1):
+            mass = propagate_labels(graph, seeds, self.alpha, self.iterations, check)
+            left(1 - number / len(graphs))
+            total = total + log_shares(mass, mean_mass(mass), self.smoothing)
+        return np.asarray(total / len(graphs))
+
+    def propagate_folds(
+        self,
+        graphs: Sequence[Graph],
+        pixels: Array,
+        targets: Array,
+        fold: Array,
+        nodes: Array,
+        n_classes: int,
+        check: Check = lambda: None,
+    ) -> Array:
+        """Return log shares at the training pixels, ``(n, classes)``, each without its own fold.
+
+        Folds do not depend on each other: they are shared among threads.
+        """
+        here = nodes[tuple(pixels.T)]
+
+        def propagate(task: tuple[Graph, Any]) -> Array:
+            graph, number = task
+            rest, own = fold != number, here[fold == number]
+            seeds = make_seeds(here[rest], targets[rest], graph.shape[0], n_classes)
+            mass = propagate_labels(graph, seeds, self.alpha, self.iterations, check)
+            at = np.where(own[:, None] < 0, np.float32(0), mass[own])
+            return log_shares(at, mean_mass(mass), self.smoothing)
+
+        numbers = np.unique(fold)
+        tasks = [(graph, number) for graph in graphs for number in numbers]
+        shares = np.zeros((len(graphs), len(pixels), n_classes), np.float32)
+        for k, logs in enumerate(run_tasks(propagate, tasks)):
+            shares[k // len(numbers), fold == numbers[k % len(numbers)]] = logs
+        return np.mean(shares, axis=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values, under the keys of model files."""
+        plain = asdict(self) | {"graphs": [list(pair) for pair in self.graphs]}
+        if self.superpixel == 1:  # as files had it before there were others
+            del plain["superpixel"]
+        return {_STORED.get(name, name): value for name, value in plain.items()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Propagation:
+        """Return the settings that `to_dict` wrote; what is missing has its default.
+
+        Examples
+        --------
+        >>> Propagation.from_dict({"walk": 40}).iterations
+        40
+        """
+        names = {key: name for name, key in _STORED.items()}
+        return cls(**{names.get(key, key): value for key, value in stored.items()})
+
+
+def combine(network: Array, propagated: Array, weights: tuple[float, float]) -> Array:
+    """Return the product of both experts, normalized, ``(pixels, classes)``.
+
+    Parameters
+    ----------
+    network : ndarray, ``(pixels, classes)``
+        Probabilities.
+    propagated : ndarray, ``(pixels, classes)``
+        Log shares.
+    weights : tuple of float
+        Of the propagation and of the network.
+    """
+    both = np.log(np.maximum(network, 1e-12))  # what would normalize it, the softmax takes out
+    both *= weights[1]
+    both += weights[0] * propagated
+    both -= both.max(axis=1, keepdims=True)
+    np.exp(both, out=both)
+    both /= both.sum(axis=1, keepdims=True)
+    return np.asarray(both)

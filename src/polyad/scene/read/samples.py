@@ -1,0 +1,571 @@
+"""Points of a sample with what somebody saw there, each kept with its own value.
+
+Labels are drawn onto a grid, where the later of two wins. The points of a sample are counted
+instead: none may be lost, doubled, empty or off the map.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from polyad.errors import SceneError, SceneMismatch, told_as
+from polyad.scene.files.paths import DRAWN_FROM, drawn_from, locate, no_file
+from polyad.scene.raster import guards
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, ids_digest
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.labels import find_classes, known_classes
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.read.columns import Column, choose_field, is_empty
+from polyad.scene.read.formats.ogr import read_layer, vector_kind
+from polyad.scene.read.label_layers import CORNER_BYTES, all_points, check_placed, parts_of
+from polyad.scene.read.label_vectors import (
+    PLACE_NAMES,
+    label_of,
+    no_georeference,
+    properties_of,
+    read_csv_fields,
+    read_csv_points,
+    read_geojson,
+)
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.rasterize import Part, to_pixels
+from polyad.text import clean_name
+
+REFERENCE = "reference"
+STRATUM = "stratum"  # the field that a sample of ours has
+_ORIGIN = re.compile(r"map=(.*?)#([0-9a-f]{12})(?: strata=(.*?)#([0-9a-f]{12}))?")
+TABLES, GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePoints:
+    """Sampled pixels and their true classes.
+
+    Attributes
+    ----------
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns of the map.
+    reference : ndarray of int, shape (n,)
+        Ids of the true classes.
+    strata : tuple of str, or None
+        Id or name of each point's stratum as far as its file tells.
+    where : tuple of str
+        File and place in it of each point, for messages.
+    left_out : int
+        Points of the file without a reference, which are not among these.
+    origins : tuple of str
+        From which map, and which strata, the file says that they were drawn.
+    """
+
+    pixels: NDArray[np.intp]
+    reference: NDArray[np.int64]
+    strata: tuple[str, ...] | None = None
+    where: tuple[str, ...] = ()
+    left_out: int = 0
+    origins: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def place(self, k: int) -> str:
+        """Return where one point comes from."""
+        return self.where[k] if self.where else f"point {k + 1}"
+
+
+class Origin(NamedTuple):
+    """The map, and the strata if others than its classes, that a sample was drawn from."""
+
+    map_name: str
+    map_id: str
+    strata_name: str = ""
+    strata_id: str = ""
+
+    def __str__(self) -> str:
+        said = drawn_from(self.map_name, self.map_id)
+        if not self.strata_id:
+            return said
+        return f"{said} strata={clean_name(Path(self.strata_name).name)}#{self.strata_id}"
+
+    @classmethod
+    def of(cls, text: str) -> Origin | None:
+        """Return what the field of a sample says, None if it is not ours.
+
+        Examples
+        --------
+        >>> Origin.of("map=map.tif#cb0ba8d17eb5 strata=zones.tif#0123456789ab")
+        Origin(map_name='map.tif', map_id='cb0ba8d17eb5', strata_name='zones.tif',
+               strata_id='0123456789ab')
+        """
+        found = _ORIGIN.fullmatch(text) if len(text) < 1000 else None
+        return None if found is None else cls(*(group or "" for group in found.groups()))
+
+
+def check_origin(
+    path: str, texts: Iterable[str], raster: xr.DataArray, *, strata: bool = False
+) -> None:
+    """Raise `SceneMismatch` if a sample says that it was drawn from another map.
+
+    Parameters
+    ----------
+    path : str
+        The sample, for the message.
+    texts : iterable of str
+        Its field ``drawn_from``.
+    raster : DataArray of int, dims (y, x)
+        The map, or what the points are taken to be drawn from.
+    strata : bool, default=False
+        Whether it is compared with the strata of the sample, where these are not its map's classes.
+    """
+    origins = [origin for text in dict.fromkeys(texts) if (origin := Origin.of(text))]
+    given = ids_digest(raster) if origins else ""
+    for origin in origins:
+        name, digest = origin[:2]
+        if strata and origin.strata_id:
+            name, digest = origin[2:]
+        if digest != given:
+            raise SceneMismatch(
+                f"{path}: the sample was drawn from {name} ({digest}), got another "
+                f"{'map or strata' if strata else 'map'} ({given}); name the one that it was drawn "
+                "from, which the model that made it makes again, or draw a new sample (polyad area "
+                "estimates the areas of another map if --strata names the one drawn from)"
+            )
+
+
+class _Table(NamedTuple):
+    """Points of a file: where in it, in pixels, what was seen, from which stratum and map."""
+
+    where: list[str]
+    xy: NDArray[np.float64]
+    values: list[str]
+    strata: list[str] | None
+    origins: tuple[str, ...] = ()
+
+    def only(self, kept: list[int]) -> _Table:
+        """Return some of the points."""
+        strata = None if self.strata is None else [self.strata[k] for k in kept]
+        where, values = [self.where[k] for k in kept], [self.values[k] for k in kept]
+        return _Table(where, self.xy[kept], values, strata, self.origins)
+
+
+def open_points(
+    source: str | os.PathLike[str],
+    class_map: xr.DataArray,
+    *,
+    field: str = REFERENCE,
+    layer: str | None = None,
+    skip_empty: bool = False,
+    max_bytes: int | None = None,
+) -> SamplePoints:
+    """Open the points of a sample with their true classes.
+
+    Parameters
+    ----------
+    source : str or path
+        A CSV with ``row,col``, ``x,y`` or ``lon,lat``, a GeoJSON, GeoPackage, Shapefile, FlatGeobuf
+        or KML of points.
+    class_map : DataArray of int, dims (y, x)
+        The map that is checked; the points lie on its pixels.
+    field : str, default="reference"
+        Which field holds the true class, as name or id of a class of the map.
+    layer : str, optional
+        Which layer of a file that has several.
+    skip_empty : bool, default=False
+        Leave out points without a reference, and count them, instead of refusing the file.
+    max_bytes : int, optional
+        Most bytes that may be read at once.
+
+    Raises
+    ------
+    SceneError
+        There is no such field, it is still empty somewhere or names no class, or two points lie in
+        one pixel.
+    SceneMismatch
+        Points lie off the map.
+    """
+    class_map = as_labels(class_map)
+    path, budget, grid = locate(os.fspath(source))[0], memory_budget(max_bytes), grid_of(class_map)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
+        table = _read(path, grid, budget, field, layer)
+    if not table.where:
+        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
+    pixels = pixels_of(path, table.where, table.xy, grid)
+    check_apart_pixels(path, table.where, pixels)
+    empty = sum(not value for value in table.values)
+    if empty and (not skip_empty or empty == len(table.values)):
+        raise SceneError(
+            f"{path}: {empty:,} of {len(table.values):,} points have no {field[:80]!r} yet, the "
+            f"first in {table.where[table.values.index('')]}; fill in what is there by name or id "
+            "of a class, as with polyad label --check"
+            + ("" if empty == len(table.values) else ", or leave them out with --skip-empty")
+        )
+    if empty:
+        kept = [k for k, value in enumerate(table.values) if value]
+        pixels, table = pixels[kept], table.only(kept)
+    try:
+        reference = _references(path, table, class_table(class_map), field)
+    except SceneError:
+        check_origin(str(path), table.origins, class_map)  # the reason, if it is another map
+        raise
+    strata = None if table.strata is None else tuple(table.strata)
+    where = tuple(f"{path}, {w}" for w in table.where)
+    return SamplePoints(pixels, reference, strata, where, empty, table.origins)
+
+
+def open_strata(
+    source: str | os.PathLike[str] | None,
+    class_map: xr.DataArray,
+    *,
+    max_bytes: int | None = None,
+) -> xr.DataArray | None:
+    """Open the strata of a sample, a raster or polygons, on the grid of the map; None of None."""
+    if source is None:
+        return None
+    flat = as_labels(class_map).expand_dims("band", axis=2)
+    return open_labels(source, flat, max_bytes=max_bytes)
+
+
+def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
+    if not path.exists():
+        raise no_file(path)
+    suffix = path.suffix.lower()
+    if suffix in (*TABLES, *GEOJSON) and layer is not None:
+        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
+    if suffix in TABLES:
+        return _read_csv(path, grid, budget, field)
+    if suffix in GEOJSON:
+        return _read_geojson(path, grid, budget, field)
+    kind = vector_kind(path)
+    if kind is None:
+        raise SceneError(
+            f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
+            "FlatGeobuf or KML, got another kind of file"
+        )
+    return _read_layer(path, kind, grid, budget, field, layer)
+
+
+def _read_csv(path: Path, grid: Grid, budget: int, field: str) -> _Table:
+    points = read_csv_points(path, grid, budget, field=field)
+    said = (
+        read_csv_points(path, grid, budget, field=name, required=False)
+        for name in (STRATUM, DRAWN_FROM)
+    )
+    values, strata, origins = (
+        ["" if a is None else a.label for a in each.annotations] for each in (points, *said)
+    )
+    where = [f"line {number}" for number in points.numbers]
+    return _Table(where, points.xy, values, _told(strata), tuple(dict.fromkeys(origins)))
+
+
+def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
+    features, shapes, crs = read_geojson(path, budget)
+    if grid.transform is None:
+        raise no_georeference(path, "the points of a GeoJSON")
+    records = [properties_of(feature) for feature in features]
+    names = dict.fromkeys(name for record in records for name in record)
+    plain = (int, float, str, type(None))
+    wanted = [n for n in names if n.casefold() in (field.casefold(), STRATUM, DRAWN_FROM)]
+    columns = [
+        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
+        for n in (wanted if any(n.casefold() == field.casefold() for n in wanted) else names)
+    ]
+    xy = single_points(path, shapes)
+    return _table(path, to_pixels(path, xy, crs, grid), columns, field)
+
+
+def _read_layer(
+    path: Path, kind: str, grid: Grid, budget: int, field: str, layer: str | None
+) -> _Table:
+    if grid.transform is None:
+        raise no_georeference(path, f"the points of a {kind}")
+    table = read_layer(path, kind, layer, budget)
+    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
+    points = all_points(table)
+    xy = single_points(path, parts_of(path, table)) if points is None else points
+    if len(xy):
+        check_placed(path, table, xy, grid)
+    return _table(path, to_pixels(path, xy, table.crs, grid), table.columns, field)
+
+
+def _table(path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str) -> _Table:
+    column = choose_field(path, columns, field)
+    named = {c.name.casefold(): c for c in columns}
+    said, drawn = named.get(STRATUM), named.get(DRAWN_FROM)
+    where = [f"feature {number}" for number in range(1, len(xy) + 1)]
+    strata = None if said is None else _told(_labels(said))
+    origins = () if drawn is None else tuple(dict.fromkeys(_labels(drawn)))
+    return _Table(where, xy, _labels(column), strata, origins)
+
+
+def _labels(column: Column) -> list[str]:
+    own = [label_of(value) for value in column.values]
+    return [own[code] if code >= 0 else "" for code in column.codes.tolist()]
+
+
+def _told(strata: list[str]) -> list[str] | None:
+    return strata if any(strata) else None
+
+
+def single_points(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]:
+    """Return the one point of each feature, shape (n, 2)."""
+    for number, parts in enumerate(shapes, start=1):
+        if len(parts) != 1 or parts[0].kind != "Point":
+            got = "no geometry" if not parts else f"{len(parts)} of kind {parts[0].kind}"
+            raise SceneError(
+                f"{path}, feature {number}: wanted one point for each feature of a sample, got "
+                f"{got}; keep the points alone"
+            )
+    return np.array([parts[0].rings[0][0] for parts in shapes]).reshape(-1, 2)
+
+
+def pixels_of(
+    path: Path, where: Sequence[str], xy: NDArray[np.float64], grid: Grid
+) -> NDArray[np.intp]:
+    """Return rows and columns of points in pixels; refuse those off the grid."""
+    col, row = np.floor(xy).T
+    inside = (row >= 0) & (row < grid.shape[0]) & (col >= 0) & (col < grid.shape[1])  # not NaN
+    off = int(np.count_nonzero(~inside))
+    if off:
+        extents = describe_extents(xy[~inside], grid).replace("the scene", "the map")
+        raise SceneMismatch(
+            f"{path}: {off:,} of {len(inside):,} points lie off the map, the first in "
+            f"{where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
+            "coordinates and their reference system"
+        )
+    return np.stack([row, col], axis=1).astype(np.intp)
+
+
+def check_apart_pixels(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
+    """Refuse two points in one pixel."""
+    first: dict[tuple[int, ...], str] = {}
+    for place, pixel in zip(where, map(tuple, pixels.tolist()), strict=True):
+        if pixel in first:
+            raise SceneError(
+                f"{path}: {first[pixel]} and {place} lie in one pixel, row {pixel[0]}, col "
+                f"{pixel[1]}; a sample has each pixel once, remove one of the two"
+            )
+        first[pixel] = place
+
+
+def _references(
+    path: Path, table: _Table, classes: Sequence[ClassInfo], field: str
+) -> NDArray[np.int64]:
+    ids: dict[str, int] = {}
+    for place, value in zip(table.where, table.values, strict=True):
+        if value not in ids:
+            found = find_classes(classes, value)
+            if len(found) != 1:
+                said = "names several classes" if found else "is no class"
+                more = {v for v in table.values if not find_classes(classes, v)} - {value}
+                listed = ", ".join(repr(v[:80]) for v in sorted(more)[:5])
+                also = f" (nor are {len(more)} more: {listed})" if more and not found else ""
+                raise SceneError(
+                    f"{path}, {place}: {field[:80]} {value[:80]!r} {said} of the map{also}; "
+                    f"{known_classes(classes)}; give such points the class that they count to, or "
+                    "train a map that has theirs"
+                )
+            ids[value] = found[0].value
+    return np.array([ids[value] for value in table.values], np.int64)
+
+
+def look_up(raster: xr.DataArray, pixels: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the ids of a raster at some pixels, shape (n,)."""
+    at = {d: xr.DataArray(pixels[:, k], dims="point") for k, d in enumerate(("y", "x"))}
+    return raster.isel(at).to_numpy().astype(np.int64)
+
+
+def check_classed(points: SamplePoints, ids: NDArray[np.int64], what: str) -> None:
+    """Raise `SceneMismatch` if points lie where the map has no class, or no stratum."""
+    bare = np.flatnonzero(ids == UNLABELED)
+    if len(bare):
+        raise SceneMismatch(
+            f"{len(bare):,} of {len(ids):,} points lie where {what}, the first in "
+            f"{points.place(int(bare[0]))}; remove them"
+        )
+
+
+# The points of a sample with all their fields, to be filled in and written again.
+
+
+MOST_POINTS = 100_000  # of a sample; nobody looks at more
+_PLACES = ("row", "col")  # fields that say again where a point is
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFile:
+    """The points of a file, whether they have been checked or not.
+
+    Attributes
+    ----------
+    path : Path
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns of the scene.
+    fields : dict of str to list
+        All fields of text and numbers, None where empty; without those that place the points.
+    where : tuple of str
+        The place in the file of each point, for messages.
+    """
+
+    path: Path
+    pixels: NDArray[np.intp]
+    fields: dict[str, list[Any]]
+    where: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def named(self, field: str) -> str:
+        """Return the name of a field as the file spells it, whatever its case."""
+        alike = [name for name in self.fields if name.casefold() == field.casefold()]
+        return field if field in alike or not alike else alike[0]
+
+    def texts(self, field: str) -> list[str]:
+        """Return the values of a field as text, "" where there is none, or no such field."""
+        values = self.fields.get(self.named(field), [None] * len(self))
+        return ["" if value is None else str(value).strip() for value in values]
+
+
+def open_sample(
+    source: str | os.PathLike[str],
+    grid: Grid,
+    *,
+    field: str = REFERENCE,
+    layer: str | None = None,
+    max_bytes: int | None = None,
+) -> SampleFile:
+    """Open the points of a sample, checked or not, with all their fields.
+
+    Parameters
+    ----------
+    source : str or path
+        See `polyad.scene.open_points`.
+    grid : Grid
+        Of the scene on which the points are looked at.
+    field : str, default="reference"
+        Which field holds the true class; the file need not have it.
+    layer : str, optional
+    max_bytes : int, optional
+
+    Raises
+    ------
+    SceneError
+        The file is none of points, or two of them lie in one pixel.
+    SceneMismatch
+        Points lie off the scene.
+    """
+    path, budget = locate(os.fspath(source))[0], memory_budget(max_bytes)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
+        where, xy, fields = _read_sample_files(path, grid, budget, field, layer)
+    if not where:
+        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
+    guards.check_count(path, len(where), MOST_POINTS, "points of a sample")
+    pixels = pixels_of(path, where, xy, grid)
+    check_apart_pixels(path, where, pixels)
+    kept = {name: values for name, values in fields.items() if name.casefold() not in _PLACES}
+    return SampleFile(path, pixels, kept, tuple(where))
+
+
+_Read = tuple[list[str], NDArray[np.float64], dict[str, list[Any]]]
+
+
+def _read_sample_files(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Read:
+    if not path.exists():
+        raise no_file(path)
+    suffix = path.suffix.lower()
+    if suffix in (*TABLES, *GEOJSON) and layer is not None:
+        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
+    if suffix in TABLES:
+        return _read_csv_sample_files(path, grid, budget, field)
+    if suffix in GEOJSON:
+        return _read_geojson_sample_files(path, grid, budget)
+    kind = vector_kind(path)
+    if kind is None:
+        raise SceneError(
+            f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
+            "FlatGeobuf or KML, got another kind of file"
+        )
+    return _read_layer_sample_files(path, kind, grid, budget, layer)
+
+
+def _read_csv_sample_files(path: Path, grid: Grid, budget: int, field: str) -> _Read:
+    points = read_csv_points(path, grid, budget, field=field, required=False)
+    columns = read_csv_fields(path, budget)
+    where = [f"line {number}" for number in points.numbers]
+    if points.exact and grid.transform is not None:
+        _check_coordinates(path, grid, points.xy, where, columns)
+    fields = {
+        name: [value.strip() or None for value in values]
+        for name, values in columns.items()
+        if name.lower() not in PLACE_NAMES
+    }
+    return where, points.xy, fields
+
+
+def _check_coordinates(
+    path: Path,
+    grid: Grid,
+    xy: NDArray[np.float64],
+    where: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
+) -> None:
+    """Refuse rows and columns of another grid, where the table has x and y beside them."""
+    try:
+        also = np.array([columns["x"], columns["y"]], np.float64).T
+    except (KeyError, ValueError):
+        return
+    inside = ((xy >= 0) & (xy < (grid.shape[1], grid.shape[0]))).all(axis=1)  # others are told
+    moved = np.abs(to_pixels(path, also, grid.crs, grid) - xy).max(axis=1, initial=0)
+    apart = inside & ~(moved <= 1)
+    if apart.any():
+        raise SceneMismatch(
+            f"{path}, {where[int(np.argmax(apart))]}: row and col are not where x and y are on the "
+            "scene, so the sample was drawn from a map on another grid; take the columns row and "
+            "col out of the file"
+        )
+
+
+def _read_geojson_sample_files(path: Path, grid: Grid, budget: int) -> _Read:
+    features, shapes, crs = read_geojson(path, budget)
+    if grid.transform is None:
+        raise no_georeference(path, "the points of a GeoJSON")
+    records = [properties_of(feature) for feature in features]
+    names = list(dict.fromkeys(str(name) for record in records for name in record))
+    guards.check_count(path, len(names) * len(records), 20_000_000, "values of fields")
+    plain = (int, float, str)
+    fields = {
+        n: [v if isinstance(v := r.get(n), plain) and not is_empty(v) else None for r in records]
+        for n in names
+    }
+    xy = to_pixels(path, single_points(path, shapes), crs, grid) if shapes else np.empty((0, 2))
+    return [f"feature {k}" for k in range(1, len(xy) + 1)], xy, fields
+
+
+def _read_layer_sample_files(
+    path: Path, kind: str, grid: Grid, budget: int, layer: str | None
+) -> _Read:
+    if grid.transform is None:
+        raise no_georeference(path, f"the points of a {kind}")
+    table = read_layer(path, kind, layer, budget, named=MOST_POINTS)
+    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
+    points = all_points(table)
+    xy = single_points(path, parts_of(path, table)) if points is None else points
+    if len(xy):
+        check_placed(path, table, xy, grid)
+    where = [f"feature {k}" for k in range(1, len(xy) + 1)]
+    fields = {column.name: _values(column) for column in table.columns}
+    return where, to_pixels(path, xy, table.crs, grid), fields
+
+
+def _values(column: Column) -> list[Any]:
+    return [column.values[code] if code >= 0 else None for code in column.codes.tolist()]

@@ -1,0 +1,365 @@
+"""Scores, areas and points to files; the ending chooses the format."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import math
+import os
+import struct
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.warp import transform as transform_points
+
+from polyad.atomic import replacing
+from polyad.errors import OutputError, told_as
+from polyad.scene.files.paths import check_ending
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.grid import Grid, move
+
+# Column of the table, and where its value stands in the estimates of a class
+_COLUMNS: tuple[tuple[str, str, int | None], ...] = (
+    ("class", "name", None),
+    ("id", "id", None),
+    ("area_ha", "area_ha", None),
+    ("se_ha", "se_ha", None),
+    ("ci95_low_ha", "ci95_ha", 0),
+    ("ci95_high_ha", "ci95_ha", 1),
+    ("area_pixels", "area_pixels", None),
+    ("se_pixels", "se_pixels", None),
+    ("ci95_low_pixels", "ci95_pixels", 0),
+    ("ci95_high_pixels", "ci95_pixels", 1),
+    ("mapped_ha", "mapped_ha", None),
+    ("share", "share", None),
+    ("share_se", "share_se", None),
+    ("users_accuracy", "users_accuracy", None),
+    ("users_accuracy_se", "users_accuracy_se", None),
+    ("users_accuracy_low", "users_accuracy_ci95", 0),
+    ("users_accuracy_high", "users_accuracy_ci95", 1),
+    ("producers_accuracy", "producers_accuracy", None),
+    ("producers_accuracy_se", "producers_accuracy_se", None),
+    ("producers_accuracy_low", "producers_accuracy_ci95", 0),
+    ("producers_accuracy_high", "producers_accuracy_ci95", 1),
+    ("points_mapped", "points_mapped", None),
+    ("points_reference", "points_reference", None),
+)
+
+
+def write_areas(path: str | os.PathLike[str], estimates: Mapping[str, Any]) -> None:
+    """Write areas as a table (``.csv``) or with all that belongs to them (``.json``).
+
+    The last line of the table, ``total``, has the region's area, and the overall accuracy in
+    columns of its own.
+
+    Parameters
+    ----------
+    path : path-like
+    estimates : mapping
+        As `polyad.scene.AreaEstimates.to_dict` gives them.
+    """
+    write = _AREA_FORMATS[check_ending(path, "table of areas")]
+    with replacing(path) as temporary:
+        write(temporary, estimates)
+
+
+def _json(temporary: Path, estimates: Mapping[str, Any]) -> None:
+    text = json.dumps(estimates, indent=2, ensure_ascii=False, allow_nan=False)
+    temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _csv(temporary: Path, estimates: Mapping[str, Any]) -> None:
+    overall = ["overall_accuracy", "overall_accuracy_se"]
+    overall += ["overall_accuracy_low", "overall_accuracy_high"]
+    names = [name for name, _, _ in _COLUMNS]
+    total = {
+        "class": "total",
+        "area_ha": estimates["total_ha"],
+        "area_pixels": estimates["total_pixels"],
+        "points_mapped": estimates["n_points"],
+        "points_reference": estimates["n_points"],
+        **{name: estimates[name] for name in overall[:2]},
+        **dict(zip(overall[2:], estimates["overall_accuracy_ci95"], strict=True)),
+    }
+    with temporary.open("w", encoding="utf-8", newline="") as out:
+        table = csv.DictWriter(out, [*names, *overall], restval="")
+        table.writeheader()
+        for row in estimates["classes"]:
+            table.writerow({name: _cell(row[key], part) for name, key, part in _COLUMNS})
+        table.writerow(total)
+
+
+def _cell(value: Any, part: int | None) -> Any:
+    return value if value is None or part is None else value[part]
+
+
+_AREA_FORMATS: dict[str, Callable[[Path, Mapping[str, Any]], None]] = {".csv": _csv, ".json": _json}
+
+
+Fields = Mapping[str, Sequence[Any]]
+_WGS84 = CRS.from_epsg(4326)
+_OWN = {".csv": ("x", "y", "row", "col"), ".geojson": ("row", "col"), ".gpkg": ("row", "col")}
+
+
+def write_points(
+    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
+) -> None:
+    """Write the centers of pixels as points; nothing of an existing file is lost if that fails.
+
+    ======== ==================================================================================
+    ending   format
+    ======== ==================================================================================
+    .gpkg    GeoPackage in the reference system of the grid (with ``polyad[vector]``)
+    .geojson longitude and latitude (RFC 7946)
+    .csv     columns ``x,y`` in the reference system of the grid, and ``row,col`` from 0
+    ======== ==================================================================================
+
+    Parameters
+    ----------
+    path : path-like
+    grid : Grid
+    pixels : ndarray of int, shape (n, 2)
+        Rows and columns.
+    fields : mapping of str to sequence
+        Whole numbers, texts, or None for what is to be filled in.
+
+    Raises
+    ------
+    OutputError
+        The format cannot hold a field or a value, or the file cannot be written.
+    """
+    content = points_content(path, grid, pixels, fields)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def points_content(
+    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
+) -> bytes:
+    """Return what `write_points` writes, or raise its error without writing anything."""
+    ending, path = check_ending(path, "sample"), Path(path)
+    _check_names(path, ending, list(fields))
+    for name, values in fields.items():
+        _check_values(path, ending, name, values)
+    remedy = "rename or take out the fields of the sample that are unlike the others"
+    with told_as(OutputError, f"cannot write {path}: its fields are refused", remedy):
+        return _POINT_FORMATS[ending](path, grid, pixels, fields)
+
+
+def _check_names(path: Path, ending: str, names: Sequence[str]) -> None:
+    taken = dict.fromkeys(_OWN[ending], "")
+    for name in names:
+        if not _is_text(name, ending):
+            raise OutputError(
+                f"cannot write {path}: wanted names of fields in Unicode, got {ascii(name)[:80]}; "
+                "rename the field"
+            )
+        key = name.lower() if ending == ".gpkg" or name.lower() in _OWN[ending] else name
+        if key in taken:
+            other = f"the field {taken[key][:80]!r}" if taken[key] else "what places a point"
+            raise OutputError(
+                f"cannot write {path}: the field {name[:80]!r} has the name of {other}; rename it, "
+                "or choose a name with another ending"
+            )
+        taken[key] = name
+
+
+def _check_values(path: Path, ending: str, name: str, values: Sequence[Any]) -> None:
+    for k, value in enumerate(values, start=1):
+        if isinstance(value, str) and not _is_text(value, ending):
+            wanted = "text in Unicode"
+        elif ending == ".geojson" and isinstance(value, float) and not math.isfinite(value):
+            wanted = "finite numbers, the only ones that JSON has"
+        else:
+            continue
+        raise OutputError(
+            f"cannot write {path}: wanted {wanted}, got {ascii(value)[:80]} in the field "
+            f"{name[:80]!r} of point {k}; correct the sample"
+        )
+
+
+def _is_text(text: str, ending: str) -> bool:
+    """Whether a file can hold a text: no half of a character, nor an end within a GeoPackage."""
+    if ending == ".gpkg" and "\0" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the centers of pixels on the map, shape (n, 2); without one, in columns and rows."""
+    rows, cols = pixels.T.astype(np.float64) + 0.5
+    xy = (cols, rows) if grid.transform is None else move(grid.transform, cols, rows)
+    return np.stack(xy, axis=1)
+
+
+def _csv_points(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    del path
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    first, *others = fields
+    writer.writerow([first, "x", "y", "row", "col", *others])
+    for k, ((x, y), (row, col)) in enumerate(
+        zip(centers(grid, pixels).tolist(), pixels.tolist(), strict=True)
+    ):
+        values = ["" if fields[name][k] is None else fields[name][k] for name in fields]
+        writer.writerow([values[0], x, y, row, col, *values[1:]])
+    return out.getvalue().encode()
+
+
+def _geojson(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    if grid.transform is None or grid.crs is None:
+        raise _not_on_the_map(path)
+    xy = centers(grid, pixels)
+    if grid.crs != _WGS84 and len(xy):
+        xy = np.stack(transform_points(grid.crs, _WGS84, *xy.T.tolist()), axis=1)
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": [round(x, 9), round(y, 9)]},
+            "properties": {name: fields[name][k] for name in fields} | {"row": row, "col": col},
+        }
+        for k, ((x, y), (row, col)) in enumerate(zip(xy.tolist(), pixels.tolist(), strict=True))
+    ]
+    document = {"type": "FeatureCollection", "features": features}
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
+def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+    if grid.transform is None:
+        raise _not_on_the_map(path)
+    if importlib.util.find_spec("pyogrio") is None:
+        raise OutputError(
+            f"cannot write {path}: a GeoPackage needs pyogrio; install it with: pip install "
+            "'polyad[vector]', or choose a name ending in .geojson or .csv"
+        )
+    from pyogrio.raw import write as write_layer
+
+    shapes = [struct.pack("<BIdd", 1, 1, x, y) for x, y in centers(grid, pixels).tolist()]
+    named = {**fields, "row": pixels[:, 0].tolist(), "col": pixels[:, 1].tolist()}
+    data = [_column(values) for values in named.values()]
+    # Into a folder of its own: the library looks at the ending, and at what lies beside the file
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there is no reference system
+        temporary = Path(folder) / "sample.gpkg"
+        write_layer(
+            temporary,
+            np.array([*shapes, None], dtype=object)[:-1],
+            data,
+            list(named),
+            geometry_type="Point",
+            crs=None if grid.crs is None else grid.crs.to_wkt(),
+            driver="GPKG",
+            layer="sample",
+            dataset_options={"VERSION": "1.2"},  # older GDAL warns of newer ones
+            layer_options={"FID": _free("fid", named), "GEOMETRY_NAME": _free("geom", named)},
+        )
+        return temporary.read_bytes()
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """Return a name for a column of the format's own that no field has."""
+    lower = {field.lower() for field in taken}
+    while name in lower:
+        name += "_"
+    return name
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    """Return a field as an array of whole numbers, of numbers, or of texts and None."""
+    filled = [v for v in values if v is not None]
+    whole = [v for v in filled if isinstance(v, int)]
+    long = any(not -(2**63) <= v < 2**63 for v in whole)  # such a number is kept as text
+    if filled and len(whole) == len(values) and not long:
+        return np.array(values, np.int64)
+    if filled and all(isinstance(v, int | float) for v in filled) and not long:
+        return np.array([np.nan if v is None else v for v in values], np.float64)
+    return np.array([v if v is None else str(v) for v in values], object)
+
+
+def _not_on_the_map(path: Path) -> OutputError:
+    return OutputError(
+        f"cannot write {path}: its points lie on the map, and this one has no georeference; choose "
+        f"a name ending in .csv, as in --out {path.with_suffix('.csv')}, for rows and columns"
+    )
+
+
+_POINT_FORMATS: dict[str, Callable[[Path, Grid, NDArray[np.intp], Fields], bytes]] = {
+    ".gpkg": _geopackage,
+    ".geojson": _geojson,
+    ".csv": _csv_points,
+}
+
+
+def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> None:
+    """Write scores as JSON (``.json``) or as a table ``measure, class, value`` (``.csv``).
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    scores : mapping
+        Numbers, strings, lists and mappings, as `polyad.scene.Scores.to_dict` gives them.
+    """
+    write = _SCORE_FORMATS[check_ending(path, "file of scores")]
+    with replacing(path) as temporary:
+        write(temporary, _plain(scores))
+
+
+def _plain(value: Any) -> Any:
+    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, ClassInfo):
+        return _plain(value._asdict())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _scores_json(temporary: Path, scores: dict[str, Any]) -> None:
+    text = json.dumps(scores, indent=2, ensure_ascii=False, allow_nan=False)
+    temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _scores_csv(temporary: Path, scores: dict[str, Any]) -> None:
+    with temporary.open("w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["measure", "class", "value"])
+        for measure, value in scores.items():
+            if not isinstance(value, dict | list):
+                table.writerow([measure, "", value])
+        for row in scores.get("classes", []):
+            for measure in ("precision", "recall", "f1", "support"):
+                table.writerow([measure, row["name"], row[measure]])
+        for row in scores.get("targets", []):
+            for measure, value in row.items():
+                ends = zip(("low", "high"), value, strict=True) if isinstance(value, list) else ()
+                for end, number in ends:
+                    table.writerow([f"{measure}_{end}", row["target"], number])
+                if measure != "target" and not isinstance(value, list):
+                    table.writerow([measure, row["target"], value])
+        for row in scores.get("sets", []):
+            for measure in ("coverage", "mean_set_size"):
+                table.writerow([measure, row["name"], row[measure]])
+        for row in scores.get("left_out", []):
+            table.writerow(["left_out", row["name"], row["pixels"]])
+
+
+_SCORE_FORMATS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
+    ".json": _scores_json,
+    ".csv": _scores_csv,
+}

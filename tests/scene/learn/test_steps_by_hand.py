@@ -1,0 +1,138 @@
+"""Steps against formulas written out once more, where the slow reference shares what it tests."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from polyad.scene.learn.experts import fit_weights
+from polyad.scene.learn.networks import RankREnsemble
+from polyad.scene.learn.steps import (
+    EdgeFilter,
+    Propagation,
+    combine,
+    domain_transform,
+    pixel_graph,
+    pixel_nodes,
+)
+from polyad.scene.learn.whitening import NoiseWhitening, SegmentWhitening
+
+
+def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
+    """Gastal & Oliveira (2011), Eqs. 21 and 14, for one row of two pixels of two bands."""
+    cube = np.array([[[0.0, 1.0], [2.0, 4.0]]])
+    contrast, reach = 3.0, 7.0
+    distance = 1 + reach / contrast * (2 + 3)
+    wanted = cube.copy()
+    for k in range(2):
+        sigma = reach * np.sqrt(3) * 2 ** (2 - (k + 1)) / np.sqrt(4**2 - 1)
+        a = np.exp(-np.sqrt(2) / sigma) ** distance
+        wanted[0, 1] += a * (wanted[0, 0] - wanted[0, 1])
+        wanted[0, 0] += a * (wanted[0, 1] - wanted[0, 0])
+    assert_allclose(domain_transform(cube, contrast, reach, passes=2), wanted)
+    upright = domain_transform(cube.swapaxes(0, 1), contrast, reach, passes=2)
+    assert_allclose(upright.swapaxes(0, 1), wanted)
+
+
+def test_the_contrast_of_an_edge_is_the_mean_over_the_components():
+    cube = np.random.default_rng(0).normal(size=(5, 6, 1))
+    thrice = np.repeat(cube, 3, axis=2)
+    assert_allclose(EdgeFilter(0.7).transform(thrice)[..., :1], EdgeFilter(0.7).transform(cube))
+
+
+def graph_slowly(features, neighbors, nearness):
+    """Return the matrix S of `pixel_graph`, pair by pair."""
+    height, width, _ = features.shape
+    flat = features.reshape(height * width, -1)
+    unit = np.sqrt(sum(np.var(flat[:, k]) for k in range(flat.shape[1])))
+    places = [(i, j) for i in range(height) for j in range(width)]
+    count = len(places)
+    far = np.zeros((count, count))
+    for p in range(count):
+        for q in range(count):
+            value = ((flat[p] - flat[q]) ** 2).sum() / unit**2
+            place = (places[p][0] - places[q][0]) ** 2 + (places[p][1] - places[q][1]) ** 2
+            far[p, q] = np.sqrt(value + nearness**2 * place)
+    graph = np.zeros((count, count))
+    for p in range(count):
+        nearest = np.argsort(far[p])[1 : neighbors + 1]  # the first is the pixel itself
+        graph[p, nearest] = np.exp(-(far[p, nearest] ** 2) / far[p, nearest[-1]] ** 2)
+    graph = np.maximum(graph, graph.T)
+    degree = graph.sum(axis=1)
+    return graph / np.sqrt(degree[:, None] * degree[None, :])
+
+
+@pytest.mark.parametrize("nearness", [0.01, 0.5])
+def test_graph_equals_that_found_pair_by_pair(nearness):
+    features = np.random.default_rng(0).normal(size=(4, 5, 3)) * [1.0, 2.0, 5.0]
+    found = pixel_graph(features, 4, nearness).toarray()
+    assert_allclose(found, graph_slowly(features, 4, nearness), atol=1e-6)
+
+
+def test_what_comes_of_several_graphs_is_the_mean_of_each_alone():
+    features = np.random.default_rng(0).normal(size=(2, 6, 7, 3))
+    graphs = [pixel_graph(each, 4) for each in features]
+    labeled = (
+        np.array([[0, 0], [5, 6], [2, 3]]),
+        np.array([0, 1, 1]),
+        pixel_nodes(np.ones((6, 7), bool)),
+        2,
+    )
+    alone = [Propagation().propagate([graph], *labeled) for graph in graphs]
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
+    assert_allclose(Propagation().propagate(graphs, *labeled), np.mean(alone, axis=0), rtol=1e-6)
+
+
+def test_pixels_without_data_have_no_edge_in_any_graph():
+    values = np.random.default_rng(0).normal(size=(12, 13, 4))
+    valid = np.ones((12, 13), bool)
+    valid[4, 2:9] = False
+    settings = Propagation(components=4, graphs=((3, 2.0), (2, 2.0)), least=5, neighbors=4)
+    lost = np.flatnonzero(~valid.ravel())
+    assert [graph[lost].nnz for graph in settings.build_graphs(values, valid)] == [0, 0]
+
+
+def test_the_first_weight_is_that_of_the_propagation():
+    network, propagated = np.array([[0.9, 0.1]]), np.log([[0.2, 0.8]])
+    logs = 2.0 * propagated + 0.5 * np.log(network)
+    assert_allclose(combine(network, propagated, (2.0, 0.5)), np.exp(logs) / np.exp(logs).sum())
+
+
+def test_pixels_without_data_do_not_count_in_whitening_by_segments():
+    rng = np.random.default_rng(0)
+    segments = np.repeat([[0] * 15 + [1] * 15], 20, axis=0)
+    values = segments[..., None] * [5.0, 0.0, 2.0] + rng.normal(size=(20, 30, 3))
+    valid = np.ones((20, 30), bool)
+    valid[3:6] = False
+    spoilt = np.where(valid[..., None], values, 1e5)
+    first, second = (SegmentWhitening(2).fit_segments(v, segments, valid) for v in (values, spoilt))
+    assert_allclose(first.projection_, second.projection_)
+
+
+def test_the_ratio_is_the_variance_of_a_component_whose_noise_has_one():
+    rng = np.random.default_rng(0)
+    ramp = np.linspace(0, 9, 60)[:, None, None] * [1.0, -1.0, 0.5]
+    values = 100 + ramp + rng.normal(size=(60, 60, 3))
+    model = NoiseWhitening(3).fit(values)
+    found = model.transform(values).reshape(-1, 3)
+    assert_allclose(found.mean(axis=0), 0, atol=1e-3)
+    assert_allclose(model.ratio_, found.var(axis=0), rtol=1e-3)
+    assert (np.diff(model.ratio_) < 0).all()
+    assert_allclose(model.ratio_[1:], 1, atol=0.1)
+
+
+def test_a_stronger_pull_keeps_a_weight_nearer_to_its_prior():
+    sure = np.log([[0.99, 0.01]] * 6)
+    targets = np.array([0, 1, 0, 1, 0, 1])  # right half of the time: evidence for less
+    weights = [fit_weights([sure], targets, [1.0], pull)[0] for pull in (0.001, 0.1, 10.0)]
+    assert weights == sorted(weights)
+    assert weights[0] < 0.3
+    assert weights[2] > 0.9
+
+
+def test_every_member_of_an_ensemble_has_a_start_of_its_own():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3, 4)), np.arange(20) % 2
+    members = RankREnsemble(3, 0, {"hidden": 4, "epochs": 2}).fit(X, y).members_
+    shares = [m.predict_proba(X) for m in members]
+    for k in range(3):
+        assert np.abs(shares[k] - shares[k - 1]).max() > 1e-3
