@@ -22,15 +22,15 @@ from .assess.scores import score as score
 from .draw.color import class_picture as class_picture
 from .draw.color import color_bands as color_bands
 from .draw.color import false_color as false_color
+from .draw.figures import area_figure as area_figure
 from .draw.figures import comparison as comparison
 from .draw.figures import confusion_figure as confusion_figure
 from .draw.figures import map_figure as map_figure
 from .draw.figures import reliability_figure as reliability_figure
+from .draw.figures import scatter_figure as scatter_figure
 from .draw.figures import spectra_figure as spectra_figure
 from .draw.figures import to_png as to_png
-from .draw.intervals import area_figure as area_figure
-from .draw.values import scatter_figure as scatter_figure
-from .draw.values import value_figure as value_figure
+from .draw.figures import value_figure as value_figure
 from .files.benchmark_scenes import KNOWN_SCENES as KNOWN_SCENES
 from .files.benchmark_scenes import KnownScene as KnownScene
 from .files.benchmark_scenes import list_known as list_known
@@ -97,7 +97,7 @@ from .read.scenes import open_known as open_known
 from .read.scenes import open_known_labels as open_known_labels
 from .read.scenes import open_scene as open_scene
 from .read.scenes import scene_from_array as scene_from_array
-from .read.values import open_values as open_values
+from .read.targets import open_values as open_values
 from .write.tables import write_areas as write_areas
 from .write.tables import write_points as write_points
 from .write.tables import write_scores as write_scores

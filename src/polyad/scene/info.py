@@ -42,11 +42,10 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
     path, key = locate(source)
     if path.is_file():
         from polyad.scene.raster.guards import memory_budget  # here: first the file must exist
-        from polyad.scene.read.vector_info import describe_vector, vector_format
+        from polyad.scene.read.features import describe_features, feature_format
 
-        kind = vector_format(path)
-        if kind is not None:
-            return describe_vector(path, kind, key, memory_budget(max_bytes))
+        if feature_format(path) is not None:
+            return describe_features(path, key, memory_budget(max_bytes))
         library = _describe_library(path)
         if library is not None:
             return library
@@ -174,7 +173,7 @@ def _describe_class_map(
 
     from polyad.scene.raster.classes import class_key
     from polyad.scene.raster.guards import memory_budget
-    from polyad.scene.read.classes import complete
+    from polyad.scene.read.class_tables import complete
     from polyad.scene.read.label_rasters import read_label_raster
 
     path, key = locate(source)

@@ -54,7 +54,7 @@ from polyad.scene.raster.classes import (
 from polyad.scene.raster.grid import HECTARE, Grid, check_same_place, grid_of, row_areas
 from polyad.scene.raster.labels import find_classes
 from polyad.scene.raster.scene import as_labels
-from polyad.scene.read.classes import complete
+from polyad.scene.read.class_tables import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]

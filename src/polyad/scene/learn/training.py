@@ -17,6 +17,7 @@ from tqdm import tqdm
 from polyad.codec import Fault
 from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import Samples, even_out
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_file import check_classes
@@ -37,13 +38,7 @@ from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
 from polyad.scene.raster.selection import usable_bands
-from polyad.scene.raster.windows import (
-    Border,
-    check_window,
-    check_window_fits,
-    extract_patches,
-    interior,
-)
+from polyad.scene.raster.windows import Border, check_window_fits, extract_patches, interior
 from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

@@ -20,6 +20,7 @@ import xarray as xr
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import (
     FOLD_EPOCHS,
     FOLD_LABELS,
@@ -42,7 +43,7 @@ from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.selection import usable_bands
-from polyad.scene.raster.windows import check_window, check_window_fits
+from polyad.scene.raster.windows import check_window_fits
 from polyad.scene.read.labels import drop_nodata
 
 Array = npt.NDArray[Any]
