@@ -17,7 +17,7 @@ from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
 from polyad.distributed.ledger import FinishedTiles, Ledger
-from polyad.experiments.records import MapStore, Record, RecordStore
+from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
 from polyad.scene.learn.model import SceneModel
@@ -306,21 +306,20 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- experiments ---------------------------------------------------------------------------------
 
 
-def record(seed: int) -> Record:
+def record(seed: int) -> RunRecord:
     settings = replace(RunSettings("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
     scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
     counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
-    return Record(
-        settings, settings.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
-        seconds={}, versions={}, stored=settings.to_stored(),
-    )  # fmt: skip
+    run = {"key": settings.key, "settings": settings.to_stored()}
+    curve = {"epochs": [[1, 3, 1]], "curve": [5000, 6000, 6543], "scores": scores}
+    return RunRecord.from_data(run | curve | counts | {"seconds": {}, "versions": {}}, "record")
 
 
 def test_records(bench) -> None:
     bench.check(
         lambda folder: RecordStore(folder).append(record(0)),
         lambda folder: RecordStore(folder).append(record(1)),
-        lambda folder: RecordStore(folder).keys(),
+        lambda folder: {r.key for r in RecordStore(folder).load()},
     )
 
 
