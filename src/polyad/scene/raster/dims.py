@@ -21,19 +21,17 @@ from numpy.typing import NDArray
 from xarray.core import indexing
 
 from polyad.errors import InputError
-from polyad.scene.raster.lazy import Array, WindowedArray, consecutive, representable
+from polyad.scene.raster.lazy import WindowedArray
+from polyad.scene.raster.sources import (
+    AXES,
+    DEGREES,
+    WAVELENGTHS,
+    Array,
+    consecutive,
+    representable,
+)
 from polyad.scene.raster.wavelengths import known_factor, to_nm
 
-# Names of the three axes met in products and in files that people write themselves.
-AXES = {
-    "y": {"y", "lat", "latitude", "northing", "row", "rows", "line", "lines", "downtrack"},
-    "x": {"x", "lon", "longitude", "easting", "col", "cols", "column", "columns", "sample",
-          "samples", "crosstrack"},
-    "band": {"band", "bands", "wavelength", "wavelengths", "wl", "lambda", "channel", "channels",
-             "spectral", "number_of_bands"},
-}  # fmt: skip
-WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
-DEGREES = {"lat", "latitude", "lon", "longitude"}
 SCENE_DIMS = ("y", "x", "band")
 LABEL_DIMS = ("y", "x")
 _GRID_MAPPING = "spatial_ref"  # rioxarray's own name, under which a map carries it too

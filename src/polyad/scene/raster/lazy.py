@@ -9,8 +9,7 @@ read from several threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import rioxarray  # noqa: F401  (registers the .rio accessor)
@@ -23,27 +22,7 @@ from xarray.core import indexing
 from polyad.errors import SceneError, told_as
 from polyad.scene.raster import guards
 from polyad.scene.raster.bands import FLAGGED, keep_bands
-
-Array = NDArray[Any]
-
-
-class PixelSource(Protocol):
-    """Where the pixels of a scene lie."""
-
-    @property
-    def path(self) -> Path | str:
-        """The file, or an address, for error messages."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and bands."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Element type of what `read` returns."""
-
-    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
-        """Return one window, shape ``(rows, cols, bands)``; the slices have start, stop, step 1."""
+from polyad.scene.raster.sources import Array, PixelSource, consecutive, hull, representable
 
 
 class WindowedArray(BackendArray):
@@ -105,11 +84,6 @@ class WindowedArray(BackendArray):
             return self.source.read(rows, cols, bands)
 
 
-def consecutive(positions: NDArray[np.intp]) -> bool:
-    """Return whether each position follows the one before it."""
-    return bool(np.all(np.diff(positions) == 1))
-
-
 def _runs(rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], slice]]:
     """Yield, for each run of neighboring rows, where its rows stand in ``rows`` and the slice.
 
@@ -119,25 +93,6 @@ def _runs(rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], slice]]:
     breaks = np.flatnonzero(np.diff(rows[order]) > 1) + 1
     for where in np.split(order, breaks):
         yield where, slice(int(rows[where[0]]), int(rows[where[-1]]) + 1)
-
-
-def hull(positions: NDArray[np.intp]) -> tuple[slice, NDArray[np.intp]]:
-    """Return the smallest slice over ``positions`` and where they stand inside it.
-
-    Examples
-    --------
-    >>> hull(np.array([5, 3]))
-    (slice(3, 6, None), array([2, 0]))
-    """
-    start = int(positions.min())
-    return slice(start, int(positions.max()) + 1), positions - start
-
-
-def pick(window: Array, bands: NDArray[np.intp]) -> Array:
-    """Return the ``bands`` of a window, shape ``(rows, cols, bands)``; all of them cost nothing."""
-    if len(bands) == window.shape[2] and consecutive(bands):
-        return window
-    return window[..., bands]
 
 
 def lazy_scene(source: PixelSource, **description: Any) -> xr.DataArray:
@@ -212,25 +167,3 @@ def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
         )
     georeferenced: xr.DataArray = scene.rio.write_transform(transform)
     return georeferenced
-
-
-def representable(value: float | None, dtype: np.dtype) -> Any:
-    """Return ``value`` as an element of ``dtype``, or None if no element can equal it.
-
-    Examples
-    --------
-    >>> int(representable(-9999, np.dtype("int16")))
-    -9999
-    >>> representable(-9999, np.dtype("uint16")) is None
-    True
-    """
-    if value is None:
-        return None
-    if dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            element = dtype.type(value)
-        return None if np.isfinite(value) and not np.isfinite(element) else element
-    if dtype.kind not in "iu" or not np.isfinite(value) or value != int(value):
-        return None
-    limits = np.iinfo(dtype)
-    return dtype.type(int(value)) if limits.min <= value <= limits.max else None

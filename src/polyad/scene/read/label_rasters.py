@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
+from polyad import sandbox
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import AXES
-from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read import classes as class_tables
 from polyad.scene.read.classes import IdColors, IdNames
 from polyad.scene.read.formats import cf, hdf
@@ -30,16 +30,17 @@ from polyad.scene.read.formats.envi import find_envi, read_header
 from polyad.scene.read.formats.geotiff import check_blocks, open_tiff
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.hdf_values import attributes, check_decoding
+from polyad.scene.read.formats.kinds import companions, open_source
 from polyad.scene.read.formats.mat5 import list_variables, read_variable
 from polyad.scene.read.formats.png import open_png
 from polyad.scene.read.formats.sidecars import georeference
 from polyad.scene.read.formats.store import is_zarr, open_store, read_whole
-from polyad.scene.read.scene_files import open_file
 
 Shape = tuple[int, int]
 Convert = Callable[[Path, NDArray[Any], float | None], NDArray[np.uint16]]
 
 _STRIP_PIXELS = 2**20  # checked at a time
+_SECONDS = 60  # of the processor
 _ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
 
 # What numpy raises on a damaged header, which is Python text.
@@ -92,10 +93,25 @@ def read_label_raster(
     convert : callable, optional
         From path, stored values and nodata value to ``values``: `as_ids`, or `as_mask`.
     """
-    convert = convert or as_ids
     if not path.is_dir():  # a Zarr store is a folder
         guards.existing_file(path)
     budget = guards.memory_budget(budget)
+    how = (convert or as_ids).__name__
+    if path.suffix.lower() == ".npy" or (not path.is_dir() and find_envi(path) is not None):
+        return read_here(path, key, shape, budget, how)  # a text and raw numbers
+    limits = sandbox.Limits(budget, _SECONDS)
+    raster: LabelRaster = sandbox.run(
+        f"{__name__}:read_here", path, key, shape, budget, how,
+        name=path, limits=limits, files=companions(path),
+    )  # fmt: skip
+    return raster
+
+
+def read_here(
+    path: Path, key: str | None, shape: Shape | None, budget: int, how: str
+) -> LabelRaster:
+    """Read a raster of class ids in this process, which ought to be a confined one."""
+    convert = {"as_ids": as_ids, "as_mask": as_mask}[how]
     suffix = path.suffix.lower()
     with_key = {".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf,
                 ".hdf5": _read_hdf, ".he5": _read_hdf, ".hdf": _read_hdf}  # fmt: skip
@@ -249,18 +265,21 @@ def _read_one_band(
     path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
 ) -> LabelRaster:
     """Read an ENVI file or Zarr store as a scene of one band: lazily opened, checks and all."""
-    scene = open_file(path, key, budget)
-    if scene.sizes["band"] != 1:
+    opened = open_source(path, key, budget)
+    source, about = opened.source, opened.description
+    height, width, bands = source.shape
+    if bands != 1:
         raise SceneError(
-            f"{path}: labels are one band of class ids, got {scene.sizes['band']} bands; is this "
-            f"the image, not its labels?"
+            f"{path}: labels are one band of class ids, got {bands} bands; is this the image, not "
+            "its labels?"
         )
-    _admit(path, scene.shape[:2], scene.dtype, shape, budget)
-    values = convert(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
+    _admit(path, (height, width), source.dtype, shape, budget)
+    values = source.read(slice(0, height), slice(0, width), np.arange(1))[..., 0]
+    nodata = representable(about.get("nodata"), source.dtype)
     header = None if path.is_dir() else find_envi(path)
     names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
-    grid = grid_of(scene)
-    return LabelRaster(values, names, colors, grid.crs, grid.transform)
+    crs, transform = about.get("crs"), about.get("transform")
+    return LabelRaster(convert(path, values, nodata), names, colors, crs, transform)
 
 
 def _read_npy(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.dims import AXES, DEGREES, WAVELENGTHS
-from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.raster.sources import AXES, DEGREES, WAVELENGTHS, Array, hull, pick
 from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
+from polyad.scene.read.formats.opening import Opened
 
 # All that is read of the attributes of an array and of the variables beside it.
 ATTRIBUTES = (
@@ -164,7 +163,7 @@ def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
     return replace(node, shape=shape, dims=names), kept
 
 
-def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
+def open_cube(node: Node, look: Neighbors, make: MakeSource) -> Opened:
     """Return the scene of ``node``; ``look`` finds variables beside it, ``make`` its source."""
     axes = find_axes(node, look)
     fill = number(node.attrs, "_FillValue", "missing_value")
@@ -177,7 +176,7 @@ def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
         fill,
     )
     wavelength, units = _wavelength(node, axes[2], look)
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=None if wavelength is None else to_nm(wavelength, units),
         fwhm=None if wavelength is None else _widths(node, axes[2], look, wavelength, units),

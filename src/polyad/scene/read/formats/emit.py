@@ -15,18 +15,18 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, hull, lazy_scene
+from polyad.scene.raster.sources import Array, hull
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
 from polyad.scene.read.formats.hdf_values import attributes, dataset, read_box, small
+from polyad.scene.read.formats.opening import Opened
 
 _CUBES = ("reflectance", "radiance")
 _GLT = ("location/glt_y", "location/glt_x")
@@ -145,7 +145,7 @@ def _boxes(
         yield places, hull(line[places])[0], hull(sample[places])[0]
 
 
-def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_emit(opened: Hdf5File, key: str | None) -> Opened:
     """Open an EMIT scene on its map grid, bad bands left out, fill value kept as nodata."""
     path, file = opened.path, opened.file
     name = key or next(n for n in _CUBES if n in file)
@@ -174,7 +174,7 @@ def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
     fill = _FILL if fill is None else fill
     shape = (*tables[0].shape, count)
     source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget, wary)
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=None if centers is None else to_nm(centers, "nm"),
         fwhm=None if widths is None else to_nm(widths, "nm"),

@@ -9,12 +9,11 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from h5py import h5o, h5r
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import cf
 from polyad.scene.read.formats.cf import CubeSource, KeptAxes, Neighbors, Node
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
@@ -26,6 +25,7 @@ from polyad.scene.read.formats.hdf_values import (
     read_box,
     small,
 )  # fmt: skip
+from polyad.scene.read.formats.opening import Opened
 
 _SCALES_BYTES = 2**20  # an axis has a scale or two; a reference takes 8 bytes, and 100 in Python
 
@@ -54,7 +54,7 @@ def check_dataset(opened: Hdf5File, array: h5py.Dataset) -> bool:
     return check_decoding(path, array, opened.budget)
 
 
-def open_hdf(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_hdf(opened: Hdf5File, key: str | None) -> Opened:
     """Open the cube of a NetCDF-4 or HDF5 file: the variable ``key``, or the only 3-D one."""
     name = key if key is not None else choose_key(opened.path, _cubes(opened))
     array = find(opened, name)

@@ -8,17 +8,17 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, lazy_scene, pick
+from polyad.scene.raster.sources import Array, pick
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.hdf_values import small
 from polyad.scene.read.formats.mat5 import MatVariable, list_variables, read_variable
+from polyad.scene.read.formats.opening import Opened
 
 
 @dataclass
@@ -43,7 +43,7 @@ class MatSource:
         return {**self.__dict__, "_pixels": None}
 
 
-def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_matlab5(path: Path, key: str | None, budget: int) -> Opened:
     """Open one array of a MATLAB 5 file; its declared size is checked before it is inflated."""
     variables = {v.name: v for v in list_variables(path)}
     cubes = {n: v.shape for n, v in variables.items() if v.dtype is not None and len(v.shape) == 3}
@@ -59,7 +59,7 @@ def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
         )
     declared = guards.declared_bytes(shape, dtype)
     guards.check_budget(path, declared, budget, f"the MATLAB array '{name}'")
-    return lazy_scene(MatSource(path, variables[name], (shape[0], shape[1], shape[2]), dtype))
+    return Opened.of(MatSource(path, variables[name], (shape[0], shape[1], shape[2]), dtype))
 
 
 def list_arrays(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
@@ -78,7 +78,7 @@ def is_matlab73(opened: Hdf5File) -> bool:
     return head == b"MATLAB" or opened.path.suffix.lower() == ".mat"
 
 
-def open_matlab73(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_matlab73(opened: Hdf5File, key: str | None) -> Opened:
     """Open one array of a MATLAB 7.3 file, whose HDF5 axes run the other way round."""
     arrays = {n: s[::-1] for n, s in opened.tree.cubes.items()}
     array = hdf.find(opened, hdf.choose_key(opened.path, arrays) if key is None else key)
@@ -87,5 +87,5 @@ def open_matlab73(opened: Hdf5File, key: str | None) -> xr.DataArray:
     source = hdf.plain_cube(opened, array, (2, 1, 0))
     centers = small(opened, "wavelength")
     if centers is None or centers.size != source.shape[2] or not cf.are_wavelengths(centers):
-        return lazy_scene(source)
-    return lazy_scene(source, wavelength=to_nm(np.ravel(centers), None))
+        return Opened.of(source)
+    return Opened.of(source, wavelength=to_nm(np.ravel(centers), None))

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, hull, lazy_scene
+from polyad.scene.raster.sources import Array, hull
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import placed
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
 from polyad.scene.read.formats.hdf_values import attributes, read_box
+from polyad.scene.read.formats.opening import Opened
 
 _FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
 _DETECTORS = ("Vnir", "Swir")
@@ -120,7 +120,7 @@ class PrismaSource:
         return out
 
 
-def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
     """Open a PRISMA L2D scene as reflectance."""
     path = opened.path
     if key is not None:
@@ -145,7 +145,7 @@ def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
         )
     bands.sort(key=lambda b: b.wavelength)
     source = PrismaSource(path, grids.pop(), tuple(bands), frozenset(wary))
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=to_nm([b.wavelength for b in bands], "nm"),
         fwhm=to_nm([b.fwhm for b in bands], "nm"),

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import (
     CubeSource,
@@ -26,6 +25,7 @@ from polyad.scene.read.formats.cf import (
     open_cube,
     three_axes,
 )
+from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.formats.zarr_chunks import check_readable, read_box
 from polyad.scene.read.formats.zarr_metadata import (
     METADATA_BYTES,
@@ -143,7 +143,7 @@ def open_store(path: Path) -> ZarrStore:
     return ZarrStore(path, described, contents)
 
 
-def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_zarr(path: Path, key: str | None, budget: int) -> Opened:
     """Open the 3-D array ``key`` of a Zarr store, or its only one."""
     store = open_store(path)
     cubes = {n: d.shape for n, d in store.arrays.items() if is_cube(d.shape)}

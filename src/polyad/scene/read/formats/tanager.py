@@ -13,19 +13,18 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from h5py import h5t
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene
 from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.hdf_file import Hdf5File
 from polyad.scene.read.formats.hdf_values import attributes
+from polyad.scene.read.formats.opening import Opened
 
 _GRID = "HDFEOS/GRIDS/HYP"
 _ROOTS = (_GRID, "HDFEOS/SWATHS/HYP")
@@ -49,7 +48,7 @@ def _cube(opened: Hdf5File) -> str | None:
     return next((n for n in names if n in opened.tree.cubes), None)
 
 
-def open_tanager(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_tanager(opened: Hdf5File, key: str | None) -> Opened:
     """Open a Tanager scene: reflectance or radiance, bad bands left out."""
     path = opened.path
     name = key or _cube(opened) or ""
@@ -65,7 +64,7 @@ def open_tanager(opened: Hdf5File, key: str | None) -> xr.DataArray:
     good = _per_band(opened, about, "good_wavelengths", count)
     fill = number(about, "_FillValue")
     source = hdf.plain_cube(opened, array, _AXES)
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=_nanometers(opened, about, "wavelengths", count),
         fwhm=_nanometers(opened, about, "fwhm", count),
