@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from lazy_loader import attach_stub
+
 # Packages by the name under which they are imported, and the extra that brings each.
 EXTRAS: dict[str, str] = {
     name: extra
@@ -29,49 +31,48 @@ EXTRAS: dict[str, str] = {
 }
 
 
-def lazy_names(
-    package: str, **modules: str
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose names live in its modules.
+def public_names(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    The stub beside its ``__init__.py`` says which module each name is in, once for type checkers
+    and for this: a line ``from .plan import Plan as Plan`` makes ``Plan`` public.
 
     Parameters
     ----------
-    package : str
-        The package's ``__name__``.
-    **modules : str
-        The names that each module gives, separated by blanks.
+    package, file : str
+        The package's ``__name__`` and ``__file__``.
 
     Returns
     -------
-    tuple of two functions
+    tuple of two functions and a list
         The first imports the package's own modules too, so that ``polyad.core.plan`` works after
         ``import polyad``.
 
     Examples
     --------
-    >>> get, names = lazy_names("polyad.core", plan="Plan plan_inner")
+    >>> import polyad.core
+    >>> get, _, public = public_names("polyad.core", polyad.core.__file__)
     >>> get("plan_inner").__module__
     'polyad.core.plan'
-    >>> {"Plan", "plan_inner"} <= set(names())
+    >>> "Plan" in public
     True
     """
-    homes = {name: module for module, names in modules.items() for name in names.split()}
+    named, _, public = attach_stub(package, file)
 
     def __getattr__(name: str) -> Any:
-        if name in homes:
-            with naming_extras(f"{package}.{name}"):
-                value = getattr(import_module(f"{package}.{homes[name]}"), name)
-            setattr(sys.modules[package], name, value)  # the next use finds it at once
-            return value
-        if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
-            with naming_extras(f"{package}.{name}"):
+        with naming_extras(f"{package}.{name}"):
+            if name in public:
+                return named(name)
+            if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
                 return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*vars(sys.modules[package]), *public})
 
-    return __getattr__, __dir__
+    return __getattr__, __dir__, public
 
 
 @contextmanager

@@ -5,21 +5,6 @@ And the page on which the points of a sample are checked, one after another.
 Needs the extra ``polyad[app]``. On the command line: ``polyad label SCENE``.
 """
 
-from typing import TYPE_CHECKING
+from polyad.lazy import public_names
 
-from polyad.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from polyad.app.check_launch import CheckPage, check, prepare_check
-    from polyad.app.fits import Settings
-    from polyad.app.launch import Page, prepare, serve, show
-
-__all__ = ["CheckPage", "Page", "Settings", "check", "prepare", "prepare_check", "serve", "show"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        launch="Page prepare serve show",
-        check_launch="CheckPage check prepare_check",
-        fits="Settings",
-    )
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

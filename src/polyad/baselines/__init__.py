@@ -4,21 +4,6 @@ Each takes samples ``(n, s, s, bands)``, standardizes what it needs from the tra
 and predicts like any scikit-learn classifier.
 """
 
-from typing import TYPE_CHECKING
+from polyad.lazy import public_names
 
-from polyad.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from polyad.baselines.cnn import CNNClassifier
-    from polyad.baselines.dense import DenseClassifier
-    from polyad.baselines.svm import PatchSVC
-
-__all__ = ["CNNClassifier", "DenseClassifier", "PatchSVC"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        cnn="CNNClassifier",
-        dense="DenseClassifier",
-        svm="PatchSVC",
-    )
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

@@ -6,33 +6,6 @@ Finished tiles are kept beside the output with a ledger; the output itself is wr
 in order, so it is the same file whatever happened on the way.
 """
 
-from typing import TYPE_CHECKING
+from polyad.lazy import public_names
 
-from polyad.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from polyad.distributed.blocks import map_lazy
-    from polyad.distributed.cluster import open_cluster
-    from polyad.distributed.finished import BrokenLedgerWarning
-    from polyad.distributed.maps import MapSummary, map_files
-    from polyad.distributed.runs import reproduce_on
-
-__all__ = [
-    "BrokenLedgerWarning",
-    "MapSummary",
-    "map_files",
-    "map_lazy",
-    "open_cluster",
-    "reproduce_on",
-]
-
-if not TYPE_CHECKING:
-    # A resumable map needs neither dask nor the experiments
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        blocks="map_lazy",
-        cluster="open_cluster",
-        finished="BrokenLedgerWarning",
-        maps="MapSummary map_files",
-        runs="reproduce_on",
-    )
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

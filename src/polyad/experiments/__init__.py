@@ -3,19 +3,6 @@
 `reproduce` is the one call; ``polyad reproduce`` on the command line calls it.
 """
 
-from typing import TYPE_CHECKING
+from polyad.lazy import public_names
 
-from polyad.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from polyad.experiments.reproduction import NothingToRun, Reproduction, reproduce
-    from polyad.experiments.settings import RunSettings
-
-__all__ = ["NothingToRun", "Reproduction", "RunSettings", "reproduce"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        reproduction="NothingToRun Reproduction reproduce",
-        settings="RunSettings",
-    )
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

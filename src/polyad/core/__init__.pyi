@@ -1,0 +1,15 @@
+from .capacity import generic_rank as generic_rank
+from .capacity import sample_size as sample_size
+from .capacity import vc_bound as vc_bound
+from .contract import contract_except as contract_except
+from .contract import cp_inner as cp_inner
+from .contract import dense_inner as dense_inner
+from .contract import dense_weight as dense_weight
+from .contract import khatri_rao as khatri_rao
+from .layer import RankRLinear as RankRLinear
+from .layer import rank_r_linear as rank_r_linear
+from .lazy_layer import LazyRankRLinear as LazyRankRLinear
+from .network import ACTIVATIONS as ACTIVATIONS
+from .network import RankRNet as RankRNet
+from .plan import Plan as Plan
+from .plan import plan_inner as plan_inner
