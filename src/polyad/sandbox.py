@@ -103,7 +103,7 @@ def run(
     """
     if _state.inside or not sys.executable:  # confined already, or Python is built into a program
         return _resolve(function)(*arguments)
-    key = (tuple(str(file.absolute()) for file in files), scratch and str(scratch.absolute()))
+    key = (tuple(map(_identity, files)), scratch and str(scratch.absolute()))
     process = _state.take(key, function)
     request = {"function": function, "limits": limits, "cwd": str(Path.cwd())}
     try:
@@ -132,7 +132,27 @@ def run(
     raise getattr(errors, kind)(text) if kind in errors.__all__ else RuntimeError(text)
 
 
+def load(module: str) -> Any:
+    """Import a large library where it is needed; what it maps does not count as memory taken."""
+    if not _state.inside or module in sys.modules:
+        return importlib.import_module(module)
+    before = _address_space()
+    _limit(sys.maxsize // 2, _state.limits)
+    found = importlib.import_module(module)
+    _state.base += _address_space() - before
+    _limit(_state.base, _state.limits)
+    return found
+
+
 # The process that asks
+
+
+def _identity(file: Path) -> tuple[str, int]:
+    """Return a file's name and number: a file that replaces it needs a process of its own."""
+    try:
+        return str(file.absolute()), file.stat().st_ino
+    except OSError:
+        return str(file.absolute()), 0
 
 
 class _Process:
@@ -171,7 +191,8 @@ class _State:
     """The template process and its idle forks; each process of ours has its own."""
 
     def __init__(self) -> None:
-        self.inside = False
+        self.inside = False  # and, if so, the mapped bytes to begin with and the current limits
+        self.base, self.limits = 0, Limits(0)
         self.lock = threading.Lock()
         self.template: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
@@ -194,7 +215,8 @@ class _State:
             old.end()
 
     def _started(self, key: Any, function: str) -> _Process:
-        about = {"files": key[0], "scratch": key[1], "module": function.partition(":")[0]}
+        files = [name for name, _ in key[0]]
+        about = {"files": files, "scratch": key[1], "module": function.partition(":")[0]}
         if not hasattr(os, "fork"):  # pragma: no cover - Windows: a process of its own
             own = _popen(subprocess.PIPE, subprocess.PIPE)
             process = _Process(own.stdout, own.stdin, own)  # type: ignore[arg-type]
@@ -294,15 +316,15 @@ def _serve() -> None:
 
 
 def _session(reading: IO[bytes], writing: IO[bytes], about: dict[str, Any]) -> None:
-    _state.inside = True
+    _state.inside, _state.base = True, _address_space()
     _confine([*map(Path, about["files"])], about["scratch"] and Path(about["scratch"]))
-    base = _address_space()
     with suppress(EOFError, OSError):
         while True:
             request = _receive(reading, sys.maxsize)
             with suppress(OSError):
                 os.chdir(request["cwd"])
-            _limit(base, Limits(*request["limits"]))
+            _state.limits = request["limits"]
+            _limit(_state.base, _state.limits)
             _send(writing, _answer(request))
 
 
@@ -410,7 +432,8 @@ def _libraries() -> list[Path]:
     data = [
         os.environ[name] for name in ("PROJ_DATA", "PROJ_LIB", "GDAL_DATA") if name in os.environ
     ]
-    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom"]
+    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom",
+              "/proc/self"]  # fmt: skip
     installed = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
     here = Path(__file__).parent
     return [here, *map(Path, (sys.prefix, sys.base_prefix, *installed, *data, *system))]

@@ -131,9 +131,6 @@ class KeptAxes:
         return values.reshape([values.shape[axis] for axis in self.kept])
 
 
-MakeSource = Callable[[Node, tuple[int, int, int], float, float, float | None], CubeSource]
-
-
 def is_cube(shape: tuple[int, ...]) -> bool:
     """Return whether an array has three axes, or more of which all but three have length 1.
 
@@ -163,18 +160,14 @@ def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
     return replace(node, shape=shape, dims=names), kept
 
 
-def open_cube(node: Node, look: Neighbors, make: MakeSource) -> Opened:
-    """Return the scene of ``node``; ``look`` finds variables beside it, ``make`` its source."""
+def open_cube(node: Node, look: Neighbors, box: Callable[[tuple[slice, ...]], Array]) -> Opened:
+    """Return the scene of ``node``; ``look`` finds variables beside it, ``box`` reads it."""
     axes = find_axes(node, look)
     fill = number(node.attrs, "_FillValue", "missing_value")
     scale = number(node.attrs, "scale_factor")
-    source = make(
-        node,
-        axes,
-        1.0 if scale is None else scale,
-        number(node.attrs, "add_offset") or 0.0,
-        fill,
-    )
+    offset = number(node.attrs, "add_offset") or 0.0
+    scale = 1.0 if scale is None else scale
+    source = CubeSource(node.path, box, node.shape, node.dtype, axes, scale, offset, fill)
     wavelength, units = _wavelength(node, axes[2], look)
     return Opened.of(
         source,

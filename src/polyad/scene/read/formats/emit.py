@@ -24,8 +24,14 @@ from polyad.scene.raster.wavelengths import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
-from polyad.scene.read.formats.hdf_values import attributes, dataset, read_box, small
+from polyad.scene.read.formats.hdf import (
+    Hdf5File,
+    attributes,
+    dataset,
+    open_hdf5,
+    read_box,
+    small,
+)
 from polyad.scene.read.formats.opening import Opened
 
 _CUBES = ("reflectance", "radiance")
@@ -65,8 +71,6 @@ class EmitSource:
         Put where no pixel was seen.
     budget : int
         Bytes of the swath that may be held at once.
-    wary : frozenset of str
-        The arrays whose chunks are tried before they are decoded, see `hdf.check_dataset`.
     """
 
     path: Path
@@ -75,7 +79,6 @@ class EmitSource:
     dtype: np.dtype
     fill: float
     budget: int
-    wary: frozenset[str] = frozenset()
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window of the map, shape ``(rows, cols, bands)``."""
@@ -114,7 +117,7 @@ class EmitSource:
         return out
 
     def _box(self, file: h5py.File, name: str, box: tuple[slice, ...]) -> Array:
-        return read_box(self.path, file, name, box, wary=name in self.wary)
+        return read_box(dataset(self.path, file, name), box)
 
     def _check_inside(self, cube: h5py.Dataset, line: Array, sample: Array) -> None:
         if line.max() > cube.shape[0] or sample.max() > cube.shape[1]:
@@ -160,8 +163,8 @@ def open_emit(opened: Hdf5File, key: str | None) -> Opened:
             f"{tables[1].shape} of {tables[1].dtype} and {tables[0].shape} of {tables[0].dtype}; "
             "the file is damaged, download it again"
         )
-    arrays = zip((name, *_GLT), (cube, *tables), strict=True)
-    wary = frozenset(n for n, array in arrays if hdf.check_dataset(opened, array))
+    for array in (cube, *tables):
+        hdf.check_dataset(opened, array)
     count = cube.shape[2]
     centers, widths, flags = (
         _per_band(opened, n, count) for n in ("wavelengths", "fwhm", "good_wavelengths")
@@ -170,10 +173,10 @@ def open_emit(opened: Hdf5File, key: str | None) -> Opened:
     good = None if flags is None else flags == 1
     if good is not None and not good.any():
         raise SceneError(f"{path}: no band is flagged as good; name another file or variable")
-    fill = number(attributes(opened, cube, ["_FillValue"]), "_FillValue")
+    fill = number(attributes(cube, ["_FillValue"]), "_FillValue")
     fill = _FILL if fill is None else fill
     shape = (*tables[0].shape, count)
-    source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget, wary)
+    source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget)
     return Opened.of(
         source,
         wavelength=None if centers is None else to_nm(centers, "nm"),
@@ -197,7 +200,7 @@ def _per_band(opened: Hdf5File, name: str, count: int) -> NDArray[np.float64] | 
 
 
 def _place(opened: Hdf5File) -> dict[str, Any]:
-    root = attributes(opened, opened.file, ["spatial_ref", "geotransform"])
+    root = attributes(opened.file, ["spatial_ref", "geotransform"])
     place = {"crs": parse_crs(opened.path, text(root.get("spatial_ref", "")))}
     if "geotransform" not in root:
         return place

@@ -28,8 +28,7 @@ from polyad.scene.read.formats.dlr import find_dlr, open_dlr
 from polyad.scene.read.formats.emit import is_emit, open_emit
 from polyad.scene.read.formats.envi import find_envi, open_envi
 from polyad.scene.read.formats.geotiff import open_geotiff
-from polyad.scene.read.formats.hdf import open_hdf
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
+from polyad.scene.read.formats.hdf import Hdf5File, open_hdf, open_listed
 from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
 from polyad.scene.read.formats.mosaic import TIFF_MAGIC
 from polyad.scene.read.formats.ogr import vector_kind
@@ -73,7 +72,7 @@ _HDF5_LAYOUTS: tuple[
 
 
 def _open_hdf5(path: Path, key: str | None, budget: int) -> Opened:
-    with open_checked(path, budget) as opened:
+    with open_listed(path, budget) as opened:
         opener = next(opener for fits, opener in _HDF5_LAYOUTS if fits(opened))
         return opener(opened, key)
 
