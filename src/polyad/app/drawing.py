@@ -16,7 +16,7 @@ from polyad.scene.learn.drafts import PropagatedLabels
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.refining import Shares
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

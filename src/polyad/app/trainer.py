@@ -44,8 +44,7 @@ from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.map.mapping import tile_mapper
-from polyad.scene.raster.patches import check_window_fits, extract_patches
-from polyad.scene.raster.tiles import plan_tiles
+from polyad.scene.raster.windows import check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads, run_tasks
 

@@ -34,15 +34,12 @@ from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistic
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.classes import class_key, class_table
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.inside import note_read_whole
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import Target, as_values
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.classes import Target, as_values, class_key, class_table
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.selection import note_read_whole, usable_bands
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

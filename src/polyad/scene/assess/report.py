@@ -54,12 +54,17 @@ from polyad.scene.learn.outputs import ValueScore
 from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
-from polyad.scene.raster.cell_area import HECTARE, row_areas
-from polyad.scene.raster.classes import ClassInfo, class_table, has_own_name, with_classes
-from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.targets import Target, as_values
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    Target,
+    as_values,
+    class_table,
+    class_totals,
+    has_own_name,
+    with_classes,
+)
+from polyad.scene.raster.grid import HECTARE, grid_of, row_areas
+from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.read.classes import with_legend
 from polyad.scene.read.samples import SamplePoints, look_up
 

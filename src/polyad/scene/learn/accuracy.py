@@ -33,7 +33,7 @@ from scipy.special import log_softmax
 from polyad.errors import InputError
 from polyad.scene.files.option_values import check_coverage
 from polyad.scene.learn.folds import SpatialFolds, mean_distance, testable
-from polyad.scene.raster.prediction_sets import SetRule
+from polyad.scene.raster.classes import SetRule
 
 Array = npt.NDArray[Any]
 Interval = tuple[float, float] | None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import ViewSamples, fit_experts
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import PRIOR_WEIGHTS
@@ -28,7 +29,7 @@ from polyad.scene.learn.steps import (
 )
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.patches import check_window, extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.codec import Fault
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
-from polyad.estimators.schema import Fault
 from polyad.scene.learn.accuracy import CrossValidation, HeldOutScores, cross_validation
 from polyad.scene.learn.model_file import check_network, check_scene_header, packed, unpacked
 from polyad.scene.learn.outputs import ValueFit
@@ -28,7 +27,6 @@ from polyad.scene.learn.radiometry import (
     soundness_to_dict,
 )
 from polyad.scene.learn.recipe import Choice, Recipe
-from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
     IN_FILE,
     LEFT_OUT,
@@ -37,12 +35,11 @@ from polyad.scene.raster.bands import (
     left_out_note,
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.corrupt import Soundness
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.inside import with_repairs
-from polyad.scene.raster.legend import Merging, plan_merge
-from polyad.scene.raster.pixels import check_real
-from polyad.scene.read.classes import NUMBERED_BY_NAME, Colors, with_colors
+from polyad.scene.raster.despiking import NoiseModel, check_real
+from polyad.scene.raster.labels import NUMBERED_BY_NAME, Merging, plan_merge
+from polyad.scene.raster.scene import Scene, as_labels, as_scene
+from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span, with_repairs
+from polyad.scene.read.classes import Colors, with_colors
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
@@ -89,7 +86,7 @@ class SceneModel:
     radiometry : Radiometry or None
         The light of the scene it learned from: quantiles of every band at the training pixels and
         over the scene, and some spectra. Older models lack it.
-    soundness : Soundness or None
+    soundness : NoiseModel or None
         How rough the spectra of a scene are, by which corrupt pixels are found. None for few bands.
     adapted : str or None
         How the model was adapted to a scene's light, in words; see `polyad.scene.adapt_model`.
@@ -120,7 +117,7 @@ class SceneModel:
     statistics: Any = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
     radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
-    soundness: Soundness | None = field(default=None, repr=False, compare=False)
+    soundness: NoiseModel | None = field(default=None, repr=False, compare=False)
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     held_out: HeldOutScores | None = field(default=None, repr=False, compare=False)
@@ -178,7 +175,7 @@ class SceneModel:
 
         Of what is returned, corrupt pixels are read as their neighbors. Bands are found by
         wavelength where model and scene tell it, whatever their number and order; see
-        `polyad.scene.raster.band_matching`. Else by their number in the file.
+        `polyad.scene.raster.selection`. Else by their number in the file.
 
         Raises
         ------
@@ -494,17 +491,7 @@ def scene_facts(scene: xr.DataArray, pixels: Array, training: Mapping[str, Any])
 
 def fingerprint(scene: xr.DataArray) -> str:
     """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
-    scene = as_scene(scene)
-    height, width, count = (scene.sizes[d] for d in ("y", "x", "band"))
-    digest = hashlib.sha256(str((height, width, count)).encode())
-    bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
-    # The corners are left out: they often hold no data
-    for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
-        rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
-        pixels = scene.isel(y=rows, x=cols, band=bands).values
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
-            digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
-    return digest.hexdigest()[:32]
+    return Scene.of(scene).fingerprint
 
 
 def renamed(model: SceneModel, classes: Sequence[ClassInfo]) -> SceneModel:

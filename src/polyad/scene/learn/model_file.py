@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyad.estimators.header import MOST, OUTPUTS, SPECTRUM
+from polyad.codec import Fault, shown
+from polyad.estimators.model_file import MOST, OUTPUTS, SPECTRUM
 from polyad.estimators.schema import (
     NOTHING,
-    Fault,
     ListOf,
     Plain,
     Record,
@@ -29,17 +29,16 @@ from polyad.estimators.schema import (
     number,
     numbers,
     one_of,
-    shown,
     text,
     whole,
     whole_numbers,
 )
 from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.accuracy import FOLDS_BY, MOST_CONFUSION
-from polyad.scene.learn.radiometry import KEPT, SHARES
 from polyad.scene.learn.recipe import GOALS, PRESETS, VIEWS, Recipe
-from polyad.scene.raster.corrupt import SUMS
-from polyad.scene.raster.targets import MOST_TARGETS
+from polyad.scene.raster.classes import MOST_TARGETS
+from polyad.scene.raster.despiking import SUMS
+from polyad.scene.raster.scene import KEPT, SHARES
 
 MOST_FOLDS = 32
 NAME = 256  # characters

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad.scene.learn.recipe import Expert
-from polyad.scene.raster.targets import Target, clipped
+from polyad.scene.raster.classes import Target, clipped
 
 Array = npt.NDArray[Any]
 

@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.networks import part_of
 from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
@@ -24,10 +25,9 @@ from polyad.scene.raster.classes import (
     class_color,
     class_dtype,
 )
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.patches import check_window
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.tiles import Block, Mosaic, Tile, plan_tiles
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.windows import Block, Mosaic, Tile, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]

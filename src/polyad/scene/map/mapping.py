@@ -37,16 +37,18 @@ from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
 from polyad.scene.raster.classes import (
     UNLABELED,
+    VALUE_DIMS,
+    SetRule,
+    Target,
     class_dtype,
+    set_members,
     with_classes,
 )
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.inside import without_mask
-from polyad.scene.raster.legend import Merging
-from polyad.scene.raster.prediction_sets import SetRule, set_members
-from polyad.scene.raster.targets import VALUE_DIMS, Target
-from polyad.scene.raster.tiles import Tile, plan_tiles, read_block, tile_shape
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.labels import Merging
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import without_mask
+from polyad.scene.raster.windows import Tile, plan_tiles, read_block, tile_shape
 from polyad.scene.read.classes import Colors
 from polyad.scene.write.writers import MapWriter, ValueWriter
 from polyad.threads import one_ahead

@@ -37,10 +37,10 @@ from polyad.scene.learn.scene_statistics import (
     statistics_bar,
 )
 from polyad.scene.learn.steps import Propagation, combine, guided_filter
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import packed, read_stored
-from polyad.scene.raster.tiles import TILE_BYTES, Tile, read_window
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import packed, read_stored
+from polyad.scene.raster.windows import TILE_BYTES, Tile, read_window
 
 Array = npt.NDArray[Any]
 FORMAT = 2

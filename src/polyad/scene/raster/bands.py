@@ -8,6 +8,7 @@ it has ``number`` too, the place of each band in its file, counted from 1, and `
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,66 @@ from polyad.errors import SceneError
 IN_FILE, LEFT_OUT = "bands_in_file", "bands_left_out"
 FLAGGED = "flagged as bad"
 MOST_RUNS = 20  # of neighboring bands that are told
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The bands of a scene.
+
+    Attributes
+    ----------
+    number : ndarray of int, ``(bands,)``
+        Place of each band in its file, counted from 1.
+    wavelength, fwhm : ndarray, ``(bands,)``, or None
+        Center and width in nm, as the file tells them; NaN where it does not.
+    width : ndarray, ``(bands,)``, or None
+        Width in nm: ``fwhm`` or, where bands were left out and it is untold, the distance to the
+        next band of the file.
+    in_file : int
+        How many bands the file has.
+    left_out : str or None
+        Which of them were left out and why; None if none were.
+    """
+
+    number: npt.NDArray[np.intp]
+    wavelength: npt.NDArray[Any] | None
+    fwhm: npt.NDArray[Any] | None
+    width: npt.NDArray[Any] | None
+    in_file: int
+    left_out: str | None
+
+    @classmethod
+    def of(cls, scene: xr.DataArray) -> Bands:
+        """Return the bands of an array with dim band."""
+        along = {
+            name: np.asarray(scene[name].values) if name in scene.coords else None
+            for name in ("wavelength", "fwhm", "width")
+        }
+        if along["width"] is None:
+            along["width"] = along["fwhm"]
+        in_file = int(scene.attrs.get(IN_FILE, scene.sizes["band"]))
+        return cls(
+            band_numbers(scene), **along, in_file=in_file, left_out=scene.attrs.get(LEFT_OUT)
+        )
+
+    @property
+    def count(self) -> int:
+        """How many bands the scene has."""
+        return len(self.number)
+
+    @property
+    def note(self) -> str | None:
+        """What a user is told of the bands that were left out; None if none were.
+
+        Examples
+        --------
+        >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
+        >>> Bands.of(keep_bands(scene, [True, False, False, True], "flagged as bad")).note
+        '2 of 4: 2-3 flagged as bad'
+        """
+        if self.left_out is None:
+            return None
+        return f"{self.in_file - self.count} of {self.in_file}: {self.left_out}"
 
 
 def band_numbers(scene: xr.DataArray) -> npt.NDArray[np.intp]:
@@ -125,15 +186,5 @@ def _nanometers(centers: npt.NDArray[np.float64]) -> str:
 
 
 def left_out_note(scene: xr.DataArray) -> str | None:
-    """Return what a user is told of the bands that were left out; None if none were.
-
-    Examples
-    --------
-    >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
-    >>> left_out_note(keep_bands(scene, [True, False, False, True], "flagged as bad"))
-    '2 of 4: 2-3 flagged as bad'
-    """
-    if LEFT_OUT not in scene.attrs:
-        return None
-    total: Any = scene.attrs[IN_FILE]
-    return f"{total - scene.sizes['band']} of {total}: {scene.attrs[LEFT_OUT]}"
+    """Return what a user is told of the bands that were left out; None if none were."""
+    return Bands.of(scene).note

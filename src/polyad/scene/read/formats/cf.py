@@ -16,8 +16,17 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.sources import AXES, DEGREES, WAVELENGTHS, Array, hull, pick
-from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
+from polyad.scene.raster.sources import (
+    AXES,
+    DEGREES,
+    WAVELENGTHS,
+    Array,
+    hull,
+    known_factor,
+    nm_factor,
+    pick,
+    to_nm,
+)
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.opening import Opened
 

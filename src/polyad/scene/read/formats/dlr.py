@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.sources import to_nm
 from polyad.scene.read.formats.geotiff import open_tiff, tiff_source
 from polyad.scene.read.formats.markup import read_xml
 from polyad.scene.read.formats.opening import Opened, check_beside

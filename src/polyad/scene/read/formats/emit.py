@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.sources import Array, hull
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.sources import Array, hull, to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs

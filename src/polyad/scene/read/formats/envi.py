@@ -21,8 +21,7 @@ from polyad.errors import PolyadWarning, SceneError
 from polyad.regular import open_regular
 from polyad.scene.files.paths import ENVI_DATA
 from polyad.scene.raster import guards
-from polyad.scene.raster.sources import Array, hull, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.sources import Array, hull, pick, to_nm
 from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.read.formats.opening import Opened, check_beside, open_content
 from polyad.scene.read.formats.raw import read_box

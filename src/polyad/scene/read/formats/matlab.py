@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from polyad import sandbox
 from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.sources import Array, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.sources import Array, pick, to_nm
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.hdf import Hdf5File, open_listed, small
 from polyad.scene.read.formats.opening import Opened
