@@ -42,7 +42,7 @@ LAYERS = {
     "baselines": LOW,
     "scene": {
         "errors",
-        "regular",
+        "regular", "sandbox",
         "lazy",
         "text",
         "atomic",

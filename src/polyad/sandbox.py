@@ -36,6 +36,7 @@ from polyad import errors
 from polyad.errors import BudgetExceeded, PolyadError, PolyadWarning, SceneError
 
 SLACK = 256 * 2**20  # bytes of address space beside the budget: what libraries take for themselves
+PATIENCE = 10.0  # seconds on the clock for each of the processor: a file may block
 _IDLE = 4  # processes kept for further requests
 _LONGEST_LINE = 64 * 2**20  # bytes of JSON
 _ENVIRONMENT = {
@@ -166,7 +167,7 @@ class _Process:
 
     def ask(self, request: dict[str, Any], limits: Limits) -> Any:
         """Return the answer to a request; end the process if it takes far too long."""
-        timer = threading.Timer(60 + 5 * limits.seconds, self.kill)
+        timer = threading.Timer(PATIENCE * limits.seconds, self.kill)
         timer.start()
         try:
             _send(self.writing, request)

@@ -119,9 +119,7 @@ def read_label_raster(
     if not path.is_dir():  # a Zarr store is a folder
         guards.existing_file(path)
     budget = guards.memory_budget(budget)
-    from polyad.scene.read import (
-        classes as class_tables,  # brings xarray, which is not needed there
-    )
+    from polyad.scene.read import class_tables  # brings xarray, which reading does not need
 
     suffix, arguments = path.suffix.lower(), (path, key, shape, budget)
     if suffix == ".npy" or (suffix not in _READERS and not path.is_dir()):

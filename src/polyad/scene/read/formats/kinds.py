@@ -185,13 +185,9 @@ class ConfinedSource:
     """Pixels that a confined process decodes."""
 
     scene: Confined
+    path: Path
     shape: tuple[int, int, int]
     dtype: np.dtype
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.scene.path
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
@@ -206,8 +202,8 @@ class ConfinedSource:
 
 def _confined(scene: Confined) -> Opened:
     limits = sandbox.Limits(scene.budget)
-    shape, dtype, description = scene.ask("describe", limits=limits)  # type: ignore[misc]
-    return Opened(ConfinedSource(scene, shape, dtype), description)
+    path, shape, dtype, description = scene.ask("describe", limits=limits)  # type: ignore[misc]
+    return Opened(ConfinedSource(scene, path, shape, dtype), description)
 
 
 def _identity(parts: Sequence[Path]) -> list[list[int]]:
@@ -218,10 +214,11 @@ def _identity(parts: Sequence[Path]) -> list[list[int]]:
 
 def describe(
     scene: Confined, identity: list[list[int]]
-) -> tuple[tuple[int, int, int], np.dtype, dict[str, object]]:
-    """Return shape, element type and description of a scene (in the confined process)."""
+) -> tuple[Path | str, tuple[int, int, int], np.dtype, dict[str, object]]:
+    """Return file, shape, element type and description of a scene (in the confined process)."""
     opened = _opened(scene, str(identity))
-    return opened.source.shape, opened.source.dtype, opened.description
+    source = opened.source
+    return source.path, source.shape, source.dtype, opened.description
 
 
 def read_window(

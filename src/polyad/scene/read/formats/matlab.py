@@ -50,6 +50,9 @@ def open_matlab5(path: Path, key: str | None, budget: int) -> Opened:
     """Open one array of a MATLAB 5 file."""
     variables = list_variables(path)
     cubes = {name: shape for name, shape in variables.items() if len(shape) == 3}
+    if key is None and len(cubes) > 1:  # SciPy lists complex arrays as real ones
+        arrays = sandbox.load("scipy.io").loadmat(path, variable_names=[*cubes])
+        cubes = {n: shape for n, shape in cubes.items() if arrays[n].dtype.kind != "c"}
     name = hdf.choose_key(path, cubes) if key is None else key
     if name not in variables:
         raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
@@ -73,8 +76,9 @@ def list_variables(path: Path) -> dict[str, tuple[int, ...]]:
 
 def read_variable(path: Path, name: str, shape: tuple[int, ...], budget: int) -> Array:
     """Return the values of a plain array, in this machine's byte order."""
-    what = f"the MATLAB array '{name}'"
-    guards.check_budget(path, math.prod(shape), budget, what)  # a byte for each at least
+    what, least = f"the MATLAB array '{name}'", math.prod(shape)  # a byte for each element
+    guards.check_inflation(path, least, path.stat().st_size)
+    guards.check_budget(path, least, budget, what)
     values: Array = sandbox.load("scipy.io").loadmat(path, variable_names=[name])[name]
     guards.check_budget(path, values.nbytes, budget, what)
     if values.dtype.kind not in "biuf":
