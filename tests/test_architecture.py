@@ -41,7 +41,8 @@ LAYERS = {
     "estimators": {"errors", "regular", "lazy", "atomic", "codec", "threads", "core", "fitting"},
     "scene": {
         "errors",
-        "regular", "sandbox",
+        "regular",
+        "sandbox",
         "lazy",
         "text",
         "atomic",
