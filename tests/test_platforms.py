@@ -18,7 +18,6 @@ from polyad.durable import read_all, write_all
 from polyad.errors import OutputError
 from polyad.regular import open_own, read_at, write_at
 from polyad.scene.raster.windows import plan_tiles
-from polyad.scene.read.formats import probe
 from polyad.threads import usable_cores
 from tests.conftest import pytest_configure
 from tests.waiting import PATIENCE
@@ -142,13 +141,6 @@ def test_tiles_are_stored_without_pread(elsewhere, tmp_path):
         for stored, given in zip(store.get(k), (ids[k], numbers[k]), strict=True):
             np.testing.assert_array_equal(stored, given)
     store.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_probe_that_blocks_is_ended(monkeypatch, tmp_path):
-    os.mkfifo(tmp_path / "scene.h5")
-    monkeypatch.setattr(probe, "_PATIENCE", 1.0)
-    assert probe._probe(str(tmp_path / "scene.h5")) == "did not end"
 
 
 @pytest.mark.slow
