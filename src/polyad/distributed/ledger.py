@@ -229,9 +229,7 @@ class FinishedTiles:
         if numbers is not None and self.depth:
             data = np.ascontiguousarray(numbers, np.float32).tobytes() + data
         if len(data) != self._offsets[number + 1] - self._offsets[number]:
-            raise ValueError(
-                f"tile {number} has {ids.shape} ids: this is a bug, please report it"
-            )
+            raise ValueError(f"tile {number} has {ids.shape} ids: this is a bug, please report it")
         write_all(self._file, data, self._offsets[number])
         self.left.discard(number)
         return {"map": self.digest, "tile": number, "crc": zlib.crc32(data)}
