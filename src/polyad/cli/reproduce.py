@@ -95,17 +95,10 @@ def reproduce(
         Path | None,
         option(DATA, help="Published split: raster of the test classes.", metavar="FILE"),
     ] = None,
-    accept: Annotated[
-        bool,
-        option(DATA, "--accept", help="Accept files of the right shape whose checksum is unknown."),
-    ] = False,
     runs: Annotated[
         int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
     ] = 10,
-    epochs: Annotated[
-        int | None,
-        option(RUNS, help="Epochs of each run. Default: 500; with --against 50.", metavar="N"),
-    ] = None,
+    epochs: Annotated[int, option(RUNS, help="Epochs of each run.", metavar="N")] = 500,
     jobs: Annotated[
         int, option(ADVANCED, help="Number of processes, one thread each.", metavar="N")
     ] = 1,
@@ -113,15 +106,6 @@ def reproduce(
     out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
         "polyad-paper"
     ),
-    against: Annotated[
-        Path | None,
-        option(
-            ADVANCED,
-            help="The authors' Rank_R_FNN.py on your disk. RUNS THAT SCRIPT beside polyad from the "
-            "same start, and compares weights, accuracy and time.",
-            metavar="FILE",
-        ),
-    ] = None,
     quick: Annotated[
         bool, option(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
@@ -134,13 +118,10 @@ def reproduce(
     if (train is None) != (test is None):
         raise InputError("--train and --test are the two halves of one split; give both")
     for what, number in (("epochs", epochs), ("jobs", jobs)):
-        if number is not None and number < 1:
+        if number < 1:
             raise InputError(f"{what} must be at least 1, got {number}; leave --{what} out")
     from polyad import experiments
 
-    if against is not None:
-        _against(against, scene, model, samples_per_class, epochs, out, as_json)
-        return
     lists = {
         "scenes": scene,
         "models": model,
@@ -150,16 +131,9 @@ def reproduce(
         "protocols": protocol,
     }
     given: dict[str, Any] = {name: values for name, values in lists.items() if values}
-    given |= {
-        "runs": runs,
-        "epochs": 500 if epochs is None else epochs,
-        "out": out,
-        "quick": quick,
-        "progress": not as_json,
-    }
-    given |= {"accept": accept}
+    given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
     if train is not None and test is not None:
-        given |= {"rasters": (train, test)}
+        given["rasters"] = train, test
     try:
         if cluster is None:
             done = experiments.reproduce(**given, jobs=jobs)
@@ -180,36 +154,3 @@ def reproduce(
         as_json,
         f"{done.runs_done} runs done, {done.runs_there} in the report{lost}\nreport: {done.report}",
     )
-
-
-def _against(
-    script: Path,
-    scenes: Sequence[str] | None,
-    models: Sequence[str] | None,
-    samples: Sequence[int] | None,
-    epochs: int | None,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """Run the published script beside ours, and write what came out."""
-    from polyad.experiments.against import compare_with, summary
-
-    one = {"scenes": scenes, "samples-per-class": samples}
-    for name, values in one.items():
-        if values is not None and len(values) > 1:
-            raise InputError(f"--against wants one of --{name}, got {len(values)}")
-    given: dict[str, Any] = {"models": models} if models else {}
-    given |= {"scene": scenes[0]} if scenes else {}
-    given |= {"samples_per_class": samples[0]} if samples else {}
-    given |= {} if epochs is None else {"epochs": epochs}
-    turns, page = compare_with(script, out, **given)
-    rows = summary(turns)
-    lines = [
-        f"{row['model']}, {row['precision']}, {row['epochs']} epochs: weights differ by "
-        f"{row['first_difference']:.1e} after the first and {row['last_difference']:.1e} after the "
-        f"last; {row['our_ms']:.1f} ms and {row['their_ms']:.0f} ms per epoch, "
-        f"{row['times']:.1f} times"
-        for row in rows
-    ]
-    result = {"page": str(page), "rows": rows}
-    say(result, as_json, "\n".join([*lines, f"page: {page}"]))
