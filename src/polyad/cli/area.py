@@ -16,7 +16,7 @@ from polyad.cli.options import (
     Force,
     Hash,
     MaxBytes,
-    Reports,
+    Report,
     Strata,
     option,
     source_title,
@@ -51,7 +51,7 @@ def area(
         Path | None,
         option(OUTPUT, help="Also write the table to a .csv or .json file.", metavar="FILE"),
     ] = None,
-    report: Reports = None,
+    report: Report = None,
     hashes: Hash = None,
     max_bytes: MaxBytes = None,
     force: Force = False,
@@ -60,7 +60,7 @@ def area(
     """Estimate the area of each class from checked points."""
     raster = None if strata == "map" else strata
     sources = [class_map, points, raster]
-    check_arguments(outputs={"table of areas": out}, reports=report, labels=sources, force=force)
+    check_arguments(outputs={"table of areas": out}, report=report, labels=sources, force=force)
     from polyad.scene import estimate_areas, open_points, open_strata, write_areas
 
     mapped = polyad.open_labels(class_map, max_bytes=max_bytes)
@@ -79,6 +79,6 @@ def area(
         write_area_report(report, estimates, title=title, record=record, **shown)
     if out is not None:
         write_areas(out, estimates.to_dict())
-    files = [("table", out), *(("report", path) for path in report or ())]
+    files = [("table", out), ("report", report)]
     written = "".join(f"\n{what}: {path}" for what, path in files if path)
     say(estimates.to_dict(), as_json, f"{estimates}{written}")

@@ -24,7 +24,7 @@ from polyad.cli.options import (
     MaxBytes,
     Model,
     Remote,
-    Reports,
+    Report,
     Scene,
     option,
     source_title,
@@ -32,7 +32,7 @@ from polyad.cli.options import (
 )
 from polyad.cli.values import evaluate_values, one_field
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import on_terminal, replaced_line, report_lines, say
+from polyad.terminal import on_terminal, replaced_line, report_line, say
 
 
 def evaluate(
@@ -44,7 +44,7 @@ def evaluate(
         Path | None,
         option(OUTPUT, help="Also write the scores to a .json or .csv file.", metavar="FILE"),
     ] = None,
-    report: Reports = None,
+    report: Report = None,
     hashes: Hash = None,
     layer: Layer = None,
     field: Fields = None,
@@ -63,7 +63,7 @@ def evaluate(
     outputs = {"file of scores": out}
     options: dict[str, Any] = {"bbox": bbox, "force": force, "remote": remote}
     options["coverage"] = coverage
-    check_arguments(outputs=outputs, reports=report, **options, **files)
+    check_arguments(outputs=outputs, report=report, **options, **files)
     from polyad.scene import examine, restrict_scene, write_scores
 
     fitted = polyad.SceneModel.load(model)
@@ -98,7 +98,7 @@ def evaluate(
     result = examination.to_dict()
     if out is not None:
         write_scores(out, result)
-    written = report_lines(report)
+    written = report_line(report)
     adapted = "" if examination.adapted is None else f"{examination.adapted}\n\n"
     sets = "" if examination.sets is None else f"\n\n{examination.sets}"
     replaced = replaced_line(examination.replaced)

@@ -109,14 +109,8 @@ AllTouched = Annotated[
     bool,
     option(LABELS, "--all-touched", help="Label every pixel that a line or polygon touches."),
 ]
-Reports = Annotated[
-    list[Path] | None,
-    option(
-        OUTPUT,
-        "--report",
-        help="Write a report as .html.",
-        metavar="FILE",
-    ),
+Report = Annotated[
+    Path | None, option(OUTPUT, "--report", help="Write a report as .html.", metavar="FILE")
 ]
 Hash = Annotated[
     bool | None,

@@ -33,7 +33,7 @@ from polyad.cli.options import (
     Objective,
     Preset,
     Remote,
-    Reports,
+    Report,
     Scene,
     Seed,
     Task,
@@ -131,7 +131,7 @@ def train(
     bands: Bands = None,
     drop_nm: DropNm = None,
     remote: Remote = False,
-    report: Reports = None,
+    report: Report = None,
     colors: Colors = None,
     seed: Seed = 0,
     max_bytes: MaxBytes = None,
@@ -146,7 +146,7 @@ def train(
     values = asks_for_values(task, units, bounds, **of_classes)
     files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
     files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
-    files["reports"] = report
+    files["report"] = report
     files["folds_by"] = folds_by
     _check_folds(folds_by, cross_validate, groups)
     check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
@@ -165,7 +165,7 @@ def train(
         learning |= {"preset": preset, "goal": goal, "window": window, "bounds": bounds}
         learning |= {"random_state": seed, "max_bytes": max_bytes}
         reading |= {"field": field, "units": units}
-        writing: dict[str, Any] = {"reports": report, "told": told, "files": inputs}
+        writing: dict[str, Any] = {"report": report, "told": told, "files": inputs}
         writing |= {"hashes": hashes, "as_json": as_json}
         train_values(cube, labels, out, reading=reading, learning=learning, **writing)
         return
@@ -230,7 +230,7 @@ def train(
         + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
-        f"model: {out}" + "".join(f"\nreport: {path}" for path in report or ()),
+        f"model: {out}" + ("" if report is None else f"\nreport: {report}"),
     )
 
 

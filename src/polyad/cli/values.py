@@ -8,7 +8,7 @@ from typing import Any
 
 import polyad.scene
 from polyad.scene.files.option_values import CLASSES, check_bounds, check_task
-from polyad.terminal import fail, on_terminal, replaced_line, report_lines, say, steps
+from polyad.terminal import fail, on_terminal, replaced_line, report_line, say, steps
 
 
 def one_field(field: Sequence[str] | None) -> str | None:
@@ -44,7 +44,7 @@ def train_values(
     *,
     reading: dict[str, Any],
     learning: dict[str, Any],
-    reports: Sequence[Path] | None,
+    report: Path | None,
     told: dict[str, Any],
     files: dict[str, Any],
     hashes: bool | None,
@@ -55,12 +55,12 @@ def train_values(
     bar = on_terminal()
     model = polyad.scene.train_values(cube, values, verbose=int(bar), **learning)
     model.save(out)
-    if reports:
-        from polyad.scene import write_value_training_report  # draws, a second to import
+    if report is not None:
+        from polyad.scene import write_training_report  # draws, a second to import
 
         record = polyad.scene.record_run(told["command"], files, hashes=hashes, progress=bar)
         about: dict[str, Any] = {"title": told["title"], "facts": told["facts"]}
-        write_value_training_report(reports, model, cube, values, record=record, **about)
+        write_training_report(report, model, cube, values, record=record, **about)
     fit, learned = model.value_fit, model.training
     result = {
         "model": str(out),
@@ -90,7 +90,7 @@ def train_values(
         + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
         + replaced_line(learned.get("replaced"))
         + f"{result['n_train']} pixels with values learned in {learned['seconds']:.2f} s{more}; "
-        f"model: {out}" + report_lines(reports),
+        f"model: {out}" + report_line(report),
     )
 
 
@@ -113,14 +113,14 @@ def evaluate_values(
     bar = on_terminal()
     values = polyad.scene.open_values(labels, cube, **reading)
     found = polyad.scene.examine_values(model, cube, values, adapt=adapt, progress=bar)
-    result, out, reports = found.to_dict(), outputs["out"], outputs["report"]
+    result, out, report = found.to_dict(), outputs["out"], outputs["report"]
     if out is not None:
         polyad.scene.write_scores(out, result)
-    if reports:
+    if report is not None:
         record = polyad.scene.record_run(told["command"], files, hashes=hashes, progress=bar)
         title = told["title"]
-        polyad.scene.write_value_report(reports, found, title=title, record=record, model=model)
-    written = report_lines(reports)
+        polyad.scene.write_value_report(report, found, title=title, record=record, model=model)
+    written = report_line(report)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
     replaced = replaced_line(found.replaced)
     say(result, as_json, adapted + replaced + str(found) + written)
