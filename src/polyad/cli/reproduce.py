@@ -9,8 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.help import Command
-from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, AsJson, Cluster, Force, option
+from polyad.cli.options import (
+    ADVANCED,
+    DATA,
+    OUTPUT,
+    RUNS,
+    AsJson,
+    Cluster,
+    Command,
+    Force,
+    flag,
+    option,
+)
 from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
@@ -97,7 +107,7 @@ def reproduce(
     ] = None,
     accept: Annotated[
         bool,
-        option(DATA, "--accept", help="Accept files of the right shape whose checksum is unknown."),
+        flag(DATA, "--accept", help="Accept files of the right shape whose checksum is unknown."),
     ] = False,
     runs: Annotated[
         int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
@@ -123,7 +133,7 @@ def reproduce(
         ),
     ] = None,
     quick: Annotated[
-        bool, option(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
+        bool, flag(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
