@@ -37,7 +37,6 @@ LAYERS = {
     "core": {"errors", "lazy"},
     "fitting": {"errors", "lazy", "core"},
     "estimators": {"errors", "regular", "lazy", "atomic", "codec", "threads", "core", "fitting"},
-    "baselines": LOW,
     "scene": {
         "errors",
         "regular",
@@ -49,12 +48,12 @@ LAYERS = {
         "core",
         "estimators",
     },
-    "polyad": LOW | {"baselines", "scene"},
-    "experiments": LOW | {"baselines", "scene", "polyad"},
-    "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},
+    "polyad": LOW | {"scene"},
+    "experiments": LOW | {"scene", "polyad"},
+    "distributed": LOW | {"scene", "polyad", "experiments"},
     "terminal": {"errors", "text"},
-    "app": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed"},
-    "cli": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed", "app"},
+    "app": LOW | {"terminal", "scene", "polyad", "experiments", "distributed"},
+    "cli": LOW | {"terminal", "scene", "polyad", "experiments", "distributed", "app"},
     "__main__": {"cli"},
 }
 # The rooms of `scene`, from the bottom up: each may import those before it. What stands beside

@@ -14,7 +14,7 @@ from polyad.app.tiles import (
 )
 from polyad.app.tiles import uncertainty_tile as unsure_tile
 from polyad.errors import InputError
-from polyad.scene.draw.png import encode_indexed, encode_rgb
+from polyad.scene.draw.color import encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.scenes import scene_from_array
 

@@ -17,10 +17,9 @@ from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
 from polyad.distributed.ledger import Ledger, TileStore
-from polyad.experiments.records import MapStore, Record, RecordStore
+from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
@@ -30,7 +29,7 @@ from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
-from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map
+from polyad.scene.write.writers import MapWriter, write_map
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -133,9 +132,10 @@ def without_probabilities(state: Any) -> Any:
 @pytest.mark.parametrize("ending", [".tif", ".npy"])
 def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
     def write(folder: Path, version: int) -> None:
-        with replacing_together() as outputs:
-            add_map(outputs, folder / f"map{ending}", class_map(version))
-            add_probabilities(outputs, folder / "p.tif", shares(version))
+        ids = class_map(version)
+        paths = {"path": folder / f"map{ending}", "probabilities": folder / "p.tif"}
+        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+            out.write((slice(None), slice(None)), ids.values, shares(version).values)
 
     states = []
     for version in (0, 1):
@@ -288,8 +288,8 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
     monkeypatch.setattr(
         report_module,
-        "report_document",
-        lambda *_, title, **__: Document("evaluation", {}, lambda: title * 9999),
+        "report_page",
+        lambda *given: given[-1].title * 9999,
     )
 
     def write(folder: Path, title: str) -> None:
@@ -306,21 +306,20 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- experiments ---------------------------------------------------------------------------------
 
 
-def record(seed: int) -> Record:
+def record(seed: int) -> RunRecord:
     settings = replace(RunSettings("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
     scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
     counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
-    return Record(
-        settings, settings.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
-        seconds={}, versions={}, stored=settings.to_stored(),
-    )  # fmt: skip
+    run = {"key": settings.key, "settings": settings.to_stored()}
+    curve = {"epochs": [[1, 3, 1]], "curve": [5000, 6000, 6543], "scores": scores}
+    return RunRecord.from_data(run | curve | counts | {"seconds": {}, "versions": {}}, "record")
 
 
 def test_records(bench) -> None:
     bench.check(
         lambda folder: RecordStore(folder).append(record(0)),
         lambda folder: RecordStore(folder).append(record(1)),
-        lambda folder: RecordStore(folder).keys(),
+        lambda folder: {r.key for r in RecordStore(folder).load()},
     )
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.draw.png import RGBA, encode_indexed, encode_rgb
+from polyad.scene.draw.color import RGBA, encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo, rgb
 from polyad.scene.raster.despiking import valid_pixels
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from polyad.scene.files.option_values import TASKS
-from polyad.scene.learn.recipe import GOALS, OBJECTIVES, PRESETS
+from polyad.scene.files.option_values import GOALS, OBJECTIVES, PRESETS, TASKS
 
 # Panels of the help, in the order in which it shows them
 DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (
@@ -125,12 +124,7 @@ Strata = Annotated[
 ]
 Reports = Annotated[
     list[Path] | None,
-    option(
-        OUTPUT,
-        "Write a report as .html, or its content as .json. Repeatable.",
-        "FILE",
-        "--report",
-    ),
+    option(OUTPUT, "Write a report as .html.", "FILE", "--report"),
 ]
 Colors = Annotated[
     Path | None,
