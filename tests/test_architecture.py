@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
 LOW = {
-    "errors", "regular", "lazy", "text", "leftovers", "atomic", "codec", "durable", "threads",
+    "errors", "regular", "sandbox", "lazy", "text", "leftovers", "atomic", "codec", "durable",
+    "threads",
     "core", "fitting", "estimators",
 }  # fmt: skip
 LAYERS = {
@@ -30,6 +31,7 @@ LAYERS = {
     "text": set(),
     "regular": {"errors"},
     "leftovers": set(),
+    "sandbox": {"errors"},
     "atomic": {"errors", "leftovers"},
     "durable": {"errors", "regular", "atomic"},
     "codec": set(),
@@ -40,6 +42,7 @@ LAYERS = {
     "scene": {
         "errors",
         "regular",
+        "sandbox",
         "lazy",
         "text",
         "atomic",

@@ -31,8 +31,8 @@ from torch.nn.functional import linear
 
 from polyad.core.layer import give_memory
 from polyad.errors import Diverged, InputError
+from polyad.estimators.classifier import SoftmaxClassifierMixin
 from polyad.estimators.scaler import NUMERIC, ModeStandardScaler, check_sample_shape
-from polyad.estimators.softmax import SoftmaxClassifierMixin
 
 Array = npt.NDArray[Any]
 OnEpoch = Callable[[int, nn.Module], None]
