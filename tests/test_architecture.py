@@ -21,27 +21,25 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
 LOW = {
-    "errors", "regular", "sandbox", "lazy", "text", "leftovers", "atomic", "codec", "durable",
-    "threads",
+    "errors", "safe_open", "sandbox", "lazy", "text", "atomic", "codec", "durable", "threads",
     "core", "fitting", "estimators",
 }  # fmt: skip
 LAYERS = {
     "errors": set(),
     "lazy": set(),
     "text": set(),
-    "regular": {"errors"},
-    "leftovers": set(),
+    "safe_open": {"errors"},
     "sandbox": {"errors"},
-    "atomic": {"errors", "leftovers"},
-    "durable": {"errors", "regular", "atomic"},
+    "atomic": {"errors"},
+    "durable": {"errors", "safe_open", "atomic"},
     "codec": set(),
     "threads": {"errors"},
     "core": {"errors", "lazy"},
     "fitting": {"errors", "lazy", "core"},
-    "estimators": {"errors", "regular", "lazy", "atomic", "codec", "threads", "core", "fitting"},
+    "estimators": {"errors", "safe_open", "lazy", "atomic", "codec", "threads", "core", "fitting"},
     "scene": {
         "errors",
-        "regular",
+        "safe_open",
         "sandbox",
         "lazy",
         "text",
