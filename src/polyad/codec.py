@@ -62,7 +62,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    FailFast,
     Field,
     ValidationError,
     model_validator,
@@ -196,7 +195,7 @@ def _nan(value: float) -> float:
 
 Fixed = Field(strict=False)
 """Marks a tuple of fixed types: a list in JSON."""
-Row = Annotated[tuple[Item, ...], Field(strict=False), FailFast()]
+Row = Annotated[tuple[Item, ...], Field(strict=False, fail_fast=True)]
 """Any number of items of one type: a list in JSON."""
 Text = Annotated[str, AfterValidator(_visible)]
 """A text that can be shown; control characters are refused."""
