@@ -31,8 +31,7 @@ from polyad.scene.learn.accuracy import labels_wanted, least_probability
 from polyad.scene.learn.folds import testable
 from polyad.scene.learn.sampling import PROTOCOLS
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.sets import LabelDistance, set_rule
+from polyad.scene.map.mapping import LabelDistance, map_scene, set_rule
 from polyad.scene.raster.prediction_sets import set_members
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels

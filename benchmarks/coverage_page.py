@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyad.scene.map.sets import NEAR
+from polyad.scene.map.mapping import NEAR
 
 Records = Sequence[dict[str, Any]]
 DEVELOPMENT = 100

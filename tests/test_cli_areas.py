@@ -16,8 +16,8 @@ from polyad.scene.raster.counting import ids_digest
 from polyad.scene.raster.georeference import grid_of
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import check_origin, open_points, open_sample
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.points import write_points
+from polyad.scene.write.tables import write_points
+from polyad.scene.write.writers import MapWriter
 
 NAMES = ("Corn", "Oats", "Water")
 PLACE = Affine(30, 0, 365_000, 0, -30, 5_809_000)

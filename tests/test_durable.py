@@ -14,7 +14,7 @@ import pytest
 
 from polyad import durable
 from polyad.app.journal import Journal
-from polyad.distributed.finished import Ledger
+from polyad.distributed.ledger import Ledger
 from polyad.durable import LineFile, LockFile, add_line, locked, seal, set_aside, unseal
 from polyad.experiments.records import RecordStore
 from tests.waiting import PATIENCE

@@ -18,8 +18,7 @@ from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train
-from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.map.sets import prediction_sets
+from polyad.scene.map.mapping import map_file, map_scene, prediction_sets
 from polyad.scene.raster.uncertainty import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene

@@ -13,7 +13,7 @@ import pytest
 
 from polyad import leftovers
 from polyad.atomic import replacing
-from polyad.distributed.finished import Ledger, TileStore
+from polyad.distributed.ledger import Ledger, TileStore
 from polyad.durable import read_all, write_all
 from polyad.errors import OutputError
 from polyad.regular import open_own, read_at, write_at

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 import polyad
 from polyad.scene.files import paths
-from polyad.scene.write import area_table, points, writers
+from polyad.scene.write import tables, writers
 from tests.waiting import PATIENCE
 
 HEAVY = {
@@ -212,6 +212,6 @@ def test_type_hints_of_classes_resolve(name):
 
 def test_endings_that_are_checked_are_those_that_are_written():
     assert paths.ENDINGS["map"] == tuple(writers._MAP_FORMATS)
-    assert paths.ENDINGS["file of scores"] == tuple(writers._SCORE_FORMATS)
-    assert paths.ENDINGS["sample"] == tuple(points._FORMATS)
-    assert paths.ENDINGS["table of areas"] == tuple(area_table._FORMATS)
+    assert paths.ENDINGS["file of scores"] == tuple(tables._SCORE_FORMATS)
+    assert paths.ENDINGS["sample"] == tuple(tables._POINT_FORMATS)
+    assert paths.ENDINGS["table of areas"] == tuple(tables._AREA_FORMATS)

@@ -69,7 +69,7 @@ def _label_tiff() -> bytes:
 
 def _pam_seeds() -> list[bytes]:
     from polyad.scene.raster.classes import ClassInfo
-    from polyad.scene.write.pam import pam_xml
+    from polyad.scene.write.geotiff import pam_xml
 
     table = [ClassInfo(1, "Corn", "#4477AA"), ClassInfo(2, "Oats", "#EE7733")]
     return [pam_xml(table).encode()]

@@ -11,7 +11,7 @@ from rasterio.warp import transform as reproject
 
 from polyad.cli import main
 from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.write.map_writer import MapWriter
+from polyad.scene.write.writers import MapWriter
 
 HEIGHT, WIDTH, BANDS = 40, 50, 8
 CORNER = (500_000.0, 4_000_000.0)  # UTM 33 N, pixels of 10 m

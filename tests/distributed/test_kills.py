@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import polyad.distributed.finished as finished_module
+import polyad.distributed.ledger as finished_module
 from distributed import Client
 from polyad.distributed import BrokenLedgerWarning, map_files
 from polyad.errors import ClusterError, OutputError, PolyadWarning
@@ -19,7 +19,7 @@ resource = pytest.importorskip("resource", reason="kills processes by signals")
 # The command; before it writes the tile of that number, its group is sent a signal
 MAP = """
 import os, sys
-import polyad.distributed.finished as finished
+import polyad.distributed.ledger as finished
 from polyad.cli import main
 number, sent = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 real, written = finished.write_all, []

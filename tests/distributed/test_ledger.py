@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from polyad.distributed.finished import BrokenLedgerWarning, Ledger, TileStore
+from polyad.distributed.ledger import BrokenLedgerWarning, Ledger, TileStore
 from polyad.errors import OutputError
 from polyad.scene.raster.tiles import Tile
 

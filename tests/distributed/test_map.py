@@ -10,8 +10,8 @@ import xarray as xr
 
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
-from polyad.distributed.finished import Ledger
-from polyad.distributed.plans import plan_scene
+from polyad.distributed.ledger import Ledger
+from polyad.distributed.maps import plan_scene
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.read.masks import restrict_scene
@@ -137,8 +137,8 @@ def test_scene_that_workers_do_not_see_is_told_with_the_reason(
     two_workers, model, values, envi, tmp_path, monkeypatch
 ):
     path = envi(tmp_path / "s.hdr", values)
-    monkeypatch.setattr("polyad.distributed.plans.absolute", lambda _: "/nowhere/s.hdr")
-    monkeypatch.setattr("polyad.distributed.plans.open_scene", lambda _, **__: open_scene(path))
+    monkeypatch.setattr("polyad.distributed.maps.absolute", lambda _: "/nowhere/s.hdr")
+    monkeypatch.setattr("polyad.distributed.maps.open_scene", lambda _, **__: open_scene(path))
     with pytest.raises(SceneError, match="all of them share"):
         map_files(model, path, tmp_path / "map.tif", cluster=two_workers)
 

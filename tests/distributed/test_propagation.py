@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polyad.distributed import map_files
-from polyad.distributed.plans import model_digest, plan_scene
+from polyad.distributed.maps import model_digest, plan_scene
 from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_here
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import adapt_model

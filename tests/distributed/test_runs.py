@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyad.distributed.runs import spread_runs
+from polyad.distributed.cluster import spread_runs
 from polyad.errors import PolyadError
 from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.runs import run_all, run_one

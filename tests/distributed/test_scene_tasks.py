@@ -8,15 +8,14 @@ from dataclasses import replace
 import pytest
 
 from polyad.distributed import map_files
-from polyad.distributed.scene_tasks import run_on_cluster
-from polyad.distributed.worker import SceneSource, TileWork
+from polyad.distributed.worker import SceneSource, TileWork, run_on_cluster
 from polyad.errors import ClusterError, SceneError
 from polyad.scene.learn import scene_statistics as module
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import graph_statistics
 from polyad.scene.learn.steps import EXACT_PIXELS, Propagation
-from polyad.scene.map import share_cache
-from polyad.scene.map.share_cache import scene_digest
+from polyad.scene.map import refining
+from polyad.scene.map.refining import scene_digest
 from polyad.scene.read.scenes import open_scene
 
 NODES = Propagation.for_pixels(EXACT_PIXELS + 1)
@@ -92,7 +91,7 @@ def test_statistics_of_workers_have_the_bits_of_one_machine(run, work, monkeypat
     digest = scene_digest(scene)
     read = []
     monkeypatch.setattr(module, "read_window", lambda *a: read.append(a))
-    monkeypatch.setattr(share_cache, "read_stored", lambda *a: read.append(a))
+    monkeypatch.setattr(refining, "read_stored", lambda *a: read.append(a))
     real = module.read_pixels
     monkeypatch.setattr(module, "read_pixels", lambda *a: read.append("strip") or real(*a))
     there = graph_statistics(scene, NODES, run=run)

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from distributed import KilledWorker
-from polyad.distributed.stream import BLAMES, stream
+from polyad.distributed.cluster import BLAMES, stream
 from polyad.errors import ClusterError
 
 
@@ -125,7 +125,7 @@ def test_closed_client_is_told():
 
 
 def test_cluster_without_workers_is_given_up_after_a_while(monkeypatch):
-    monkeypatch.setattr("polyad.distributed.stream.CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("polyad.distributed.cluster.CHECK_SECONDS", 0.01)
     client = Client(str, threads=0)
     monkeypatch.setattr(Future, "add_done_callback", lambda self, function: None)
     with pytest.raises(ClusterError, match="no worker"):

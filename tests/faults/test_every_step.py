@@ -16,7 +16,7 @@ from rasterio.crs import CRS
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.finished import Ledger, TileStore
+from polyad.distributed.ledger import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
@@ -28,11 +28,9 @@ from polyad.scene.raster.lazy import describe
 from polyad.scene.raster.tiles import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
-from polyad.scene.write.area_table import write_areas
 from polyad.scene.write.cog import open_quietly
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.points import write_points
-from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
+from polyad.scene.write.tables import write_areas, write_points, write_scores
+from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}

@@ -20,11 +20,12 @@ import xarray as xr
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.finished import Ledger
+from polyad.distributed.ledger import Ledger
 from polyad.errors import OutputError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.write.writers import add_map, add_probabilities, write_map, write_scores
+from polyad.scene.write.tables import write_scores
+from polyad.scene.write.writers import add_map, add_probabilities, write_map
 
 KILOBYTES = 256
 ABOUT = {"shape": [6, 5], "scene": "0123"}

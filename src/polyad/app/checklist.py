@@ -18,7 +18,7 @@ from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
 from polyad.scene.read.samples import SampleFile
-from polyad.scene.write.points import points_content, write_points
+from polyad.scene.write.tables import points_content, write_points
 
 NOTE = "note"
 CANNOT_TELL = "cannot tell"  # how the note of such a point begins

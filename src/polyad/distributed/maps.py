@@ -1,28 +1,38 @@
-"""Maps in files, made by a cluster or by this machine, that can be resumed after any kill."""
+"""Maps in files that can be resumed after any kill, made by a cluster or here; and lazy maps."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from glob import glob
 from pathlib import Path
 from typing import Any
 
+import joblib
+import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.distributed.cluster import open_cluster
-from polyad.distributed.finished import FinishedTiles, Ledger
-from polyad.distributed.outputs import check_outputs, write_output
-from polyad.distributed.plans import ScenePlan, find_scenes, outputs_for, plan_scene
-from polyad.distributed.scene_tasks import run_on_cluster
-from polyad.distributed.stream import explained, stream
-from polyad.distributed.worker import TileTask, TileWork, map_tile_here, map_tile_on_worker
+from polyad.distributed.cluster import explained, open_cluster, stream
+from polyad.distributed.ledger import FinishedTiles, Ledger
+from polyad.distributed.worker import (
+    SceneSource,
+    TileTask,
+    TileWork,
+    map_tile_here,
+    map_tile_on_worker,
+    run_on_cluster,
+    versions,
+)
 from polyad.durable import Entry
 from polyad.errors import (
     ClusterError,
@@ -31,11 +41,291 @@ from polyad.errors import (
     PolyadWarning,
     SceneError,
 )
-from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder, set_paths
-from polyad.scene.learn.model import SceneModel
-from polyad.scene.map.mapping import warn_of_empty_map
-from polyad.scene.map.refining import Shares, scene_shares
+from polyad.scene.files.paths import (
+    check_apart,
+    check_distinct,
+    check_ending,
+    check_kind,
+    check_output,
+    make_folder,
+    set_paths,
+    split_key,
+)
+from polyad.scene.learn.adaptation import adapt_model, find_adaptation
+from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.scene.map.classifier import as_scene_model, block_classifier
+from polyad.scene.map.mapping import (
+    LabelDistance,
+    check_map_kind,
+    map_writer,
+    scene_tiles,
+    set_rule,
+    warn_of_empty_map,
+    with_classes_for_maps,
+)
+from polyad.scene.map.refining import Shares, scene_shares, warn_of_other_scene
+from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
+from polyad.scene.raster.corrupt import HALO, repair
+from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.inside import masked, packed, without_mask
+from polyad.scene.raster.prediction_sets import SetRule
+from polyad.scene.raster.tiles import Block, Tile, halo_index
 from polyad.scene.read.classes import Colors
+from polyad.scene.read.masks import restrict_scene
+from polyad.scene.read.scenes import open_scene
+
+BAND_COORDS = ("wavelength", "number")
+AnySource = str | os.PathLike[str] | xr.DataArray
+
+
+@dataclass(frozen=True)
+class ScenePlan:
+    """One scene, its tiles and its output.
+
+    Attributes
+    ----------
+    source : SceneSource
+        For the workers.
+    scene : DataArray
+        Opened lazily, for its georeference.
+    tiles : list of Tile
+        In the order in which the output is written.
+    out : Path
+    probabilities, uncertainty : Path or None
+    sets : SetRule or None
+        By which prediction sets are written beside the map.
+    digest : str
+        Names this scene mapped by this model in these tiles: tiles kept under another digest are
+        tiles of another map.
+    """
+
+    source: SceneSource
+    scene: xr.DataArray
+    tiles: list[Tile]
+    out: Path
+    probabilities: Path | None
+    uncertainty: Path | None
+    sets: SetRule | None
+    digest: str
+
+    @property
+    def shares(self) -> bool:
+        """Whether the probabilities of tiles are needed."""
+        return any(v is not None for v in (self.probabilities, self.uncertainty, self.sets))
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels."""
+        return self.scene.sizes["y"] * self.scene.sizes["x"]
+
+
+def plan_scene(
+    model: Any,
+    source: AnySource,
+    out: Path,
+    *,
+    probabilities: Path | None = None,
+    uncertainty: Path | None = None,
+    coverage: float | None = None,
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
+    tile: int | None = None,
+    max_bytes: int | None = None,
+    mask: str | os.PathLike[str] | None = None,
+    bbox: Sequence[float] | None = None,
+    adapt: bool | None = None,
+) -> tuple[SceneModel, ScenePlan]:
+    """Open a scene, see that the model fits it, and cut it into tiles."""
+    source = source if isinstance(source, str | os.PathLike) else as_scene(source)
+    if isinstance(source, xr.DataArray):
+        location: str | xr.DataArray = _lazy(source)
+        scene = source
+    else:
+        location = absolute(os.fspath(source))
+        scene = open_scene(location, max_bytes=max_bytes)
+    scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
+    check_map_kind(fitted, out, probabilities)
+    adaptation = find_adaptation(fitted, scene, adapt)
+    mapping = fitted if adaptation is None else adaptation.apply(fitted)
+    viewed = mapping.view(scene)
+    warn_of_other_scene(mapping, viewed)
+    rule = None if coverage is None else set_rule(mapping, coverage, viewed)
+    tiles = scene_tiles(scene, tile, fitted)
+    about = {
+        "model": model_digest(mapping),
+        "scene": _stamp(viewed),
+        "bands": [str(viewed[k].values.tolist()) for k in BAND_COORDS if k in viewed.coords],
+        "nodata": str(viewed.rio.nodata),
+        "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
+        "tile": tiles[0].shape,
+        "probabilities": any(v is not None for v in (probabilities, uncertainty, rule)),
+        "versions": versions(),
+    }
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    where = (scene.shape, scene.dtype.str, packed(scene))
+    scene_source = SceneSource(location, *where, adaptation)
+    outputs = (out, probabilities, uncertainty, rule)
+    return fitted, ScenePlan(scene_source, scene, tiles, *outputs, digest)
+
+
+def find_scenes(patterns: Sequence[str]) -> list[str]:
+    """Return the scenes that names and patterns such as ``scenes/*.hdr`` stand for, each once.
+
+    Raises
+    ------
+    SceneError
+        A pattern matches no file.
+    """
+    scenes: dict[str, None] = {}  # in order, each once
+    for pattern in patterns:
+        if Path(pattern).exists() or not any(c in pattern for c in "*?["):
+            scenes[pattern] = None
+            continue
+        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
+        if not matches:
+            raise SceneError(f"{pattern}: no file matches this pattern; check it with ls")
+        scenes |= dict.fromkeys(matches)
+    return list(scenes)
+
+
+def outputs_for(sources: Sequence[str], out_dir: Path, ending: str) -> list[Path]:
+    """Return ``out_dir/<scene's name><ending>`` for each scene; refuse two of the same name."""
+    names: dict[str, str] = {}
+    for source in sources:
+        path, key = (source, None) if Path(source).exists() else split_key(source)
+        name = Path(path).stem + ("" if key is None else "-" + key.strip("/").replace("/", "-"))
+        if name in names:
+            raise InputError(
+                f"{names[name]} and {source} would both be mapped to {out_dir / (name + ending)}; "
+                "map them into different folders"
+            )
+        names[name] = source
+    outs = [out_dir / (name + ending) for name in names]
+    for out in outs:
+        check_apart(out, sources)
+    return outs
+
+
+def absolute(source: str) -> str:
+    """Return the source with its path made absolute: workers stand in other folders.
+
+    Examples
+    --------
+    >>> absolute("indian-pines")
+    'indian-pines'
+    >>> absolute(".") == str(Path.cwd())
+    True
+    """
+    if Path(source).exists():
+        return str(Path(source).absolute())
+    name, key = split_key(source)
+    if key is not None and Path(name).exists():
+        return f"{Path(name).absolute()}:{key}"
+    return source
+
+
+def model_digest(model: SceneModel) -> str:
+    """Return a digest of all that decides what the model says of a pixel.
+
+    Of its training only where labels propagate from, and in which scene.
+    """
+    estimator = model.estimator
+    digest = hashlib.sha256(type(estimator).__name__.encode())
+    for field in fields(model):
+        if field.name not in ("estimator", "training", "statistics", "held_out", "cache"):
+            digest.update(str(joblib.hash(getattr(model, field.name))).encode())
+    steps = () if model.recipe is None else model.recipe.steps
+    if any(step["step"] == "propagate" for step in steps):
+        pixels = np.asarray(model.training.get("pixels", []), np.int64)
+        digest.update(str(model.training.get("scene")).encode() + pixels.tobytes())
+    network = getattr(estimator, "network_", None)
+    if network is None:
+        digest.update(str(joblib.hash(estimator)).encode())
+        return digest.hexdigest()
+    digest.update(repr((network, sorted(estimator.get_params(deep=False).items()))).encode())
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    scaler = getattr(estimator, "scaler_", None)
+    digest.update(str(joblib.hash(None if scaler is None else vars(scaler))).encode())
+    return digest.hexdigest()
+
+
+def _lazy(scene: xr.DataArray) -> xr.DataArray:
+    """Return a scene that can be sent as a path and a few numbers; refuse any other."""
+    if scene.chunks is not None:
+        raise InputError(
+            "the scene is a Dask array: map it lazily with polyad.distributed.map_lazy, or pass "
+            "the path of its file"
+        )
+    if scene.variable._in_memory:
+        raise InputError(
+            f"the scene lies in memory ({scene.nbytes:,} bytes): workers read their own windows, "
+            "so pass the path of its file, or map it here with polyad.map_scene"
+        )
+    return scene
+
+
+def _stamp(scene: xr.DataArray) -> dict[str, Any]:
+    """Return what changes when the scene does: its size, a few pixels, its file's date."""
+    file = scene.encoding.get("source")
+    try:
+        status = Path(file).stat() if file else None
+    except OSError:
+        status = None
+    return {
+        "shape": scene.shape,
+        "dtype": scene.dtype.str,
+        "pixels": fingerprint(scene),
+        "file": None if status is None else [status.st_size, status.st_mtime_ns],
+    }
+
+
+def check_outputs(plan: ScenePlan) -> None:
+    """Raise `OutputError` before any work, if its result could not be written."""
+    beside = {} if plan.sets is None else set_paths(plan.out)
+    check_distinct(plan.out, plan.probabilities, plan.uncertainty, *beside.values())
+    check_output(plan.out, "map")
+    if plan.probabilities is not None:
+        check_output(plan.probabilities, "file of probabilities")
+    if plan.uncertainty is not None:
+        check_output(plan.uncertainty, "file of uncertainty")
+    for what, path in beside.items():
+        check_output(path, what)
+
+
+def write_output(
+    model: SceneModel, plan: ScenePlan, finished: FinishedTiles, probability_dtype: str = "float32"
+) -> int:
+    """Write the map of one scene, and if they are wanted its probabilities, uncertainty, sets.
+
+    The files are, byte for byte, those that `polyad.map_file` writes. Returns how many pixels have
+    a class, as it does.
+    """
+    ids, proba = finished.ids, finished.probabilities
+    options: dict[str, Any] = {"probabilities": plan.probabilities, "sets": plan.sets}
+    options |= {"uncertainty": plan.uncertainty, "probability_dtype": probability_dtype}
+    reach = None if plan.sets is None else LabelDistance(model, plan.scene)
+    with map_writer(model, plan.scene, plan.out, **options) as writer:
+        mapped = 0
+        for number, tile in enumerate(plan.tiles):
+            shares = None if proba is None else proba.get(number)
+            class_ids = ids.get(number)
+            writer.write((tile.rows, tile.cols), class_ids, shares)
+            mapped += int(np.count_nonzero(class_ids))
+            if reach is not None:
+                reach.add(tile, class_ids)
+    if reach is not None:
+        reach.warn()
+    return mapped
+
+
+def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
+    """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
+    frame = xr.DataArray(ids, dims=("y", "x"), coords=without_mask(scene.coords))
+    frame = frame.rename(None)  # Dask brings a name
+    return with_classes(frame, model.classes)
+
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -306,7 +596,7 @@ class _Job:
                 self._count(len(plan.tiles), entries.values())
                 continue
             checksums = {number: entry["crc"] for number, entry in entries.items()}
-            tiles = FinishedTiles(self.folder, plan, self.model, checksums)
+            tiles = self._kept_tiles(plan, checksums)
             self.begun[scene] = tiles
             kept = [entry for number, entry in entries.items() if number not in tiles.left]
             self._count(len(kept), kept)
@@ -320,6 +610,14 @@ class _Job:
                 tile = plan.tiles[number]
                 yield TileTask(scene, number, tile, None if shares is None else shares.cut(tile))
             shares = None
+
+    def _kept_tiles(self, plan: ScenePlan, checksums: dict[int, int]) -> FinishedTiles:
+        classes, values = self.model.classes, self.model.values
+        depth = len(classes) if plan.shares else 0
+        if values is not None:
+            depth = values.bands(plan.shares)
+        about = (plan.out.name, plan.digest, plan.tiles, class_dtype(classes), depth)
+        return FinishedTiles(self.folder, *about, checksums)
 
     def _propagate(self, scene: int, kept: list[Entry]) -> Shares | None:
         """Do what needs the whole scene; tiles that were ``kept`` of other shares do not count.
@@ -366,8 +664,8 @@ class _Job:
         tiles = self.begun.pop(scene)
         written = False
         try:
-            mapped = write_output(self.model, tiles, self.probability_dtype)
-            self.ledger.append({"map": tiles.plan.digest, "written": True, "mapped": mapped})
+            mapped = write_output(self.model, self.plans[scene], tiles, self.probability_dtype)
+            self.ledger.append({"map": tiles.digest, "written": True, "mapped": mapped})
             self.mapped[scene] = mapped
             written = True
         finally:
@@ -430,3 +728,155 @@ def _finished(
             tiles.clear()
         tiles[entry["tile"]] = entry
     return finished, written
+
+
+Array = npt.NDArray[Any]
+
+
+def map_lazy(
+    model: Any,
+    scene: xr.DataArray,
+    *,
+    window: int | None = None,
+    probabilities: bool = False,
+    adapt: bool = False,
+) -> xr.DataArray:
+    """Return the map of a scene that is a Dask array, to be computed when asked for.
+
+    A block of the map is made from the same block of the scene and the pixels around it that the
+    model's window reaches; at the border of the scene they are reflected. The map is that of
+    `polyad.map_scene`.
+
+    Parameters
+    ----------
+    model : SceneModel or classifier
+        See `polyad.map_scene`.
+    scene : DataArray, dims ``(y, x, band)``
+        Backed by Dask. Bands are put in one chunk: a scene chunked by band is read once for every
+        block, so chunk it along y and x.
+    window : int, optional
+        See `polyad.map_scene`.
+    probabilities : bool, default=False
+        Return the probabilities ``(y, x, class)`` instead of the map.
+    adapt : bool, default=False
+        See `polyad.map_scene`. A sample of the scene is computed for it at once; without, nothing
+        is read and another light is not noticed.
+
+    Returns
+    -------
+    DataArray, dims ``(y, x)`` or ``(y, x, class)``
+        Backed by Dask.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from polyad.scene.read.scenes import scene_from_array
+    >>> values = np.random.default_rng(0).normal(size=(8, 6, 3))
+    >>> model = GaussianNB().fit(values.reshape(-1, 3), np.arange(48) % 2 + 1)
+    >>> lazy = map_lazy(model, scene_from_array(values).chunk(y=4, x=3))
+    >>> lazy.chunks
+    ((4, 4), (3, 3))
+    >>> int(lazy.max())
+    2
+    """
+    scene = as_scene(scene)
+    if scene.chunks is None:
+        raise InputError(
+            "the scene is no Dask array; chunk it with scene.chunk(y=512, x=512), or map it with "
+            "polyad.map_scene"
+        )
+    fitted = as_scene_model(model, scene, window)
+    if adapt:
+        fitted = adapt_model(fitted, scene, adapt)
+    scene = fitted.view(scene)
+    if scene.chunks is None:
+        raise InputError(
+            "bands of the scene must be interpolated to the model's wavelengths, which a lazy map "
+            "does not do; map it with polyad.map_file, or resample the scene first"
+        )
+    if fitted.recipe is not None and fitted.recipe.steps:
+        raise InputError(
+            "this model's maps take steps that look beyond a block of the scene; map it with "
+            "polyad.map_file, or train it with preset='fast'"
+        )
+    fitted.check_classes("map its scene with polyad.map_file")
+    if fitted.merging is not None:
+        raise InputError(
+            "a lazy map has the classes of the network; map it with the model before merging, and "
+            "merge the computed map with polyad.scene.merge_labels"
+        )
+    halo, pixels = _reach(fitted), masked(scene).data.rechunk({2: -1})
+    # An axis no longer than the halo is in one block already and reflected over and over
+    depth = {axis: halo if scene.shape[axis] > halo else 0 for axis in (0, 1)}
+    from dask.array.overlap import overlap
+    from dask.delayed import delayed
+
+    if any(depth.values()):
+        lap: Any = overlap  # it has no types
+        pixels = lap(pixels, depth | {2: 0}, boundary="none")
+    inner = _inner_chunks(pixels.chunks, depth, scene.shape)
+    # One key in the graph, so that a worker is sent the model once
+    once = delayed(fitted, pure=False)
+    options: dict[str, Any] = {"fitted": once, "nodata": scene.rio.nodata, "shares": probabilities}
+    if probabilities:
+        count = len(fitted.classes)
+        proba = pixels.map_blocks(
+            _classify, **options, chunks=(*inner, (count,)), dtype=np.float32,
+            meta=np.empty((0, 0, 0), np.float32),
+        )  # fmt: skip
+        frame = class_map(fitted, scene, proba[..., 0])
+        names = [c.name for c in fitted.classes]
+        lazy = xr.DataArray(proba, dims=("y", "x", "class"), coords=frame.coords).rename(None)
+        return lazy.assign_coords({"class": names})
+    dtype = class_dtype(fitted.classes)
+    ids = pixels.map_blocks(
+        _classify, **options, chunks=inner, drop_axis=2, dtype=dtype, meta=np.empty((0, 0), dtype)
+    )
+    lazy = class_map(fitted, scene, ids)
+    return lazy.assign_attrs(_FillValue=UNLABELED)
+
+
+def _reach(model: SceneModel) -> int:
+    """Return how many pixels beyond a block decide its map."""
+    return model.window // 2 + (0 if model.soundness is None else HALO)
+
+
+def _inner_chunks(
+    chunks: tuple[tuple[int, ...], ...], depth: dict[int, int], shape: tuple[int, ...]
+) -> list[tuple[int, ...]]:
+    """Return the chunks of the map: those of the scene without the pixels added around them."""
+    inner = []
+    for axis in (0, 1):
+        sizes, last = chunks[axis], len(chunks[axis]) - 1
+        added = [depth[axis] * ((k > 0) + (k < last)) for k in range(last + 1)]
+        inner.append(tuple(size - extra for size, extra in zip(sizes, added, strict=True)))
+        if sum(inner[axis]) != shape[axis]:
+            raise InputError(
+                f"chunks {sizes} of the scene cannot be cut; chunk it with scene.chunk(y=512)"
+            )
+    return inner
+
+
+def _classify(
+    values: Array,
+    fitted: SceneModel,
+    nodata: float | None,
+    shares: bool,
+    block_info: Any = None,
+) -> Array:
+    """Classify one block that has its neighbors' pixels on the inner sides."""
+    if block_info is None or not values.size:  # Dask asks for the type only
+        return np.empty((0,) * (3 if shares else 2), np.float32 if shares else np.uint8)
+    place, halo, beyond = block_info[0], fitted.window // 2, _reach(fitted)
+    if fitted.soundness is not None:
+        values = repair(values, nodata, fitted.soundness)[0]
+    index = []
+    for axis in (0, 1):
+        number, last = place["chunk-location"][axis], place["num-chunks"][axis] - 1
+        length = values.shape[axis]
+        inner = slice(beyond * (number > 0), length - beyond * (number < last))
+        # Where the scene ends so does the block, so reflecting in one is reflecting in the other
+        index.append(halo_index(inner, halo, length))
+    classify = block_classifier(fitted, nodata, shares)
+    ids, proba = classify(Block(values, index[0], index[1]))
+    return ids if proba is None else proba

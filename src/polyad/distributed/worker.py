@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import threading
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -13,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.distributed.cluster import explained, stream
 from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
 from polyad.scene.map.mapping import TileMapper, tile_mapper
 from polyad.scene.map.refining import Shares, needs_whole_scene
 from polyad.scene.raster.corrupt import REPAIRS
@@ -185,3 +189,39 @@ def map_tile_on_worker(work: TileWork, task: TileTask) -> MappedTile:
     work.check_versions()
     with limit_threads(1):
         return work.map_tile(task)
+
+
+class SceneJob(NamedTuple):
+    """What all tasks of one kind have in common; sent to each worker once."""
+
+    work: TileWork
+    scene: int  # which of the work's sources
+    function: SceneTask
+    shared: Any
+
+
+def run_on_cluster(client: Any, work: TileWork, scene: int) -> RunOnScene:
+    """Return what does the tasks of one of the work's scenes by the workers of a cluster."""
+
+    def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
+        job, location = SceneJob(work, scene, function, shared), work.sources[scene].location
+        name = location if isinstance(location, str) else "the scene"
+        early: dict[int, Any] = {}  # answers whose turn it is not yet
+        turn = 0
+        with closing(stream(client, do_task, enumerate(tasks), shared=job)) as done:
+            for (number, _), outcome in done:
+                if isinstance(outcome, Exception):
+                    raise explained(outcome, f"a worker failed to read {name}")
+                early[number] = outcome
+                while turn in early:
+                    yield early.pop(turn)
+                    turn += 1
+
+    return run
+
+
+def do_task(job: SceneJob, item: tuple[int, Any]) -> Any:
+    """Do one task on a worker, with one torch thread for each thread of the worker."""
+    job.work.check_versions()
+    with limit_threads(1):
+        return job.function(job.work.viewed(job.scene), job.shared, item[1])

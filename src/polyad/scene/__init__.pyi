@@ -64,8 +64,8 @@ from .map.export import export_onnx as export_onnx
 from .map.mapping import map_file as map_file
 from .map.mapping import map_scene as map_scene
 from .map.refining import keep_shares as keep_shares
-from .map.sets import prediction_sets as prediction_sets
-from .map.values import map_values as map_values
+from .map.mapping import prediction_sets as prediction_sets
+from .map.mapping import map_values as map_values
 from .raster.band_choice import select_bands as select_bands
 from .raster.band_choice import usable_bands as usable_bands
 from .raster.classes import ClassInfo as ClassInfo
@@ -98,10 +98,10 @@ from .read.scenes import open_known_labels as open_known_labels
 from .read.scenes import open_scene as open_scene
 from .read.scenes import scene_from_array as scene_from_array
 from .read.values import open_values as open_values
-from .write.area_table import write_areas as write_areas
-from .write.map_writer import MapWriter as MapWriter
-from .write.points import write_points as write_points
-from .write.value_writer import ValueWriter as ValueWriter
+from .write.tables import write_areas as write_areas
+from .write.writers import MapWriter as MapWriter
+from .write.tables import write_points as write_points
+from .write.writers import ValueWriter as ValueWriter
 from .write.writers import write_map as write_map
 from .write.writers import write_probabilities as write_probabilities
-from .write.writers import write_scores as write_scores
+from .write.tables import write_scores as write_scores

@@ -16,7 +16,8 @@ from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import blank_map
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
-from polyad.scene.write.writers import write_map, write_scores
+from polyad.scene.write.tables import write_scores
+from polyad.scene.write.writers import write_map
 from polyad.threads import limit_threads
 
 SCENE = "indian-pines"

@@ -22,8 +22,8 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.writers import write_map, write_probabilities, write_scores
+from polyad.scene.write.tables import write_scores
+from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 
 ENDINGS = (".tif", ".hdr", ".img", ".png", ".nc", ".npy")
 FOREIGN = {

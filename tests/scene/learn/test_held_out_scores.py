@@ -19,8 +19,7 @@ from polyad.scene.learn.accuracy import (
 from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
-from polyad.scene.map.mapping import iter_map, map_file, map_scene
-from polyad.scene.map.sets import LabelDistance, set_rule
+from polyad.scene.map.mapping import LabelDistance, iter_map, map_file, map_scene, set_rule
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 
@@ -175,7 +174,7 @@ def test_sets_far_from_every_label_come_with_a_warning(models, land, tmp_path):
 def test_the_distance_to_the_labels_does_not_depend_on_the_tiles(
     asked, taken, models, land, monkeypatch
 ):
-    monkeypatch.setattr("polyad.scene.map.sets.ASKED", asked)
+    monkeypatch.setattr("polyad.scene.map.mapping.ASKED", asked)
     scene, _, _ = land
     found = []
     for side in (7, 40):

@@ -10,8 +10,8 @@ import xarray as xr
 from safetensors.numpy import save_file
 
 import polyad
-from polyad.scene.map import refining, share_cache
-from polyad.scene.map.share_cache import read_shares, scene_digest, write_shares
+from polyad.scene.map import refining
+from polyad.scene.map.refining import read_shares, scene_digest, write_shares
 from tests.scene.learn.test_presets import make_scene
 
 NODES = np.array([[0, 1, -1], [1, 2, 2]], np.int32)
@@ -99,7 +99,7 @@ def test_shares_of_another_shape_are_not_read(
 def forged(path: Path, nodes: Any = NODES, logs: Any = LOGS, key: str = "k", **more: Any) -> None:
     """Write a file with the right checksum, whatever it holds."""
     arrays = {"nodes": np.ascontiguousarray(nodes), "logs": np.ascontiguousarray(logs)}
-    about = {"polyad-shares": "1", "key": key, "sha256": share_cache._checksum("k", arrays)}
+    about = {"polyad-shares": "1", "key": key, "sha256": refining._checksum("k", arrays)}
     save_file(arrays | more, path, about)
 
 
@@ -149,7 +149,7 @@ def test_pipes_and_folders_count_as_none(tmp_path: Path) -> None:
 def test_files_used_longest_ago_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_shares(tmp_path, "first", NODES, LOGS)
     size = (tmp_path / "first.safetensors").stat().st_size
-    monkeypatch.setattr(share_cache, "CACHE_BYTES", 2 * size + 20)
+    monkeypatch.setattr(refining, "CACHE_BYTES", 2 * size + 20)
     write_shares(tmp_path, "second", NODES, LOGS)
     for age, name in enumerate(("second", "first")):
         os.utime(tmp_path / f"{name}.safetensors", (age, age))
@@ -171,7 +171,7 @@ def test_links_lead_to_nothing_that_is_written_or_removed(
     (tmp_path / "weights").mkdir()
     other = tmp_path / "weights" / "other.safetensors"
     save_file({"weights": LOGS}, other)
-    monkeypatch.setattr(share_cache, "CACHE_BYTES", 600)
+    monkeypatch.setattr(refining, "CACHE_BYTES", 600)
     (tmp_path / "linked").symlink_to(tmp_path / "weights")
     assert not write_shares(tmp_path / "linked", "k", NODES, LOGS)
     assert write_shares(tmp_path / "weights", "k", NODES, LOGS)  # a folder with files of others

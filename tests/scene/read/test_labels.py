@@ -16,7 +16,7 @@ from polyad.scene.read.label_rasters import read_label_raster
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.read.scenes import scene_from_array
 from polyad.scene.write.envi import add_envi_map
-from polyad.scene.write.map_writer import MapWriter
+from polyad.scene.write.writers import MapWriter
 
 UTM = "EPSG:32632"
 NORTH_UP = Affine(20.0, 0.0, 500_000.0, 0.0, -20.0, 5_000_000.0)

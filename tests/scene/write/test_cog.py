@@ -15,8 +15,7 @@ from affine import Affine
 from polyad.errors import OutputError
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.write import cog
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.writers import write_map, write_probabilities
+from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 
 CLASSES = [ClassInfo(value, f"class {value}", "") for value in (1, 3, 200)]
 PLACE = Affine(30, 0, 400000, 0, -30, 5800000)

@@ -16,7 +16,8 @@ from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.read.classes import read_colors
 from polyad.scene.read.labels import open_labels
 from polyad.scene.write.cog import open_quietly
-from polyad.scene.write.writers import write_map, write_probabilities, write_scores
+from polyad.scene.write.tables import write_scores
+from polyad.scene.write.writers import write_map, write_probabilities
 
 NAMES = ["Corn, no till", 'the "old" forest', "Soy & <clover>", "Äcker, größer", "a+b=c"]
 NAMES += ["{x}, 'y'", "森林"]

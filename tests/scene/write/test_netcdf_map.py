@@ -17,7 +17,7 @@ from polyad.scene.raster.georeference import georeference
 from polyad.scene.raster.lazy import describe
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import scene_from_array
-from polyad.scene.write.netcdf import flag_meanings
+from polyad.scene.write.cf import flag_meanings
 from polyad.scene.write.writers import write_map
 
 CLASSES = (

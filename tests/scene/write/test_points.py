@@ -11,7 +11,7 @@ from rasterio.crs import CRS
 from polyad.errors import OutputError
 from polyad.scene.raster.grid import Grid
 from polyad.scene.read.samples import open_sample
-from polyad.scene.write.points import write_points
+from polyad.scene.write.tables import write_points
 
 GRID = Grid((6, 5), CRS.from_epsg(32633), Affine(10, 0, 500000, 0, -10, 5200000))
 PIXELS = np.array([[0, 1], [2, 3]])

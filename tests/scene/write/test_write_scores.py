@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polyad.errors import OutputError
-from polyad.scene.write.writers import write_scores
+from polyad.scene.write.tables import write_scores
 
 SCORES: dict[str, Any] = {
     "overall_accuracy": np.float64(0.875),

@@ -27,8 +27,7 @@ from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
 from polyad.scene.raster.georeference import georeference
 from polyad.scene.write import cog
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.writers import write_map, write_probabilities
+from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 from tests.waiting import PATIENCE
 
 CLASSES = (
@@ -298,7 +297,7 @@ KILLED_WRITER = """
 import sys, time
 import numpy as np
 from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.write.map_writer import MapWriter
+from polyad.scene.write.writers import MapWriter
 with MapWriter(sys.argv[1], (512, 512), [ClassInfo(1, "Corn", "#4477AA")]) as out:
     out.write((slice(0, 256), slice(0, 512)), np.ones((256, 512), dtype="uint8"))
     out._map.flush()

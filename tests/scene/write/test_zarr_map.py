@@ -15,8 +15,7 @@ from polyad.errors import OutputError
 from polyad.scene.files.paths import check_kind, check_output
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.map_writer import MapWriter
-from polyad.scene.write.writers import write_map
+from polyad.scene.write.writers import MapWriter, write_map
 
 CLASSES = [ClassInfo(1, "Corn, no till", "#FFDD00"), ClassInfo(700, "Forêt <b>", "#117733")]
 PLACE = Affine(30, 0, 400000, 0, -30, 5800000)

@@ -33,8 +33,7 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapping import iter_map, scene_tiles
-from polyad.scene.map.sets import set_rule
+from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
 from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import class_key, class_table
 from polyad.scene.raster.dims import as_labels, as_scene

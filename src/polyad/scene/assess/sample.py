@@ -34,7 +34,7 @@ from polyad.scene.raster.counting import STRIP_PIXELS, count_ids, ids_digest, it
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.legend import find_classes, known_classes
 from polyad.scene.read.samples import REFERENCE, STRATUM, Origin, look_up
-from polyad.scene.write.points import centers, write_points
+from polyad.scene.write.tables import centers, write_points
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

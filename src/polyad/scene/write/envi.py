@@ -38,8 +38,7 @@ from rasterio.crs import CRS
 from polyad.atomic import Outputs
 from polyad.scene.raster.classes import EXACT_NAMES, UNLABELED, ClassInfo, class_dtype, rgb
 from polyad.scene.write.cog import open_quietly, placed, stale_files
-from polyad.scene.write.geotiff import checked_ids
-from polyad.scene.write.pam import category_names
+from polyad.scene.write.geotiff import category_names, checked_ids
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
 _LARGEST_OFFSET = 2**31 - 1  # GDAL reads it into an int

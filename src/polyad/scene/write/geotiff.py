@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs
 from polyad.errors import InputError, SceneMismatch
+from polyad.scene.files.own_outputs import QML_MARK
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
 from polyad.scene.raster.prediction_sets import (
     NO_SET,
@@ -26,8 +28,6 @@ from polyad.scene.raster.prediction_sets import (
     size_dtype,
 )
 from polyad.scene.write.cog import Raster, open_raster, placed
-from polyad.scene.write.pam import pam_xml
-from polyad.scene.write.qml import qml_style, style_path
 from polyad.text import clean_name
 
 PROBABILITY = "class probability"  # the tag "quantity" of a file of probabilities
@@ -179,3 +179,98 @@ def class_tags(classes: Sequence[ClassInfo]) -> dict[str, str]:
         "class_names": json.dumps([c.name for c in classes], ensure_ascii=False),
         "class_colors": json.dumps([c.color for c in classes]),
     }
+
+
+# A GeoTIFF has room for a palette but not for names. GDAL's Persistent Auxiliary Metadata (PAM) has
+# two places for them: category names, one for each id from 0, and a raster attribute table (RAT),
+# one row for each class. Programs look in either, so both are written.
+
+
+UNLABELED_NAME = "Unclassified"  # ENVI's word, which GDAL and QGIS show for id 0
+
+# GDAL's numbers: GFT_Integer = 0, GFT_String = 2; the GFU_* usages Name, MinMax, Red .. Alpha.
+_INTEGER, _STRING = "0", "2"
+_COLUMNS = (
+    ("Value", _INTEGER, "5"),
+    ("Class", _STRING, "2"),
+    ("Red", _INTEGER, "6"),
+    ("Green", _INTEGER, "7"),
+    ("Blue", _INTEGER, "8"),
+    ("Alpha", _INTEGER, "9"),
+)
+
+
+def category_names(classes: Sequence[ClassInfo]) -> list[str]:
+    """Return one name for each id from 0 to the largest; ids without a class have none.
+
+    Examples
+    --------
+    >>> category_names([ClassInfo(2, "Corn", "#4477AA")])
+    ['Unclassified', '', 'Corn']
+    """
+    names = [""] * (1 + max((c.value for c in classes), default=0))
+    names[UNLABELED] = UNLABELED_NAME
+    for c in classes:
+        names[c.value] = c.name
+    return names
+
+
+def pam_xml(classes: Sequence[ClassInfo]) -> str:
+    """Return the text of the ``.aux.xml`` file that names ``classes`` in band 1."""
+    root = ET.Element("PAMDataset")
+    band = ET.SubElement(root, "PAMRasterBand", band="1")
+    categories = ET.SubElement(band, "CategoryNames")
+    for name in category_names(classes):
+        ET.SubElement(categories, "Category").text = name
+    table = ET.SubElement(band, "GDALRasterAttributeTable", tableType="thematic")
+    for index, (name, kind, usage) in enumerate(_COLUMNS):
+        column = ET.SubElement(table, "FieldDefn", index=str(index))
+        ET.SubElement(column, "Name").text = name
+        ET.SubElement(column, "Type").text = kind
+        ET.SubElement(column, "Usage").text = usage
+    rows = [(UNLABELED, UNLABELED_NAME, 0, 0, 0, 0)]
+    rows += [(c.value, c.name, *rgb(c.color), 255) for c in classes]
+    for index, values in enumerate(rows):
+        row = ET.SubElement(table, "Row", index=str(index))
+        for value in values:
+            ET.SubElement(row, "F").text = str(value)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+_VERSION = "3.22.0"  # of QGIS, whose way of writing this is
+
+
+def style_path(path: Path) -> Path:
+    """Return the name under which QGIS looks for the style of a raster.
+
+    Examples
+    --------
+    >>> style_path(Path("fields.2024.tif")).name
+    'fields.2024.qml'
+    """
+    return path.with_suffix(".qml")
+
+
+def qml_style(classes: Sequence[ClassInfo]) -> str:
+    """Return the text of the ``.qml`` file that names and colors ``classes`` in band 1.
+
+    QGIS looks for a style under the raster's own name. Id 0, which the map declares to be nodata,
+    has no entry and is not drawn.
+    """
+    root = ET.Element("qgis", version=_VERSION, styleCategories="Symbology")
+    root.append(ET.Comment(f" {QML_MARK} "))
+    pipe = ET.SubElement(root, "pipe")
+    renderer = ET.SubElement(
+        pipe, "rasterrenderer", type="paletted", band="1", opacity="1", alphaBand="-1",
+        nodataColor="",
+    )  # fmt: skip
+    ET.SubElement(renderer, "rasterTransparency")
+    palette = ET.SubElement(renderer, "colorPalette")
+    for c in classes:
+        entry = {"value": str(c.value), "label": c.name, "color": c.color.lower(), "alpha": "255"}
+        ET.SubElement(palette, "paletteEntry", entry)
+    # Neither smoothed when magnified nor averaged when reduced: between two ids lies no class
+    ET.SubElement(pipe, "rasterresampler", maxOversampling="2")
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"

@@ -1,37 +1,55 @@
-"""Class maps, probabilities and scores to files; the file's ending chooses the format."""
+"""Class maps and maps of values to files, window by window or whole, with what goes with them.
+
+The file's ending chooses the format.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import rioxarray  # noqa: F401 - gives every DataArray its ``rio``
 import xarray as xr
+from affine import Affine
+from rasterio.crs import CRS
+from rasterio.enums import Resampling
 
-from polyad.atomic import Outputs, replacing, replacing_together
+from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.own_outputs import NPY_HEAD
-from polyad.scene.files.paths import check_ending
-from polyad.scene.raster.classes import ClassInfo, class_table
+from polyad.scene.files.own_outputs import DEVIATION, NPY_HEAD, VALUES
+from polyad.scene.files.paths import check_distinct, check_ending, set_paths
+from polyad.scene.raster.classes import ClassInfo, class_dtype, class_table, with_classes
 from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.prediction_sets import SetRule, set_members, set_sizes
+from polyad.scene.raster.targets import VALUE_DIMS, Target
 from polyad.scene.raster.tiles import BLOCK
+from polyad.scene.raster.uncertainty import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
+from polyad.scene.write.cf import (
+    GRID_MAPPING,
+    add_dataset,
+    add_netcdf_map,
+    global_attributes,
+    grid_mapping,
+    open_zarr_map,
+    pixel_coordinates,
+)
+from polyad.scene.write.cog import Raster, Slices, open_raster, placed
 from polyad.scene.write.envi import add_envi_map
 from polyad.scene.write.geotiff import (
+    PROBABILITY,
     checked_ids,
     encode_probabilities,
     open_class_map,
     open_probabilities,
+    open_sets,
 )
-from polyad.scene.write.netcdf import add_netcdf_map
-from polyad.scene.write.zarr_map import open_zarr_map
 
 
 def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
@@ -103,21 +121,6 @@ def add_probabilities(
     ) as out:
         for rows, strip in _strips(proba):
             out.write((rows, slice(None)), np.moveaxis(encode_probabilities(strip, dtype), -1, 0))
-
-
-def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> None:
-    """Write scores as JSON (``.json``) or as a table ``measure, class, value`` (``.csv``).
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write.
-    scores : mapping
-        Numbers, strings, lists and mappings, as `polyad.scene.Scores.to_dict` gives them.
-    """
-    write = _SCORE_FORMATS[check_ending(path, "file of scores")]
-    with replacing(path) as temporary:
-        write(temporary, _plain(scores))
 
 
 def _write_geotiff(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
@@ -200,53 +203,404 @@ def _class_names(proba: xr.DataArray) -> list[str]:
     return names
 
 
-def _plain(value: Any) -> Any:
-    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, ClassInfo):
-        return _plain(value._asdict())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+AnyPath = str | os.PathLike[str]
 
 
-def _scores_json(temporary: Path, scores: dict[str, Any]) -> None:
-    text = json.dumps(scores, indent=2, ensure_ascii=False, allow_nan=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
+class _Windows(Protocol):
+    def write(self, window: Slices, bands: npt.NDArray[Any]) -> None: ...
 
 
-def _scores_csv(temporary: Path, scores: dict[str, Any]) -> None:
-    with temporary.open("w", encoding="utf-8", newline="") as out:
-        table = csv.writer(out)
-        table.writerow(["measure", "class", "value"])
-        for measure, value in scores.items():
-            if not isinstance(value, dict | list):
-                table.writerow([measure, "", value])
-        for row in scores.get("classes", []):
-            for measure in ("precision", "recall", "f1", "support"):
-                table.writerow([measure, row["name"], row[measure]])
-        for row in scores.get("targets", []):
-            for measure, value in row.items():
-                ends = zip(("low", "high"), value, strict=True) if isinstance(value, list) else ()
-                for end, number in ends:
-                    table.writerow([f"{measure}_{end}", row["target"], number])
-                if measure != "target" and not isinstance(value, list):
-                    table.writerow([measure, row["target"], value])
-        for row in scores.get("sets", []):
-            for measure in ("coverage", "mean_set_size"):
-                table.writerow([measure, row["name"], row[measure]])
-        for row in scores.get("left_out", []):
-            table.writerow(["left_out", row["name"], row["pixels"]])
+class MapWriter:
+    """Write a class map and, on request, what goes with it, window by window.
+
+    The files appear under their names when the ``with`` block ends without an error, and not
+    before. One thread may write at a time. A GeoTIFF (any name without another known ending) and a
+    Zarr store (``.zarr``) are written as the windows come; the other kinds are kept in memory until
+    the map is whole.
+
+    Parameters
+    ----------
+    path : path-like
+        The map. Beside a GeoTIFF go ``<path>.aux.xml`` with the class names and a ``.qml`` style.
+    shape : (int, int)
+        Rows and columns of the scene.
+    classes : sequence of ClassInfo
+        The classes of the map, in the order of the probabilities' last axis.
+    crs : rasterio.crs.CRS, optional
+        Coordinate reference system; None for a scene without one.
+    transform : affine.Affine, optional
+        From (column, row) to (x, y) of the pixel's corner; None for a scene without one.
+    probabilities : path-like, optional
+        Where to write the probabilities; None for no probabilities.
+    probability_dtype : {"float32", "uint8"}
+        See `write_probabilities`; the uncertainty has it too.
+    uncertainty : path-like, optional
+        Where to write how uncertain each pixel's class is, see `polyad.map_file`.
+    sets : SetRule, optional
+        By which to write prediction sets beside the map, see `polyad.map_file`.
+    coords : mapping, optional
+        Coordinates along y and x, for the kinds of map that keep them; by default those that
+        ``transform`` gives.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "map.tif"
+    >>> with MapWriter(path, (2, 3), [ClassInfo(1, "Corn", "#4477AA")]) as out:
+    ...     out.write((slice(0, 2), slice(0, 3)), np.ones((2, 3), dtype="uint8"))
+    >>> sorted(p.name for p in path.parent.iterdir())
+    ['map.qml', 'map.tif', 'map.tif.aux.xml']
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        shape: tuple[int, int],
+        classes: Sequence[ClassInfo],
+        *,
+        crs: CRS | None = None,
+        transform: Affine | None = None,
+        probabilities: AnyPath | None = None,
+        probability_dtype: str = "float32",
+        uncertainty: AnyPath | None = None,
+        sets: SetRule | None = None,
+        coords: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.shape = shape
+        self.classes = tuple(classes)
+        self.crs = crs
+        self.transform = transform
+        self.probabilities = None if probabilities is None else Path(probabilities)
+        self.probability_dtype = probability_dtype
+        self.uncertainty = None if uncertainty is None else Path(uncertainty)
+        self.sets = sets
+        self.coords = coords
+        beside = () if sets is None else set_paths(self.path).values()
+        check_distinct(self.path, self.probabilities, self.uncertainty, *beside)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            outputs = stack.enter_context(replacing_together())
+            self._map = stack.enter_context(self._open_map(outputs))
+            self._probabilities = self._uncertainty = None
+            if self.probabilities is not None:
+                names = [c.name for c in self.classes]
+                opened = self._open_bands(outputs, self.probabilities, names, PROBABILITY)
+                self._probabilities = stack.enter_context(opened)
+            if self.uncertainty is not None:
+                opened = self._open_bands(outputs, self.uncertainty, UNCERTAINTIES, UNCERTAINTY)
+                self._uncertainty = stack.enter_context(opened)
+            self._sets = None
+            if self.sets is not None:
+                self._sets = stack.enter_context(self._open_sets(outputs, self.sets))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def write(
+        self, window: Slices, ids: npt.ArrayLike, probabilities: npt.NDArray[Any] | None = None
+    ) -> None:
+        """Write one window of the map.
+
+        Parameters
+        ----------
+        window : (slice, slice)
+            Rows and columns of the scene.
+        ids : array of int, shape (rows, columns)
+            Class ids, 0 for pixels that are not mapped.
+        probabilities : array of float, shape (rows, columns, classes), optional
+            Wanted if and only if the writer was given a path for them or for the uncertainty, or
+            a rule for sets; NaN where not mapped.
+        """
+        wanted = any(out is not None for out in (self._probabilities, self._uncertainty, self.sets))
+        if (probabilities is not None) != wanted:
+            raise InputError(
+                "probabilities must be passed to write() if and only if MapWriter was given "
+                "probabilities=PATH, uncertainty=PATH or sets"
+            )
+        self._map.write(window, checked_ids(ids, self.classes)[np.newaxis])
+        if probabilities is None:
+            return
+        if self._probabilities is not None:
+            self._write_bands(self._probabilities, window, probabilities)
+        if self._uncertainty is not None:
+            self._write_bands(self._uncertainty, window, uncertainty_bands(probabilities))
+        if self._sets is not None and self.sets is not None:
+            members = set_members(probabilities, self.sets)
+            self._sets[0].write(window, set_sizes(members)[np.newaxis])
+            self._sets[1].write(window, np.moveaxis(members, -1, 0))
+
+    def _write_bands(self, out: Raster, window: Slices, values: npt.NDArray[Any]) -> None:
+        bands = encode_probabilities(values, self.probability_dtype)
+        out.write(window, np.moveaxis(bands, -1, 0))  # (band, rows, columns)
+
+    def _open_bands(self, outputs: Outputs, path: Path, names: Sequence[str], quantity: str) -> Any:
+        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
+        dtype = self.probability_dtype
+        return open_probabilities(
+            outputs, path, self.shape, names, dtype=dtype, quantity=quantity, **place
+        )
+
+    def _open_sets(self, outputs: Outputs, rule: SetRule) -> Any:
+        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
+        names, paths = [c.name for c in self.classes], list(set_paths(self.path).values())
+        return open_sets(outputs, paths, self.shape, names, rule, **place)
+
+    def _open_map(self, outputs: Outputs) -> Any:
+        ending = self.path.suffix.lower()
+        if ending == ".zarr":
+            frame = self._frame(np.broadcast_to(np.uint8(0), self.shape))
+            return open_zarr_map(outputs, self.path, frame, self.crs, self.transform)
+        if ending in (".hdr", ".img", ".png", ".nc", ".npy"):
+            return self._open_whole(outputs)
+        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
+        return open_class_map(outputs, self.path, self.shape, self.classes, **place)
+
+    @contextmanager
+    def _open_whole(self, outputs: Outputs) -> Iterator[_Windows]:
+        """Yield what keeps the windows of a map that is written at once."""
+        ids = np.zeros(self.shape, class_dtype(self.classes))
+        yield _Whole(ids)
+        add_map(outputs, self.path, self._frame(ids))
+
+    def _frame(self, ids: npt.NDArray[Any]) -> xr.DataArray:
+        raster = xr.DataArray(ids, dims=("y", "x"), coords=self.coords)
+        if self.coords is None and (self.crs is not None or self.transform is not None):
+            raster = describe(raster, crs=self.crs, transform=self.transform)
+        return with_classes(raster, self.classes)
 
 
-_SCORE_FORMATS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
-    ".json": _scores_json,
-    ".csv": _scores_csv,
-}
+class _Whole:
+    def __init__(self, ids: npt.NDArray[Any]) -> None:
+        self.ids = ids
+
+    def write(self, window: Slices, bands: npt.NDArray[Any]) -> None:
+        self.ids[window] = bands[0]
+
+
+Array = npt.NDArray[Any]
+
+
+class ValueWriter:
+    """Write a map of values and, on request, their standard deviations, window by window.
+
+    The files appear under their names when the ``with`` block ends without an error. A GeoTIFF has
+    one band of float32 for each target: its name, units, range and bounds are in the band's tags,
+    and NaN is nodata. It is written as the windows come; the other kinds are kept in memory until
+    the map is whole.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.tif``, ``.nc`` (a variable for each target), ``.png`` or ``.npy`` (y, x, target).
+    shape : (int, int)
+        Rows and columns of the scene.
+    targets : sequence of Target
+    crs, transform, coords
+        See `polyad.scene.MapWriter`.
+    uncertainty : path-like, optional
+        A GeoTIFF of standard deviations, one band for each target.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "cover.tif"
+    >>> with ValueWriter(path, (2, 3), [Target("cover", "%")]) as out:
+    ...     out.write((slice(0, 2), slice(0, 3)), np.ones((2, 3)), np.full((2, 3, 1), 40.0))
+    >>> import rasterio, warnings
+    >>> with warnings.catch_warnings(action="ignore"), rasterio.open(path) as file:
+    ...     file.descriptions, file.units, file.nodata, file.tags(1)["STATISTICS_MAXIMUM"]
+    (('cover',), ('%',), nan, '40')
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        shape: tuple[int, int],
+        targets: Sequence[Target],
+        *,
+        crs: CRS | None = None,
+        transform: Affine | None = None,
+        uncertainty: AnyPath | None = None,
+        coords: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.path, self.shape, self.targets = Path(path), shape, tuple(targets)
+        self.crs, self.transform, self.coords = crs, transform, coords
+        self.uncertainty = None if uncertainty is None else Path(uncertainty)
+        self.ending = check_ending(path, "map of values")
+        check_distinct(self.path, self.uncertainty)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            outputs = stack.enter_context(replacing_together())
+            self._map = stack.enter_context(self._open_map(outputs))
+            self._deviation: _Described | None = None
+            if self.uncertainty is not None:
+                opened = _open_bands(outputs, self.uncertainty, self, DEVIATION, companion=True)
+                self._deviation = stack.enter_context(opened)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def write(self, window: Slices, mapped: Array, numbers: Array | None) -> None:
+        """Write one window of the map.
+
+        Parameters
+        ----------
+        window : (slice, slice)
+        mapped : array, shape (rows, columns)
+            0 where there is no value.
+        numbers : array of float, shape (rows, columns, targets)
+            NaN where there is no value; with standard deviations after the values of all targets,
+            if they are written.
+        """
+        wanted = (*mapped.shape, len(self.targets) * (1 if self._deviation is None else 2))
+        if numbers is None or numbers.shape != wanted:
+            got = "none" if numbers is None else f"{numbers.shape}"
+            raise InputError(f"wanted numbers of shape {wanted} for a window, got {got}")
+        bands = np.moveaxis(numbers.astype(np.float32), -1, 0)  # (bands, rows, columns)
+        count = len(self.targets)
+        self._map.write(window, bands[:count])
+        if self._deviation is not None:
+            self._deviation.write(window, bands[count:])
+
+    def _open_map(self, outputs: Outputs) -> Any:
+        if self.ending in (".tif", ".tiff"):
+            return _open_bands(outputs, self.path, self, VALUES, companion=False)
+        return self._open_whole(outputs)
+
+    @contextmanager
+    def _open_whole(self, outputs: Outputs) -> Iterator[_Whole_value_writer]:
+        """Yield what keeps the windows of a map that is written at once."""
+        whole = _Whole_value_writer(np.full((len(self.targets), *self.shape), np.nan, np.float32))
+        yield whole
+        values = np.moveaxis(whole.bands, 0, -1)  # (y, x, target)
+        if self.ending == ".npy":
+            _add_npy(outputs, self.path, values)
+        elif self.ending == ".nc":
+            self._add_netcdf(outputs, values)
+        else:
+            from polyad.scene.draw.figures import to_png
+            from polyad.scene.draw.values import value_figure  # matplotlib is slow to import
+
+            figure = value_figure(self._frame(values), self.targets)
+            outputs.temporary(self.path).write_bytes(to_png(figure))
+
+    def _frame(self, values: Array) -> xr.DataArray:
+        raster = xr.DataArray(values, dims=VALUE_DIMS, coords=self.coords)
+        if self.coords is None and (self.crs is not None or self.transform is not None):
+            raster = describe(raster, crs=self.crs, transform=self.transform)
+        return raster.assign_coords(target=[t.name for t in self.targets])
+
+    def _add_netcdf(self, outputs: Outputs, values: Array) -> None:
+        """Write a variable for each target after CF 1.8."""
+        frame = self._frame(values)
+        place = pixel_coordinates(frame, self.crs, self.transform)
+        out, encoding = xr.Dataset(coords=place), {}
+        for k, (target, name) in enumerate(zip(self.targets, variable_names(self.targets),
+                                               strict=True)):  # fmt: skip
+            about: dict[str, Any] = {"long_name": target.name}
+            about |= {"units": target.units} if target.units else {}
+            if target.low is not None and target.high is not None:
+                about["valid_range"] = np.array([target.low, target.high], np.float32)
+            out[name] = (("y", "x"), np.ascontiguousarray(values[..., k]), about)
+            encoding[name] = {"_FillValue": np.float32(np.nan), "zlib": True}
+        if self.crs is not None or (self.transform is not None and "x" not in out.coords):
+            out[GRID_MAPPING] = grid_mapping(self.crs, self.transform)
+            for name in variable_names(self.targets):
+                out[name].attrs["grid_mapping"] = GRID_MAPPING
+        out.attrs = global_attributes("Map of values")
+        encoding |= {str(n): {"_FillValue": None} for n in out.coords}
+        add_dataset(outputs, self.path, out, encoding)
+
+
+def variable_names(targets: Sequence[Target]) -> list[str]:
+    """Return a name for each target in the signs that CF allows, no two alike.
+
+    Examples
+    --------
+    >>> variable_names([Target("cover [%]"), Target("2nd"), Target("cover (%)")])
+    ['cover', 'value_2nd', 'cover_3']
+    """
+    names: list[str] = []
+    for number, target in enumerate(targets, start=1):
+        plain = "".join(c if c.isascii() and c.isalnum() else " " for c in target.name)
+        name = "_".join(plain.split()) or "value"
+        name = name if name[0].isalpha() else f"value_{name}"
+        taken = name in (*names, "x", "y", "lat", "lon", "latitude", "longitude", GRID_MAPPING)
+        names.append(f"{name}_{number}" if taken else name)
+    return names
+
+
+class _Described:
+    """Bands of a GeoTIFF that tells their range when it is whole."""
+
+    def __init__(self, raster: Raster, count: int) -> None:
+        self._raster = raster
+        self._low, self._high = np.full(count, np.inf), np.full(count, -np.inf)
+        self._sums = np.zeros((3, count))  # of ones, values and squares
+
+    def write(self, window: Slices, bands: Array) -> None:
+        """Write ``bands`` (band, rows, columns) into ``window`` (rows, columns)."""
+        self._raster.write(window, bands)
+        known = np.isfinite(bands)
+        if not known.any():
+            return
+        values = np.where(known, bands, 0).astype(np.float64)
+        self._sums += [a.sum(axis=(1, 2)) for a in (known, values, values**2)]
+        self._low = np.minimum(self._low, np.where(known, bands, np.inf).min(axis=(1, 2)))
+        self._high = np.maximum(self._high, np.where(known, bands, -np.inf).max(axis=(1, 2)))
+
+    def tell(self) -> None:
+        """Put the range into the file, under the names that GDAL and a GIS look for."""
+        for k, (count, total, square) in enumerate(self._sums.T.tolist()):
+            if count:
+                mean = total / count
+                told = {"MINIMUM": self._low[k], "MAXIMUM": self._high[k], "MEAN": mean}
+                told["STDDEV"] = max(square / count - mean**2, 0.0) ** 0.5
+                tags = {f"STATISTICS_{name}": f"{value:.7g}" for name, value in told.items()}
+                self._raster.dataset.update_tags(k + 1, **tags)
+
+
+@contextmanager
+def _open_bands(
+    outputs: Outputs, path: Path, about: ValueWriter, quantity: str, *, companion: bool
+) -> Iterator[_Described]:
+    targets = about.targets
+    profile = placed(about.shape, about.crs, about.transform)
+    profile |= {"count": len(targets), "dtype": "float32", "nodata": np.nan, "predictor": 3}
+    with open_raster(outputs, path, profile, Resampling.average, companion=companion) as raster:
+        raster.dataset.descriptions = tuple(t.name for t in targets)
+        raster.dataset.units = tuple(t.units for t in targets)
+        raster.dataset.update_tags(quantity=quantity)
+        if quantity == VALUES:
+            for k, target in enumerate(targets, start=1):
+                if target.low is not None and target.high is not None:
+                    bounds = {"valid_min": f"{target.low:g}", "valid_max": f"{target.high:g}"}
+                    raster.dataset.update_tags(k, **bounds)
+        raster.flush()
+        bands = _Described(raster, len(targets))
+        yield bands
+        bands.tell()
+
+
+class _Whole_value_writer:
+    def __init__(self, bands: Array) -> None:
+        self.bands = bands
+
+    def write(self, window: Slices, bands: Array) -> None:
+        self.bands[(slice(None), *window)] = bands
+
+
+def _add_npy(outputs: Outputs, path: Path, values: Array) -> None:
+    about = {"descr": "<f4", "fortran_order": False, "shape": values.shape}
+    head = str(about).encode().ljust(NPY_HEAD - 11) + b"\n"
+    # Not by numpy, which tells of a full disk without saying that it is full
+    with outputs.temporary(path).open("wb") as file:
+        file.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
+        file.write(np.ascontiguousarray(values, "<f4").data)

@@ -29,13 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad import durable
-from polyad.distributed.plans import ScenePlan
 from polyad.durable import AFTER_TEXT, Entry, LineFile, LockFile, read_all, write_all
 from polyad.errors import OutputError, PolyadWarning
 from polyad.regular import open_own
-from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster import guards
-from polyad.scene.raster.classes import class_dtype
 from polyad.scene.raster.tiles import Tile
 
 Array = npt.NDArray[Any]
@@ -265,8 +262,14 @@ class FinishedTiles:
     ----------
     folder : Path
         Where they are kept.
-    plan : ScenePlan
-    model : SceneModel
+    name, digest : str
+        Of the output, and of all that decides the map. Tiles that were kept for the same output
+        under another digest are removed.
+    tiles : sequence of Tile
+    dtype : dtype
+        Of the class ids.
+    depth : int
+        How many more numbers there are of each pixel.
     checksums : mapping of int to int
         Of the tiles that the ledger calls finished.
 
@@ -279,19 +282,25 @@ class FinishedTiles:
     """
 
     def __init__(
-        self, folder: Path, plan: ScenePlan, model: SceneModel, checksums: Mapping[int, int]
+        self,
+        folder: Path,
+        name: str,
+        digest: str,
+        tiles: Sequence[Tile],
+        dtype: npt.DTypeLike,
+        depth: int,
+        checksums: Mapping[int, int],
     ) -> None:
-        self.plan = plan
-        base = folder / f"{plan.out.name}.{plan.digest}"
-        _remove_others(folder, plan)
-        self.ids = TileStore(f"{base}.ids", plan.tiles, class_dtype(model.classes))
+        self.digest, self.tiles = digest, tiles
+        base = folder / f"{name}.{digest}"
+        for kind in ("ids", "probabilities"):
+            for path in folder.glob(f"{escape(name)}.{'[0-9a-f]' * 16}.{kind}"):
+                if path.name != f"{name}.{digest}.{kind}":
+                    path.unlink()
+        self.ids = TileStore(f"{base}.ids", tiles, dtype)
         self.probabilities: TileStore | None = None
-        depth = len(model.classes) if plan.shares else 0
-        if model.values is not None:
-            depth = model.values.bands(plan.shares)
         if depth:
-            path = f"{base}.probabilities"
-            self.probabilities = TileStore(path, plan.tiles, np.float32, depth)
+            self.probabilities = TileStore(f"{base}.probabilities", tiles, np.float32, depth)
         whole = {n for n, checksum in checksums.items() if self._matches(n, checksum)}
         if len(whole) < len(checksums):
             warnings.warn(
@@ -300,7 +309,7 @@ class FinishedTiles:
                 BrokenLedgerWarning,
                 stacklevel=2,
             )
-        self.left = set(range(len(plan.tiles))) - whole
+        self.left = set(range(len(tiles))) - whole
 
     def put(self, number: int, ids: Array, probabilities: Array | None) -> Entry:
         """Keep one tile; return its line for the ledger."""
@@ -308,11 +317,11 @@ class FinishedTiles:
         if self.probabilities is not None and probabilities is not None:
             checksum = _joined(checksum, self.probabilities.put(number, probabilities))
         self.left.discard(number)
-        return {"map": self.plan.digest, "tile": number, "crc": checksum}
+        return {"map": self.digest, "tile": number, "crc": checksum}
 
     def forget(self) -> None:
         """Take no tile as done."""
-        self.left = set(range(len(self.plan.tiles)))
+        self.left = set(range(len(self.tiles)))
 
     def close(self, *, remove: bool = False) -> None:
         """Close the stores, and remove them if there is nothing to resume."""
@@ -322,20 +331,12 @@ class FinishedTiles:
                 store.path.unlink(missing_ok=True)
 
     def _matches(self, number: int, checksum: int) -> bool:
-        if not 0 <= number < len(self.plan.tiles):
+        if not 0 <= number < len(self.tiles):
             return False
         stored = self.ids.checksum(number)
         if self.probabilities is not None:
             stored = _joined(stored, self.probabilities.checksum(number))
         return stored == checksum
-
-
-def _remove_others(folder: Path, plan: ScenePlan) -> None:
-    """Remove tiles that were kept for the same output but for another model or scene."""
-    for kind in ("ids", "probabilities"):
-        for path in folder.glob(f"{escape(plan.out.name)}.{'[0-9a-f]' * 16}.{kind}"):
-            if path.name != f"{plan.out.name}.{plan.digest}.{kind}":
-                path.unlink()
 
 
 def _joined(first: int, second: int) -> int:
