@@ -27,7 +27,7 @@ from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.scenes import open_known, open_known_labels
 
 Array = npt.NDArray[Any]

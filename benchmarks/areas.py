@@ -23,7 +23,7 @@ from scipy.ndimage import gaussian_filter
 
 from polyad.errors import SceneError
 from polyad.scene import ClassInfo, SamplePoints, draw_sample, estimate_areas, with_classes
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 
 DOCS = Path(__file__).parent.parent / "docs/results"
 SHAPE, PIXEL = (300, 400), 0.09  # rows and columns of 30 m; hectares of a pixel

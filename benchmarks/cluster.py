@@ -49,7 +49,7 @@ from polyad.scene.learn.training import train_on
 from polyad.scene.map.classifier import block_classifier
 from polyad.scene.map.mapping import map_file, scene_tiles
 from polyad.scene.map.refining import keep_shares, scene_shares
-from polyad.scene.raster.tiles import read_block
+from polyad.scene.raster.windows import read_block
 from polyad.scene.read.scenes import open_scene
 
 BANDS = 200

@@ -43,7 +43,7 @@ def fit(noise: str, seed: int, dtype: str, deterministic: bool) -> dict[str, flo
     from polyad.experiments.runs import describe_machine, noisy
     from polyad.experiments.scenes import load_scene
     from polyad.experiments.settings import RunSettings
-    from polyad.scene.raster.patches import extract_patches
+    from polyad.scene.raster.windows import extract_patches
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(deterministic)

@@ -27,7 +27,7 @@ from polyad.baselines import CNNClassifier
 from polyad.errors import Diverged
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import RunSettings
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
 RESULTS = Path(__file__).parent.parent / "docs/results"

@@ -32,8 +32,8 @@ from polyad.scene.learn.folds import testable
 from polyad.scene.learn.sampling import PROTOCOLS
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import LabelDistance, map_scene, set_rule
-from polyad.scene.raster.prediction_sets import set_members
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.classes import set_members
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

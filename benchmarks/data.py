@@ -15,7 +15,7 @@ from polyad.estimators.scaler import ModeStandardScaler
 from polyad.experiments.scenes import load_scene
 from polyad.fitting.problem import Problem
 from polyad.scene.learn.sampling import per_class
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 WINDOW, HIDDEN, PER_CLASS = 5, 75, 10
 RANKS = (1, 4)  # of the networks that are timed

@@ -49,7 +49,7 @@ from polyad.scene.learn.steps import (
 from polyad.scene.learn.training import train_on
 from polyad.scene.learn.whitening import NoiseWhitening, segment_mean
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

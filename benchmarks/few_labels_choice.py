@@ -35,7 +35,7 @@ from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL
 from polyad.scene.learn.sampling import Split
 from polyad.scene.learn.steps import combine
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 RECORDS = ROOT / "docs/results/few-labels-choice.jsonl"
 FIRST_SEED = 100

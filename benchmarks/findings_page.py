@@ -29,7 +29,7 @@ from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import RunSettings
 from polyad.experiments.statistics import compare_paired
 from polyad.experiments.tables import signed
-from polyad.scene.raster.patches import interior
+from polyad.scene.raster.windows import interior
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 PAGE = RESULTS / "findings.md"

@@ -21,7 +21,7 @@ from polyad.fitting.alternating import Steps
 from polyad.fitting.joint import written_gradient
 from polyad.fitting.problem import Problem
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 STRIP = 20  # rows of Indian Pines that the peers map; their scene seconds are scaled from it
 PROFILED = 20  # joint steps that are profiled together

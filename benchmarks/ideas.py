@@ -42,8 +42,8 @@ from benchmarks.ideas_networks import (
 from polyad.scene.learn.recipe import Expert
 from polyad.scene.learn.sampling import PROTOCOLS, Split, per_class
 from polyad.scene.learn.whitening import NoiseWhitening
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

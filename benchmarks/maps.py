@@ -16,7 +16,7 @@ from benchmarks.data import HIDDEN, PAVIA, PAVIA_CLASSES, WINDOW, made_classifie
 from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from polyad import RankRClassifier
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 Classes = NDArray[Any]
 CUT = 4096  # patches cut at a time

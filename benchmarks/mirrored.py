@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from polyad.scene.raster.classes import class_table, with_classes
-from polyad.scene.raster.tiles import plan_tiles
+from polyad.scene.raster.windows import plan_tiles
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -32,7 +32,7 @@ from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.raster.selection import usable_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -33,7 +33,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.tiles import plan_tiles, read_window, tile_shape
+from polyad.scene.raster.windows import plan_tiles, read_window, tile_shape
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 

@@ -25,8 +25,7 @@ from benchmarks.data import WINDOW, made_classifier
 from benchmarks.timing import interleave, peak_bytes, resident
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene, scene_tiles
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import read_block
+from polyad.scene.raster.windows import extract_patches, read_block
 from polyad.scene.read.scenes import open_scene
 
 CLASSES = 16

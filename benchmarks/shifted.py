@@ -26,8 +26,7 @@ from polyad.scene.assess.scores import score
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.selection import usable_bands, valid_mask
 from polyad.scene.read.labels import drop_nodata, open_labels
 from polyad.scene.read.scenes import open_scene
 

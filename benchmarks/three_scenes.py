@@ -27,7 +27,7 @@ from polyad.experiments.runs import noisy
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import NOISES, RunSettings
 from polyad.scene.learn.sampling import no_overlap
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
 RECORDS = Path(__file__).parent.parent / "docs/results/three-scenes.jsonl"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyad.scene.learn.outputs import ValueScore, score_values
-from polyad.scene.raster.targets import Target
+from polyad.scene.raster.classes import Target
 
 Records = Sequence[dict[str, Any]]
 Array = np.ndarray[Any, Any]

@@ -191,7 +191,7 @@ def test_public_names_and_signatures_are_those_that_a_reviewer_has_seen():
 @pytest.mark.parametrize(
     ("source", "module", "wrong"),
     [
-        ("import polyad.scene.raster.patches", "polyad.core.plan", ["polyad.scene.raster.patches"]),
+        ("import polyad.scene.raster.windows", "polyad.core.plan", ["polyad.scene.raster.windows"]),
         ("from polyad.scene import patches", "polyad.core.plan", ["polyad.scene"]),
         ("from polyad import scene", "polyad.fitting.joint", ["polyad.scene"]),
         ("from polyad import RankRClassifier", "polyad.core.plan", ["polyad"]),

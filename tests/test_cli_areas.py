@@ -11,9 +11,8 @@ from affine import Affine
 from attacks.vectors import at, box, multi, point, polygon, write
 from polyad.cli import main
 from polyad.errors import SceneMismatch
-from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.raster.counting import ids_digest
-from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.classes import ClassInfo, ids_digest
+from polyad.scene.raster.grid import grid_of
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import check_origin, open_points, open_sample
 from polyad.scene.write.tables import write_points

@@ -8,7 +8,7 @@ from affine import Affine
 import polyad
 from polyad.scene import map_values, scene_from_array, train_values
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 
 N = 18  # rows, columns and bands alike: no axis can be told from another by its length
 DEGREES = Affine(0.01, 0, 10.0, 0, -0.01, 50.0)

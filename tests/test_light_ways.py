@@ -10,7 +10,7 @@ from rasterio.transform import from_origin
 from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.inside import note_read_whole
+from polyad.scene.raster.selection import note_read_whole
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
@@ -225,7 +225,7 @@ def test_the_page_maps_tiles_as_the_whole(folder):
     pytest.importorskip("fastapi")
     from polyad.app.maps import map_window
     from polyad.scene.learn.training import train
-    from polyad.scene.raster.tiles import plan_tiles
+    from polyad.scene.raster.windows import plan_tiles
 
     scene, labels = open_scene(folder / "broken.tif"), open_labels(folder / "labels.tif")
     model = train(scene, labels, preset="fast")

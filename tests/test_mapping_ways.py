@@ -19,7 +19,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene, prediction_sets
-from polyad.scene.raster.uncertainty import uncertainty_bands
+from polyad.scene.raster.classes import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.writers import write_map

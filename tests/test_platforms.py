@@ -17,7 +17,7 @@ from polyad.distributed.ledger import Ledger, TileStore
 from polyad.durable import read_all, write_all
 from polyad.errors import OutputError
 from polyad.regular import open_own, read_at, write_at
-from polyad.scene.raster.tiles import plan_tiles
+from polyad.scene.raster.windows import plan_tiles
 from polyad.scene.read.formats import probe
 from polyad.threads import usable_cores
 from tests.conftest import pytest_configure

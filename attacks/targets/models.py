@@ -42,7 +42,7 @@ def _header_and_tensors(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 def _model_header(tree: Tree, folder: Path) -> None:
     from safetensors.torch import save_file
 
-    from polyad.estimators.persistence import _digest
+    from polyad.estimators.model_file import digest_of
 
     if not isinstance(tree, dict) or tree.get("preset") not in ("fast", "best"):
         raise Uninteresting
@@ -53,7 +53,8 @@ def _model_header(tree: Tree, folder: Path) -> None:
     except (KeyError, ValueError, RecursionError) as error:
         raise Uninteresting from error
     path = folder / "model.polyad"
-    save_file(tensors, path, {"polyad": header, "sha256": _digest(header, tensors)})
+    digest = digest_of(header, {name: tensor.numpy() for name, tensor in tensors.items()})
+    save_file(tensors, path, {"polyad": header, "sha256": digest})
     use_model(path)
 
 

@@ -20,9 +20,8 @@ from polyad.app.check_workspace import CheckWorkspace
 from polyad.app.checklist import Answer
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene import draw_sample, estimate_areas, open_points
-from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.counting import ids_digest
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.classes import ClassInfo, ids_digest, with_classes
+from polyad.scene.raster.scene import describe
 from tests.waiting import PATIENCE
 
 NAMES = ("Quartz", "Zinnia", "Xylem")  # in no other word of an answer

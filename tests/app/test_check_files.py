@@ -12,7 +12,7 @@ from affine import Affine
 from polyad.app import launch
 from polyad.app.check_workspace import CheckWorkspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 
 PLACE = {"crs": "EPSG:32632", "transform": Affine(30.0, 0.0, 500000.0, 0.0, -30.0, 5200000.0)}
 HEAD = ("id", "row", "col", "map_class", "map_name", "reference")

@@ -9,7 +9,7 @@ import pytest
 
 from polyad.app import prepare, prepare_check
 from polyad.scene import draw_sample
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 from tests.waiting import PATIENCE
 
 AXE = Path(__file__).parents[2] / "tools" / "page" / "node_modules" / "axe-core" / "axe.min.js"

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from polyad.app import prepare
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.read.scenes import open_known
 
 FINAL = '#status[data-stage="final"]'

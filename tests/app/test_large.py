@@ -18,7 +18,7 @@ from polyad.errors import InputError, SceneError
 from polyad.scene.learn import steps
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 from tests.waiting import PATIENCE
 
 

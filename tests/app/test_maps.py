@@ -11,7 +11,7 @@ from polyad.app.maps import (
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.scene.read.scenes import scene_from_array
 
 

@@ -123,7 +123,7 @@ def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):
     other = other.rio.write_transform(other.rio.transform(recalc=True))
     from polyad.app.downloads import labels_tif
     from polyad.app.session import Session
-    from polyad.scene.files.own_outputs import is_ours
+    from polyad.scene.files.paths import is_ours
 
     session = Session(other, journal=tmp_path / "j")
     session.do({"do": "add", "name": "Water"})

@@ -16,7 +16,7 @@ from affine import Affine
 
 from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, pixels, run, truth, write_envi
 from polyad.scene import draw_sample
-from polyad.scene.files.own_outputs import sample_of
+from polyad.scene.files.paths import sample_of
 from polyad.scene.learn.model import SceneModel
 from tests.waiting import wait_until
 

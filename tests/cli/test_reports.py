@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from land import HEIGHT, QUICK, WIDTH, center, refused, run, truth, write_named
-from polyad.scene.files.own_outputs import is_ours
+from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
 
 VOID = {"meta", "img", "br", "source"}

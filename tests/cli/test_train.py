@@ -141,7 +141,7 @@ def test_a_class_of_one_polygon_is_named_as_not_tested(place, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--groups", "day"), "there is no column 'day' with values"),
+        (("--groups", "day"), "there is no field 'day' to group labels by"),
         (("--folds-by", "luck"), "labels are held out by blocks or clusters, got 'luck'"),
         (("--folds-by", "clusters"), "--folds-by clusters is for --cross-validate; add that"),
         (

@@ -7,7 +7,7 @@ import xarray as xr
 from polyad.distributed import map_lazy
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.inside import mask_scene
+from polyad.scene.raster.selection import mask_scene
 from polyad.scene.read.scenes import open_scene
 from tests.waiting import PATIENCE
 

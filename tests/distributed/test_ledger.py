@@ -7,7 +7,7 @@ import pytest
 
 from polyad.distributed.ledger import BrokenLedgerWarning, Ledger, TileStore
 from polyad.errors import OutputError
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 
 NAMES = ["ledger.jsonl", "lock", "ledger.jsonl.broken"]
 

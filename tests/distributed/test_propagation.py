@@ -16,7 +16,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.steps import Propagation
 from polyad.scene.map.mapping import map_file
 from polyad.scene.map.refining import needs_whole_scene, propagated_shares, scene_shares
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 

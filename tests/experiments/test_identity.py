@@ -14,7 +14,7 @@ from polyad.experiments.paper_names import scene_title
 from polyad.experiments.records import Record, RecordStore
 from polyad.experiments.scenes import load_scene, present_scenes
 from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 
 CUBE, LABELS = make_standin(STANDINS["standin-tiny"])
 FAST = {"models": ["svm-spectrum"], "samples_per_class": [5], "noises": ["none"], "runs": 1}

@@ -12,7 +12,7 @@ from polyad.experiments.models import MODELS, Model
 from polyad.experiments.runs import noisy, run_one
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import RunSettings
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 TINY = "standin-tiny"
 

@@ -17,7 +17,7 @@ from polyad.experiments.scenes import load_scene, present_scenes
 from polyad.experiments.settings import RUN_PROTOCOLS, STORED_NAMES, RunSettings, plan_runs
 from polyad.experiments.standins import STANDINS, make_standin
 from polyad.scene.learn.sampling import per_class
-from polyad.scene.raster.patches import extract_patches, interior
+from polyad.scene.raster.windows import extract_patches, interior
 
 TINY = "standin-tiny"
 
@@ -194,7 +194,7 @@ def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch)
 
 @pytest.mark.parametrize(("name", "total"), [("pavia-university", 42776), ("botswana", 3248)])
 def test_standins_have_the_shape_and_label_counts_of_what_they_stand_for(name, total):
-    from polyad.scene.files.known import KNOWN_SCENES
+    from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 
     row = STANDINS[f"standin-{name}"]
     assert row.shape == KNOWN_SCENES[name].shape

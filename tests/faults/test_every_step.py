@@ -24,8 +24,8 @@ from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.scene import describe
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly

@@ -8,9 +8,7 @@ from polyad.scene.learn.radiometry import prepared, replaced_pixels
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.selection import read_pixels, usable_bands, valid_mask
 from polyad.scene.read.labels import drop_nodata, open_labels
 from polyad.scene.read.scenes import open_scene
 

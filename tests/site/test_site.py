@@ -94,11 +94,11 @@ def test_accuracies_of_the_four_protocols_are_those_of_the_records():
 
 
 def test_format_of_the_model_file_page_is_the_one_that_is_written():
-    from polyad.estimators.header import FORMAT
+    from polyad.estimators.model_file import FORMAT
 
     page = (DOCS / "reference/model-file.md").read_text()
     assert f"| `format` | {FORMAT} |" in page
-    assert f"format {FORMAT};" in page.replace("\n", " ")
+    assert f"This page is format {FORMAT}," in page.replace("\n", " ")
 
 
 def test_links_of_the_gallery_keep_their_names_for_screen_readers():

@@ -7,7 +7,7 @@ import rasterio
 import xarray as xr
 from affine import Affine
 
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import describe
 
 HEIGHT, WIDTH, BANDS = 36, 40, 10
 GRID = Affine(10, 0, 500_000, 0, -10, 4_000_000)  # UTM 33 N, pixels of 10 m

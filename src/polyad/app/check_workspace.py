@@ -19,15 +19,14 @@ from polyad.app.tile_images import SceneTiles
 from polyad.app.workspace import RasterSource, describe_scene, name_of, pixel_spectrum
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, SceneError
-from polyad.scene.files.own_outputs import DRAWN_FROM
-from polyad.scene.files.paths import check_apart, check_names_differ, check_output
+from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
 from polyad.scene.learn.model import fingerprint
-from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.classes import ClassInfo, class_color, class_table
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.legend import find_classes
-from polyad.scene.read.label_vectors import PLACE_NAMES
+from polyad.scene.raster.grid import grid_of
+from polyad.scene.raster.labels import find_classes
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.selection import usable_bands
+from polyad.scene.read.features import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
 from polyad.scene.read.scenes import open_scene

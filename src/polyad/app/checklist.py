@@ -16,7 +16,7 @@ from polyad.app.journal import Journal
 from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.read.samples import SampleFile
 from polyad.scene.write.tables import points_content, write_points
 

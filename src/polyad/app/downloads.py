@@ -16,11 +16,10 @@ from rasterio.warp import transform as transform_points
 
 from polyad.app.session import Snapshot
 from polyad.errors import SceneMismatch
-from polyad.scene.files.own_outputs import LABELS
+from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import move
+from polyad.scene.raster.grid import grid_of, move
 from polyad.scene.write.writers import write_map
 
 

@@ -16,7 +16,7 @@ from polyad.scene.learn.drafts import PropagatedLabels
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.refining import Shares
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
@@ -100,14 +100,13 @@ def draw_view(
 def draft_mapper(model: SceneModel, propagated: PropagatedLabels, check: Check) -> DraftMapper:
     """Return what maps a draft, with its labels propagated where its recipe says so."""
     statistics = propagated.statistics
-    steps = () if model.recipe is None else model.recipe.steps
-    step = next((step for step in steps if step["step"] == "propagate"), None)
+    step = None if model.recipe is None else model.recipe.propagation
     if step is None:
         return DraftMapper(model, statistics)
     pixels = model.training_pixels(statistics.nodes.shape)
-    logs = propagated.log_shares(pixels, np.asarray(model.training["class_ids"]), check)
-    weights = float(step["weights"][0]), float(step["weights"][1])
-    return DraftMapper(model, statistics, Shares(statistics.nodes, logs, weights))
+    class_ids = np.array([info.value for info in model.classes])[list(step.targets)]
+    logs = propagated.log_shares(pixels, class_ids, check)
+    return DraftMapper(model, statistics, Shares(statistics.nodes, logs, step.weights))
 
 
 def drawer(

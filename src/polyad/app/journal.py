@@ -19,7 +19,7 @@ from typing import Any
 from polyad import durable
 from polyad.durable import Entry, LineFile, is_sealed, parse, seal, unseal
 from polyad.errors import OutputError, SceneError, SceneMismatch
-from polyad.scene.files.known import KNOWN_SCENES, data_folder
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import split_key
 from polyad.scene.raster import guards
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from polyad.app.label_state import Pixel
 from polyad.app.session import Snapshot
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
 

@@ -16,9 +16,8 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
-from polyad.scene.raster.corrupt import HALO
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.despiking import HALO
+from polyad.scene.raster.windows import Tile, extract_patches
 from polyad.scene.read.classes import in_model_ids
 
 Array = npt.NDArray[Any]

@@ -18,7 +18,8 @@ from polyad.errors import InputError, PolyadError, SceneError
 from polyad.regular import open_regular
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, with_classes
-from polyad.scene.raster.inside import INSIDE, without_mask
+from polyad.scene.raster.scene import INSIDE
+from polyad.scene.raster.selection import without_mask
 from polyad.scene.read.labels import has_data
 
 Listener = Callable[[Change, dict[str, Any]], None]

@@ -18,7 +18,7 @@ import xarray as xr
 from polyad.errors import InputError
 from polyad.scene.draw.png import RGBA, encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo, rgb
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
 
 Array = npt.NDArray[Any]
 

@@ -38,14 +38,13 @@ from polyad.app.view import View
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
-from polyad.scene.learn.model import SceneModel, renamed
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.map.mapping import tile_mapper
-from polyad.scene.raster.patches import check_window_fits, extract_patches
-from polyad.scene.raster.tiles import plan_tiles
+from polyad.scene.raster.windows import check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads, run_tasks
 
@@ -498,4 +497,4 @@ def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | 
     if model is None:
         return None
     known = {c.value: c for c in snapshot.classes}
-    return renamed(model, [known.get(c.value, c) for c in model.classes])
+    return model.renamed([known.get(c.value, c) for c in model.classes])

@@ -28,22 +28,18 @@ from polyad.errors import PolyadError, SceneError
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import human_bytes
-from polyad.scene.read.classes import complete
-from polyad.scene.read.formats.ogr import vector_kind
-from polyad.scene.read.label_layers import read_layer_marks
-from polyad.scene.read.label_vectors import read_csv_marks, read_geojson_marks
-from polyad.scene.read.rasterize import Mark, draw
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.features import read_labeled
+from polyad.scene.read.rasterize import draw
 
 try:
     import resource
 except ImportError:  # pragma: no cover - Windows: the page limits the time
     resource = None  # type: ignore[assignment]
 
-TEXTS = {
-    ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
-    ".geojson": read_geojson_marks, ".json": read_geojson_marks,
+VECTORS = {
+    ".csv", ".tsv", ".txt", ".geojson", ".json", ".gpkg", ".shp", ".zip", ".fgb", ".kml",
 }  # fmt: skip
-VECTORS = {*TEXTS, ".gpkg", ".shp", ".zip", ".fgb", ".kml"}
 SHAPEFILE = ("shp", "shx", "dbf", "prj", "cpg", "qml")  # the first three must be there
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Linux' CLONE_NEWUSER and CLONE_NEWNET
@@ -82,7 +78,7 @@ def main() -> None:
 def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple[ClassInfo, ...]]:
     """Return class ids on the scene's grid, and the classes."""
     if path.suffix in VECTORS:
-        values, names, colors = draw(path, read_marks(path, grid, budget), grid)
+        values, names, colors = draw(path, read_labeled(unpacked(path), grid, budget), grid)
     else:
         from polyad.scene.read.label_rasters import read_label_raster
 
@@ -94,20 +90,10 @@ def read(path: Path, grid: Grid, budget: int) -> tuple[NDArray[np.uint16], tuple
     return values, complete(values, names, colors)
 
 
-def read_marks(path: Path, grid: Grid, budget: int) -> list[Mark]:
-    """Return the features of a vector file on the scene's grid."""
-    if path.suffix in TEXTS:
-        return TEXTS[path.suffix](path, grid, budget)
-    if path.suffix == ".zip":
-        path = unpacked(path)
-    kind = vector_kind(path)
-    if kind is None:  # pragma: no cover - vector_kind refuses what its ending does not promise
-        raise SceneError(f"{path}: unsupported file format")
-    return read_layer_marks(path, kind, grid, budget)
-
-
 def unpacked(path: Path) -> Path:
     """Unpack the Shapefile in a zip, beside it and under its name; return the ``.shp``."""
+    if path.suffix != ".zip":
+        return path
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.lower(): member for member in archive.infolist()}
         # macOS puts a file "._NAME" beside each, or into a folder of its own

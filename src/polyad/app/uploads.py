@@ -17,8 +17,7 @@ import xarray as xr
 from polyad.app.upload_worker import SHAPEFILE
 from polyad.errors import InputError
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.guards import human_bytes
 
 # Endings of the files that --labels reads, and of those that may come with them: the other files of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyad.errors import InputError
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,12 @@ from polyad.app.trainer import Trainer
 from polyad.app.uploads import BESIDE, UPLOADS
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.color import color_bands
-from polyad.scene.files.known import KNOWN_SCENES
-from polyad.scene.raster.band_choice import usable_bands
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.inside import INSIDE
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import grid_of
+from polyad.scene.raster.scene import INSIDE, as_labels
+from polyad.scene.raster.selection import usable_bands
 from polyad.scene.read.labels import is_vector, open_labels
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene

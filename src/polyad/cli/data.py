@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from polyad.cli.options import DATA, AsJson, MaxBytes, Remote, option
-from polyad.scene.files.known import known_scene
+from polyad.scene.files.benchmark_scenes import known_scene
 from polyad.terminal import brief, on_terminal, say
 
 MOST_FIELDS = 24  # of a table that are listed in text; in JSON all of them
@@ -35,13 +35,13 @@ def info(
     if "cross_validation" in description and not as_json:
         from polyad.scene import CrossValidation
 
-        lines += ["", str(CrossValidation.from_dict(description["cross_validation"]))]
+        lines += ["", str(CrossValidation.from_data(description["cross_validation"], "accuracy"))]
     say(description, as_json, "\n".join(lines))
 
 
 def scenes(as_json: AsJson = False) -> None:
     """List the known scenes, and whether they are on this machine."""
-    from polyad.scene.files.known import list_known
+    from polyad.scene.files.benchmark_scenes import list_known
 
     rows = list_known()
     lines = [

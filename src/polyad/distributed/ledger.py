@@ -33,7 +33,7 @@ from polyad.durable import AFTER_TEXT, Entry, LineFile, LockFile, read_all, writ
 from polyad.errors import OutputError, PolyadWarning
 from polyad.regular import open_own
 from polyad.scene.raster import guards
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 
 Array = npt.NDArray[Any]
 LEDGER = "ledger.jsonl"

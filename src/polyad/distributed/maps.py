@@ -64,12 +64,11 @@ from polyad.scene.map.mapping import (
     with_classes_for_maps,
 )
 from polyad.scene.map.refining import Shares, scene_shares, warn_of_other_scene
-from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
-from polyad.scene.raster.corrupt import HALO, repair
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import masked, packed, without_mask
-from polyad.scene.raster.prediction_sets import SetRule
-from polyad.scene.raster.tiles import Block, Tile, halo_index
+from polyad.scene.raster.classes import UNLABELED, SetRule, class_dtype, with_classes
+from polyad.scene.raster.despiking import HALO, despike
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import masked, packed, without_mask
+from polyad.scene.raster.windows import Block, Tile, halo_index
 from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -233,12 +232,10 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics", "held_out", "cache"):
+        if field.name not in ("estimator", "training", "statistics", "cache"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
-    steps = () if model.recipe is None else model.recipe.steps
-    if any(step["step"] == "propagate" for step in steps):
-        pixels = np.asarray(model.training.get("pixels", []), np.int64)
-        digest.update(str(model.training.get("scene")).encode() + pixels.tobytes())
+    if model.recipe is not None and model.recipe.propagation is not None:
+        digest.update(f"{model.training.scene} {model.training.packed_pixels}".encode())
     network = getattr(estimator, "network_", None)
     if network is None:
         digest.update(str(joblib.hash(estimator)).encode())
@@ -869,7 +866,7 @@ def _classify(
         return np.empty((0,) * (3 if shares else 2), np.float32 if shares else np.uint8)
     place, halo, beyond = block_info[0], fitted.window // 2, _reach(fitted)
     if fitted.soundness is not None:
-        values = repair(values, nodata, fitted.soundness)[0]
+        values = despike(values, nodata, fitted.soundness)[0]
     index = []
     for axis in (0, 1):
         number, last = place["chunk-location"][axis], place["num-chunks"][axis] - 1

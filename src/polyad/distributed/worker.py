@@ -22,9 +22,9 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
 from polyad.scene.map.mapping import TileMapper, tile_mapper
 from polyad.scene.map.refining import Shares, needs_whole_scene
-from polyad.scene.raster.corrupt import REPAIRS
-from polyad.scene.raster.inside import unpacked
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.despiking import REPAIRS
+from polyad.scene.raster.selection import unpacked
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads
 
@@ -56,7 +56,7 @@ class SceneSource(NamedTuple):
     location: str | xr.DataArray  # a path, a known name, or a scene opened lazily
     shape: tuple[int, ...]
     dtype: str
-    mask: bytes | None = None  # where it is mapped, see `polyad.scene.raster.inside.packed`
+    mask: bytes | None = None  # where it is mapped, see `polyad.scene.raster.selection.packed`
     adaptation: Adaptation | None = None  # of the model to its light
 
 

@@ -9,18 +9,10 @@ asks for an upgrade instead of leaving out what it does not know.
 from __future__ import annotations
 
 import math
-import reprlib
-import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-
-class Fault(ValueError):
-    """A value is not what the schema wants: what, wanted and got, and apart from it the remedy."""
-
-    def __init__(self, what: str, remedy: str = "get the file again") -> None:
-        super().__init__(what)
-        self.remedy = remedy
+from polyad.codec import Fault, is_visible, shown
 
 
 class Plain(NamedTuple):
@@ -55,7 +47,7 @@ def check(schema: Schema, value: Any, key: str) -> None:
     --------
     >>> check(Record({"rank": whole(1, 9)}), {"rank": 10**9}, "network")
     Traceback (most recent call last):
-    polyad.estimators.schema.Fault: network.rank must be a whole number from 1 to 9, got 1000000000
+    polyad.codec.Fault: network.rank must be a whole number from 1 to 9, got 1000000000
     """
     if isinstance(schema, Plain):
         if not schema.holds(value):
@@ -81,12 +73,6 @@ def _check_record(schema: Record, value: Any, key: str) -> None:
         if name not in known:
             raise Fault(f"{key} has a key {shown(name)} that this format does not know")
         check(known[name], item, f"{key}.{name}")
-
-
-def shown(value: Any) -> str:
-    """Return a value as a message shows it: short, and in visible characters."""
-    line = reprlib.repr(value)
-    return line if len(line) <= 100 else f"{line[:97]}..."
 
 
 # -- single values ----------------------------------------------------------------------------
@@ -149,26 +135,6 @@ def text(most: int) -> Plain:
 def either(*choices: Plain) -> Plain:
     """Want what any of the checks wants."""
     return Plain(" or ".join(c.wanted for c in choices), lambda v: any(c.holds(v) for c in choices))
-
-
-def is_visible(value: str) -> bool:
-    r"""Whether a terminal, an XML file and a browser show a text as what it is.
-
-    No control characters, halves of characters, breaks of lines or changes of direction.
-
-    Examples
-    --------
-    >>> is_visible("Ölweide, 2\N{NO-BREAK SPACE}m"), is_visible("\x1b[2J"), is_visible("a\u202eb")
-    (True, False, False)
-    """
-    return not any(
-        unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(c) in _TURNS
-        for c in value
-    )
-
-
-_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def _within(value: Any, least: float, most: float) -> bool:

@@ -35,7 +35,7 @@ from polyad.experiments.settings import RunSettings
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.epochs import Stopping, batch_slices
 from polyad.fitting.problem import Problem
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
 CHILD = Path(__file__).with_name("against_child.py")

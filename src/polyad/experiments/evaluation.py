@@ -23,7 +23,7 @@ from polyad.baselines.cnn import KERNEL, ConvolutionalNet
 from polyad.baselines.dense import DenseNet
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.raster.tiles import halo_index
+from polyad.scene.raster.windows import halo_index
 
 STRIP_PIXELS = 6_000  # worked on at a time: what a strip needs stays in the cache
 GATHERED = 1024  # windows that are gathered at a time, for the same reason

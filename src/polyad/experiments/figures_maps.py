@@ -20,7 +20,7 @@ from polyad.experiments.results import Results
 from polyad.experiments.scenes import SceneData, load_scene
 from polyad.experiments.settings import RunSettings, cell_name
 from polyad.scene.draw.color import class_picture, false_color
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import UNLABELED, rgb
 from polyad.scene.read.scenes import open_known
 

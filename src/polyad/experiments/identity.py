@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch
-from polyad.scene.files.known import KNOWN_SCENES, KnownScene, data_folder
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, KnownScene, data_folder
 
 MARK = "@"  # between the name of a scene and the sum of a copy that we do not know
 KNOWN_FILES, KNOWN_VALUES = "the known files", "the known values, in another file"

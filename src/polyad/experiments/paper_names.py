@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polyad.experiments.identity import MARK, base_name
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 
 
 def scene_title(name: str) -> str:

@@ -18,7 +18,7 @@ from polyad.experiments.settings import (
     RUN_PROTOCOLS,
 )
 from polyad.experiments.tables import Cell, Table
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.learn.sampling import Blocks
 
 FURTHER = tuple(model for model in MODELS if model not in PAPER_MODELS)  # not in the paper

@@ -28,7 +28,7 @@ from polyad.experiments.settings import RunSettings
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.noise import band_offset, pixel_noise
 from polyad.scene.learn.sampling import Split, no_overlap
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
 PACKAGES = ("polyad", "torch", "numpy", "scipy", "scikit-learn")

@@ -21,7 +21,7 @@ from polyad.experiments.identity import (
 )
 from polyad.experiments.models import known
 from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.classes import ClassInfo, class_table, palette
 from polyad.scene.read.scenes import open_known, open_known_labels
 

@@ -23,7 +23,7 @@ from polyad.scene.learn.sampling import (
     RandomPerClass,
     Split,
 )
-from polyad.scene.raster.patches import Border
+from polyad.scene.raster.windows import Border
 
 # Every noise, and how a heading puts it
 NOISES = {"none": "no noise", "pixel": "white noise per pixel", "band-offset": "band offset"}

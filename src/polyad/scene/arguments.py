@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from polyad.estimators.model_file import check_model_file
 from polyad.scene.files.option_values import (
     check_bbox,
     check_coverage,
@@ -109,6 +108,8 @@ def check_arguments(
     if reports:
         check_names_differ(written)
     if model is not None:
+        from polyad.estimators.model_file import check_model_file  # with its header's records
+
         check_model_file(model)
     if scene is not None:
         check_scene(scene, remote=remote)

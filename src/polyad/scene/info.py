@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polyad.errors import PolyadError, SceneError, told_as
-from polyad.estimators.model_file import check_model_file
-from polyad.scene.files.own_outputs import DEVIATION, VALUES
-from polyad.scene.files.paths import check_scene, locate
+from polyad.scene.files.paths import DEVIATION, VALUES, check_scene, locate
 
 VALUE_MAPS = {VALUES: "map of values", DEVIATION: "standard deviations of a map of values"}
 UNNAMED = 256  # classes without names at most, in a raster without bands
@@ -44,11 +42,10 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
     path, key = locate(source)
     if path.is_file():
         from polyad.scene.raster.guards import memory_budget  # here: first the file must exist
-        from polyad.scene.read.vector_info import describe_vector, vector_format
+        from polyad.scene.read.features import describe_features, feature_format
 
-        kind = vector_format(path)
-        if kind is not None:
-            return describe_vector(path, kind, key, memory_budget(max_bytes))
+        if feature_format(path) is not None:
+            return describe_features(path, key, memory_budget(max_bytes))
         library = _describe_library(path)
         if library is not None:
             return library
@@ -101,9 +98,9 @@ def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
 def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
     import numpy as np
 
-    from polyad.scene.raster.band_choice import usable_bands
     from polyad.scene.raster.bands import left_out_note
-    from polyad.scene.raster.georeference import georeference
+    from polyad.scene.raster.grid import georeference
+    from polyad.scene.raster.selection import usable_bands
     from polyad.scene.read.scenes import open_scene
 
     try:
@@ -176,7 +173,7 @@ def _describe_class_map(
 
     from polyad.scene.raster.classes import class_key
     from polyad.scene.raster.guards import memory_budget
-    from polyad.scene.read.classes import complete
+    from polyad.scene.read.class_tables import complete
     from polyad.scene.read.label_rasters import read_label_raster
 
     path, key = locate(source)
@@ -252,28 +249,27 @@ def _is_model(path: Path) -> bool:
 
 
 def _describe_model(source: str) -> dict[str, Any]:
-    check_model_file(source)
-    from polyad.estimators.stored_header import read_header  # not torch, which takes seconds
+    from polyad.estimators.model_file import read_model
     from polyad.scene.learn.model import model_from_about
 
-    header = read_header(Path(source))
-    network, about = header["network"], header["about"]
-    terms = network["rank"] * network["hidden"]
+    header, _ = read_model(source)
+    network, about = header.network, header.about
+    terms = network.rank * network.hidden
     facts: dict[str, Any] = {
-        "kind": "Pipeline" if "pipeline" in header else header["kind"],
-        "sample_shape": network["in_shape"],
-        "rank": network["rank"],
-        "hidden": network["hidden"],
-        "weights": terms * sum(network["in_shape"]) + network["hidden"] * network["n_outputs"],
-        "solver": header["parameters"].get("solver", "joint"),
-        "epochs": len(header["history"]["loss"]),
+        "kind": header.kind if header.pipeline is None else "Pipeline",
+        "sample_shape": list(network.in_shape),
+        "rank": network.rank,
+        "hidden": network.hidden,
+        "weights": terms * sum(network.in_shape) + network.hidden * network.n_outputs,
+        "solver": header.parameters.solver,
+        "epochs": len(header.history.loss),
     }
     if "scene" in about:
         model = model_from_about(source, about)
         facts["window"] = model.window
         facts["bands"] = model.bands
-        if "note" in model.left_out:
-            facts["bands_left_out"] = model.left_out["note"]
+        if model.spectral.left_out is not None:
+            facts["bands_left_out"] = model.spectral.left_out
         if model.values is None:
             facts["classes"] = [c.name for c in model.classes]
         else:
@@ -287,7 +283,7 @@ def _describe_model(source: str) -> dict[str, Any]:
             facts["cross_validation"] = model.accuracy.to_dict()
         if model.values is not None:
             facts["spatial_scores"] = model.values.score_lines
-        facts["training_pixels"] = len(model.training.get("pixels", []))
+        facts["training_pixels"] = len(model.training.pixels)
         if model.label_counts is not None:
             facts["labels"] = model.label_counts
         if model.fit_seconds is not None:

@@ -16,7 +16,7 @@ from polyad.scene.assess.report import _uneven, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
 from polyad.scene.draw.figures import to_png
 from polyad.scene.draw.intervals import area_figure
-from polyad.scene.files.own_outputs import is_ours
+from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
 

@@ -24,8 +24,7 @@ from polyad.scene.assess.sample import (
     size_for_error,
 )
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.lazy import lazy_scene
+from polyad.scene.raster.scene import as_labels, lazy_scene
 
 MAPPED = (200_000, 150_000, 3_200_000, 6_450_000)  # Olofsson et al. (2014), section 5.1
 EXPECTED = (0.7, 0.6, 0.9, 0.95)

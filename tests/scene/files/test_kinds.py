@@ -16,8 +16,7 @@ from polyad.cli import main
 from polyad.errors import OutputError
 from polyad.scene.arguments import check_arguments
 from polyad.scene.assess.report import write_report
-from polyad.scene.files.own_outputs import LABELS
-from polyad.scene.files.paths import check_kind
+from polyad.scene.files.paths import LABELS, check_kind
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.labels import open_labels

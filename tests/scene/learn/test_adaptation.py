@@ -25,17 +25,15 @@ from polyad.scene.learn.adaptation import (
 )
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import (
-    KEPT,
-    SAMPLE,
     light_of,
     prepared,
     radiometry_of,
     replaced_pixels,
-    sample_pixels,
 )
 from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.inside import mask_scene
+from polyad.scene.raster.scene import KEPT, SAMPLE, Scene, sample_pixels
+from polyad.scene.raster.selection import mask_scene
 from tests.scene.learn.references import nearest_distance_slow
 
 HEIGHT, WIDTH, BANDS = 40, 36, 24
@@ -331,10 +329,10 @@ def test_a_sample_is_bounded_and_inside_the_mask():
     values = np.broadcast_to(np.float32(1), (700, 600, 3)).copy()
     values[:, 300:] = 2
     scene = xr.DataArray(values, dims=("y", "x", "band"))
-    assert sample_pixels(scene)[0].shape == (SAMPLE, 3)
+    assert sample_pixels(Scene.of(scene))[0].shape == (SAMPLE, 3)
     inside = np.zeros((700, 600), bool)
     inside[100:200, 310:500] = True
-    assert (sample_pixels(mask_scene(scene, inside))[0] == 2).all()
+    assert (sample_pixels(Scene.of(scene).masked(inside))[0] == 2).all()
 
 
 def test_a_scene_without_data_has_no_light():
@@ -347,7 +345,7 @@ def test_a_scene_without_data_has_no_light():
 def test_a_prepared_scene_is_sampled_once(scene, monkeypatch):
     ready = prepared(scene)
     monkeypatch.setattr(
-        "polyad.scene.learn.radiometry.sample_pixels", lambda *_: pytest.fail("sampled again")
+        "polyad.scene.raster.scene.sample_pixels", lambda *_: pytest.fail("sampled again")
     )
     assert prepared(ready).attrs == ready.attrs
     radiometry = radiometry_of(ready, np.array([[0, 0], [3, 4]]))

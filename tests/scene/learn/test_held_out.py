@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyad.estimators.schema import Fault
+from polyad.codec import Fault
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.accuracy import (
     ALIKE,

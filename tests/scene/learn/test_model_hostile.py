@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 
 from polyad import load
 from polyad.errors import ModelFileError, PolyadError, PolyadWarning, SceneMismatch
-from polyad.estimators.header import FORMAT
 from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
@@ -169,26 +168,6 @@ def test_a_model_whose_classes_were_renamed_is_kept_with_its_accuracy(files, tmp
     again = SceneModel.load(tmp_path / "m.polyad")
     assert [c.name for c in again.classes] == ["new class 1", "new class 2"]
     assert [c.name for c in again.accuracy.spatial.classes] == ["new class 1", "new class 2"]
-
-
-def test_old_files_with_lists_of_pixels_are_read(files, tmp_path):
-    header = header_of(files["plain"])
-    pixels = SceneModel.load(files["plain"]).training["pixels"]
-    old = put(put(header, (*SCENE, "training", "pixels"), pixels), ("format",), 1)
-    again = SceneModel.load(forge(files["plain"], json.dumps(old), tmp_path / "m"))
-    assert again.training["pixels"] == pixels
-
-
-def test_files_of_format_3_know_no_light_and_map_as_before(files, tmp_path, scene):
-    header = header_of(files["plain"])
-    for key in ("radiometry", "soundness"):
-        del header["about"]["scene"][key]
-    del header["about"]["scene"]["training"]["replaced"]
-    path = forge(files["plain"], json.dumps(header | {"format": 3}), tmp_path / "m")
-    old, new = SceneModel.load(path), SceneModel.load(files["plain"])
-    assert old.radiometry is None
-    assert header_of(files["plain"])["format"] == FORMAT
-    np.testing.assert_array_equal(map_scene(old, scene), map_scene(new, scene))
 
 
 @pytest.mark.parametrize(

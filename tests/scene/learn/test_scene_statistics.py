@@ -17,8 +17,8 @@ from polyad.scene.learn.steps import EXACT_PIXELS, Propagation
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares, propagated_shares
-from polyad.scene.raster.inside import mask_scene
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.selection import mask_scene
+from polyad.scene.raster.windows import Tile
 
 NODES = Propagation.for_pixels(EXACT_PIXELS + 1)
 QUICK = {"epochs": 20, "starts": 1}

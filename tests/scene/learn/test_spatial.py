@@ -14,7 +14,7 @@ from polyad.scene.learn.folds import (
     spatial_folds,
     testable,
 )
-from polyad.scene.raster.groups import LabelGroups
+from polyad.scene.raster.labels import LabelGroups
 
 testable.__test__ = False  # a function of ours, not a test
 

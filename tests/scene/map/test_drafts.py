@@ -11,7 +11,7 @@ from polyad.scene.learn.steps import Propagation, filtered, guided_filter
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.refining import Shares
-from polyad.scene.raster.tiles import Tile
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_known, open_known_labels
 
 HEIGHT, WIDTH = 60, 70

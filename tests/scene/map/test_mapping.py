@@ -26,9 +26,8 @@ from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import patch_scorer
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import Mosaic
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.windows import Mosaic, extract_patches
 from polyad.scene.read.scenes import open_scene, scene_from_array
 
 BANDS = 5
@@ -375,7 +374,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_mapping(
     def never(*args, **kwargs):
         raise AssertionError("the scene was read")
 
-    monkeypatch.setattr("polyad.scene.raster.tiles.read_block", never)
+    monkeypatch.setattr("polyad.scene.raster.windows.read_block", never)
     shares = None if probabilities is None else tmp_path / probabilities
     with pytest.raises((OutputError, InputError), match=words):
         map_file(rank_r((3, 3, BANDS)), scene_of(6, 6), tmp_path / name, probabilities=shares)

@@ -8,7 +8,7 @@ import xarray as xr
 
 from polyad.scene.learn.steps import guided_filter
 from polyad.scene.map.refining import Shares, refiner, smooth
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, plan_tiles
 
 RNG = np.random.default_rng(0)
 CUBE = RNG.normal(100, 3, size=(30, 31, 4)).astype(np.float32)

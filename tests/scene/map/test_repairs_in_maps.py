@@ -13,9 +13,9 @@ from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.radiometry import replaced_pixels
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.corrupt import find_suspects, learn_soundness
-from polyad.scene.raster.inside import read_pixels, with_repairs
-from polyad.scene.raster.tiles import Tile, read_block
+from polyad.scene.raster.despiking import find_outliers, learn_noise
+from polyad.scene.raster.selection import read_pixels, with_repairs
+from polyad.scene.raster.windows import Tile, read_block
 
 HEIGHT, WIDTH, BANDS = 41, 37, 40
 
@@ -32,7 +32,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def soundness(cube):
-    return learn_soundness(cube.reshape(-1, BANDS))
+    return learn_noise(cube.reshape(-1, BANDS))
 
 
 def broken(cube, dtype):
@@ -97,7 +97,7 @@ def test_replacements_of_a_cut_are_what_reading_it_repaired_gives(
     tile = Tile(slice(corner[0], corner[0] + 15), slice(corner[1], corner[1] + 16))
     block = read_block(scene, tile, halo=2)
     stored = block.cut(rows, cols).whole().copy()
-    i, j, spectra = block.replacements(rows, cols, find_suspects(stored, soundness))
+    i, j, spectra = block.replacements(rows, cols, find_outliers(stored, soundness))
     stored[i, j] = spectra
     np.testing.assert_array_equal(stored, block.repaired(rows, cols).whole())
     whole = read_pixels(scene, slice(None), slice(None))

@@ -10,7 +10,7 @@ from polyad.core.network import RankRNet
 from polyad.scene.map import separable
 from polyad.scene.map.classifier import piece_shape
 from polyad.scene.map.separable import LANES, Projection
-from polyad.scene.raster.tiles import Block, Mosaic
+from polyad.scene.raster.windows import Block, Mosaic
 
 HEIGHT, WIDTH, BANDS, TERMS = 19, 23, 12, 16
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.raster.band_choice import LOOKS, parse_ranges
-from polyad.scene.raster.band_matching import match_bands, scene_in_bands
 from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
+from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
 NM = np.array([450.0, 550.0, 650.0, 750.0, 850.0, 950.0])
 
@@ -73,7 +72,7 @@ class Counting:
 
 @pytest.mark.parametrize("empty", [[], [7]])
 def test_no_more_than_a_few_strips_of_a_large_scene_are_read(empty):
-    from polyad.scene.raster.lazy import lazy_scene
+    from polyad.scene.raster.scene import lazy_scene
 
     source = Counting((100_000, 1000, 100), empty)
     scene = usable_bands(lazy_scene(source, nodata=np.nan))

@@ -12,9 +12,8 @@ from pyproj import Geod
 from rasterio.crs import CRS
 
 from polyad.errors import InputError, PolyadWarning, SceneError
-from polyad.scene.raster.cell_area import Ellipsoid, ellipsoid_of, row_areas
-from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.classes import class_totals
+from polyad.scene.raster.grid import Ellipsoid, Grid, ellipsoid_of, row_areas
 
 FEET = "EPSG:2263"  # New York, in feet of the US survey
 

@@ -16,9 +16,8 @@ from polyad.scene.learn.model import fingerprint
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.lazy import WindowedArray, describe
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.scene import WindowedArray, as_labels, as_scene, describe
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene, scene_from_array
 

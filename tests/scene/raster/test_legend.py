@@ -8,7 +8,7 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.legend import merge_labels, plan_merge
+from polyad.scene.raster.labels import merge_labels, plan_merge
 
 NAMES = ["corn", "soy", "forest, old", "a+b", "water"]
 CLASSES = [ClassInfo(k + 2, name, f"#0000{k:02X}") for k, name in enumerate(NAMES)]

@@ -7,7 +7,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from polyad.errors import InputError
-from polyad.scene.raster.patches import extract_patches, interior, iter_patches, reflect_index
+from polyad.scene.raster.windows import extract_patches, interior, iter_patches, reflect_index
 
 
 def bounce(index: int, size: int) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyad.errors import InputError
-from polyad.scene.raster.tiles import (
+from polyad.scene.raster.windows import (
     BLOCK,
     LEAST_ROWS,
     TILE_BYTES,

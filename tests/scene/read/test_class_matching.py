@@ -6,7 +6,8 @@ import xarray as xr
 
 from polyad.scene.assess.scores import score
 from polyad.scene.raster.classes import ClassInfo, class_color, class_key, class_table, with_classes
-from polyad.scene.read.classes import complete, in_model_ids, match_classes
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.classes import in_model_ids, match_classes
 
 MODEL = (
     ClassInfo(1, "Corn", "#112233"),
@@ -98,7 +99,8 @@ def test_among_classes_of_one_name_the_id_decides():
 
 def test_names_without_ids_are_not_joined_with_ids_without_names():
     from polyad.errors import SceneMismatch
-    from polyad.scene.read.classes import NUMBERED_BY_NAME, join_labels
+    from polyad.scene.raster.labels import NUMBERED_BY_NAME
+    from polyad.scene.read.classes import join_labels
 
     table = [ClassInfo(1, "corn", ""), ClassInfo(2, "wheat", "")]
     named = with_classes(xr.DataArray(np.array([[1, 2, 0]]), dims=("y", "x")), table)

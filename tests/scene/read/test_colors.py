@@ -10,7 +10,7 @@ import xarray as xr
 
 from polyad.errors import InputError, PolyadWarning, SceneError
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
-from polyad.scene.raster.legend import recolored
+from polyad.scene.raster.labels import recolored
 from polyad.scene.read.classes import read_colors, with_colors, with_legend
 
 CLASSES = (ClassInfo(1, "corn", "#4477AA"), ClassInfo(2, "soy, old", "#EE7733"))

@@ -7,7 +7,7 @@ import requests
 import scipy.io
 
 from polyad.errors import SceneError
-from polyad.scene.files.known import KNOWN_SCENES, KnownScene, RemoteFile, known_scene
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, KnownScene, RemoteFile, known_scene
 from polyad.scene.read import scenes as sources
 from polyad.scene.read.scenes import fetch, open_known, open_known_labels
 

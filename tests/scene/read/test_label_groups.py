@@ -10,8 +10,8 @@ from affine import Affine
 from attacks import vectors
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene import merge_labels, open_labels, with_groups
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import describe
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_groups_stay_with_labels_whose_classes_are_merged(scene, tmp_path):
 @pytest.mark.parametrize(
     ("text", "field", "told"),
     [
-        ("row,col,class,plot\n1,1,a,x\n2,2,b,y\n", "day", "there is no column 'day' with values"),
+        ("row,col,class,plot\n1,1,a,x\n2,2,b,y\n", "day", "there is no field 'day' to group"),
         ("row,col,class,plot\n1,1,a,x\n2,2,b,x\n", "plot", "all 2 labels are of one group"),
         ("row,col,class,plot\n1,1,a,x\n2,2,b,\n", "plot", "1 labels have no value in 'plot'"),
         ("row,col,class,plot\n1,1,a,x\n2,2,b,nan\n", "plot", "the first in line or feature 3"),

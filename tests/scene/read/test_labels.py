@@ -11,7 +11,7 @@ from affine import Affine
 from polyad.atomic import replacing_together
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
-from polyad.scene.raster.georeference import grid_of
+from polyad.scene.raster.grid import grid_of
 from polyad.scene.read.label_rasters import read_label_raster
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.read.scenes import scene_from_array

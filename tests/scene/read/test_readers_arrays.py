@@ -12,9 +12,9 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import BudgetExceeded, SceneError
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read import scenes
 from polyad.scene.read.formats import hdf, matlab
 from polyad.scene.read.scenes import open_scene, scene_from_array

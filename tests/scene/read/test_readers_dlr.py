@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
 from polyad.scene.raster.bands import left_out_note
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.formats import dlr
 from polyad.scene.read.scenes import open_scene
 

@@ -7,7 +7,7 @@ import scipy.io
 from numpy.testing import assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.read.formats import emit, hdf_file
 from polyad.scene.read.formats.mat5 import list_variables, read_variable
 from polyad.scene.read.scenes import open_scene

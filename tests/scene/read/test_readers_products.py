@@ -9,7 +9,7 @@ from rasterio.crs import CRS
 
 from polyad.errors import SceneError
 from polyad.scene.raster.bands import left_out_note
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.

@@ -10,8 +10,8 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster import pixels
-from polyad.scene.raster.pixels import valid_mask
+from polyad.scene.raster import selection
+from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.formats import envi, geotiff, raw
 from polyad.scene.read.scenes import open_scene
 
@@ -229,7 +229,7 @@ def test_valid_mask_is_the_same_strip_by_strip(tmp_path, monkeypatch):
     cube[4, 0, 2] = -1
     scene = open_scene(write_envi(tmp_path, cube, extra="data ignore value = -1"))
     whole = valid_mask(scene)
-    monkeypatch.setattr(pixels, "_STRIP_BYTES", 2 * 4 * 3 * 4)
+    monkeypatch.setattr(selection, "_STRIP_BYTES", 2 * 4 * 3 * 4)
     assert_array_equal(valid_mask(scene), whole)
     assert_array_equal(np.argwhere(~whole), [[1, 2], [4, 0]])
     assert_array_equal(valid_mask(scene.isel(y=slice(1, 3))), whole[1:3])

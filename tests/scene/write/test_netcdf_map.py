@@ -13,8 +13,8 @@ from rasterio.crs import CRS
 
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
-from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.scene import describe
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import scene_from_array
 from polyad.scene.write.cf import flag_meanings

@@ -25,7 +25,7 @@ from rasterio.crs import CRS
 
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
-from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.grid import georeference
 from polyad.scene.write import cog
 from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 from tests.waiting import PATIENCE

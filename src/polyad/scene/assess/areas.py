@@ -44,14 +44,17 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
-from polyad.scene.raster.cell_area import HECTARE, row_areas
-from polyad.scene.raster.classes import ClassInfo, class_key, class_table, has_own_name
-from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place
-from polyad.scene.raster.legend import find_classes
-from polyad.scene.read.classes import complete
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    class_key,
+    class_table,
+    class_totals,
+    has_own_name,
+)
+from polyad.scene.raster.grid import HECTARE, Grid, check_same_place, grid_of, row_areas
+from polyad.scene.raster.labels import find_classes
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.read.class_tables import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]

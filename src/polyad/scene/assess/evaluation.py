@@ -34,15 +34,12 @@ from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistic
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.classes import class_key, class_table
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.inside import note_read_whole
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import Target, as_values
-from polyad.scene.raster.tiles import Tile, plan_tiles
+from polyad.scene.raster.classes import Target, as_values, class_key, class_table
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.selection import note_read_whole, usable_bands
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 
@@ -171,7 +168,7 @@ def examine(
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
     # Names that came without ids were numbered by their alphabet: others hardly number them so
-    invented = bool(model.training.get("numbered_by_name"))
+    invented = model.training.numbered_by_name
     if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
         warnings.warn(
             "classes were matched by id, but the labels seem to number them otherwise than the "
@@ -185,7 +182,7 @@ def examine(
         known,
         proba.max(axis=1),
         predicted == true,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,
@@ -574,7 +571,7 @@ def examine_values(
         measured,
         predicted,
         deviation,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,

@@ -27,7 +27,7 @@ from polyad.atomic import replacing
 from polyad.regular import open_regular
 from polyad.scene.draw.marks import Overlay
 from polyad.scene.draw.png import encode_rgb
-from polyad.scene.files.known import KNOWN_SCENES, data_folder
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import check_output, files_of, is_address, locate, split_key
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color
 

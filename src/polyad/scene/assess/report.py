@@ -54,12 +54,17 @@ from polyad.scene.learn.outputs import ValueScore
 from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
-from polyad.scene.raster.cell_area import HECTARE, row_areas
-from polyad.scene.raster.classes import ClassInfo, class_table, has_own_name, with_classes
-from polyad.scene.raster.counting import class_totals
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.targets import Target, as_values
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    Target,
+    as_values,
+    class_table,
+    class_totals,
+    has_own_name,
+    with_classes,
+)
+from polyad.scene.raster.grid import HECTARE, grid_of, row_areas
+from polyad.scene.raster.scene import as_labels, as_scene
 from polyad.scene.read.classes import with_legend
 from polyad.scene.read.samples import SamplePoints, look_up
 
@@ -267,10 +272,10 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
         facts["By its own labels"] = model.score_line
     if model.untested_line is not None:
         facts["Not tested by these"] = model.untested_line
-    if "note" in model.left_out:
-        facts["Bands left out"] = str(model.left_out["note"])
-    if model.training.get("replaced"):
-        told = f"{model.training['replaced']:,}, replaced by their neighbors"
+    if model.spectral.left_out is not None:
+        facts["Bands left out"] = model.spectral.left_out
+    if model.training.replaced:
+        told = f"{model.training.replaced:,}, replaced by their neighbors"
         facts["Corrupt pixels of the training scene"] = told
     if model.adapted is not None:
         facts["Light"] = model.adapted
@@ -287,27 +292,26 @@ def model_content(model: SceneModel, scene: xr.DataArray | None = None) -> dict[
         "steps": None if recipe is None else _steps(model, recipe, scene),
         "window": model.window,
         "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
+        "bands_left_out": model.spectral.left_out,
         "kind": type(model.estimator).__name__,
         "rank": getattr(model.estimator, "rank", None),
         "hidden": None if network is None else network.hidden.out_features,
         "weights": getattr(network, "n_weights", None),
         "settings": None if _merged(model) else _settings(model.estimator),
-        "choice": None if choice is None else choice.to_dict(),
+        "choice": None if choice is None else choice.to_data(),
         "not_tested": dict(model.untested),
         "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),
         "fit_seconds": model.fit_seconds,
         "labels": model.label_counts,
-        "labels_without_data": model.training.get("without_data"),
-        "pixels_replaced": model.training.get("replaced"),
+        "labels_without_data": model.training.without_data,
+        "pixels_replaced": model.training.replaced,
         "adapted": model.adapted,
     }
 
 
 def _steps(model: SceneModel, recipe: Recipe, scene: xr.DataArray | None) -> str:
     """Return the steps in words, and what is left out of them on a scene that is another one."""
-    propagates = any(step["step"] == "propagate" for step in recipe.steps)
-    if scene is None or not propagates or model.learned_from(scene):
+    if scene is None or recipe.propagation is None or model.learned_from(scene):
         return recipe.line
     return f"{recipe.line}; on this scene, which it was not trained on, the network alone"
 

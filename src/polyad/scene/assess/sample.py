@@ -28,11 +28,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneError
 from polyad.scene.assess.areas import Z95, Region, region_of
-from polyad.scene.files.own_outputs import DRAWN_FROM
-from polyad.scene.raster.classes import ClassInfo, class_key
-from polyad.scene.raster.counting import STRIP_PIXELS, count_ids, ids_digest, iter_strips
+from polyad.scene.files.paths import DRAWN_FROM
+from polyad.scene.raster.classes import (
+    STRIP_PIXELS,
+    ClassInfo,
+    class_key,
+    count_ids,
+    ids_digest,
+    iter_strips,
+)
 from polyad.scene.raster.grid import Grid
-from polyad.scene.raster.legend import find_classes, known_classes
+from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.read.samples import REFERENCE, STRATUM, Origin, look_up
 from polyad.scene.write.tables import centers, write_points
 

@@ -17,12 +17,13 @@ from scipy.optimize import linear_sum_assignment
 from polyad.errors import InputError
 from polyad.scene.raster.classes import (
     ClassInfo,
+    SetRule,
     class_color,
     class_key,
     default_name,
     has_own_name,
+    set_members,
 )
-from polyad.scene.raster.prediction_sets import SetRule, set_members
 
 RENUMBERED = 0.2  # share of test pixels by which another numbering must be better to be likely
 INVENTED = 0.05  # the same where the ids of the model were made up from names

@@ -17,9 +17,9 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table, rgb
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.selection import read_pixels
 
 Array = npt.NDArray[Any]
 

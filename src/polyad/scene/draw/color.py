@@ -11,8 +11,8 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.raster.classes import ClassInfo, rgb
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import as_scene
 
 BLANK = (240, 240, 240)
 """Color of pixels without measurement or without class: lighter than any class."""

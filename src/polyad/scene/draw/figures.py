@@ -26,8 +26,8 @@ from polyad.scene.draw.charts import (
 )
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import georeference
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.scene import as_labels, as_scene
 
 _INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from polyad.scene.draw.charts import LIGHT, Theme
 from polyad.scene.draw.figures import _plain, _scale_bar, _thinned
-from polyad.scene.raster.targets import Target
+from polyad.scene.raster.classes import Target
 
 Array = npt.NDArray[np.floating]
 COLORS = "viridis"  # even in lightness, and for those who see no red or green

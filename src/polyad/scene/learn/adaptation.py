@@ -30,15 +30,10 @@ from polyad.errors import InputError, PolyadWarning
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel, fingerprint
-from polyad.scene.learn.radiometry import (
-    LEAST,
-    Radiometry,
-    SceneLight,
-    light_of,
-    sample_pixels,
-)
+from polyad.scene.learn.radiometry import Radiometry, light_of
 from polyad.scene.learn.recipe import GuidedFilter, Step
-from polyad.scene.raster.corrupt import roughness
+from polyad.scene.raster.despiking import roughness
+from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
 
 Array = npt.NDArray[Any]
 
@@ -119,7 +114,7 @@ class Adaptation:
     ----------
     shift : Shift or None
         Folded into the model, if any.
-    light : SceneLight or None
+    light : RadiometricSample or None
         Of the scene, if it has enough pixels: its soundness finds corrupt pixels.
     note : str or None
         What was done, in one line.
@@ -128,7 +123,7 @@ class Adaptation:
     """
 
     shift: Shift | None
-    light: SceneLight | None
+    light: RadiometricSample | None
     note: str | None = None
     scene: str | None = None
 
@@ -139,7 +134,7 @@ class Adaptation:
             shifted = replace(shifted.with_training(scene=self.scene), statistics=None)
         soundness = model.soundness
         if soundness is not None and self.light is not None:
-            soundness = self.light.soundness
+            soundness = self.light.noise
         return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
 
 
@@ -186,7 +181,10 @@ def find_adaptation(
     viewed = model.view(scene)
     light = light_of(viewed)
     if light is None:
-        return Adaptation(None, None, _too_few(len(sample_pixels(viewed)[0]))) if adapt else None
+        if not adapt:
+            return None
+        pixels, _ = sample_pixels(Scene.of(viewed))
+        return Adaptation(None, None, _too_few(len(pixels)))
     found = compare(model.radiometry, light)
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
     wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt
@@ -202,7 +200,7 @@ def find_adaptation(
     return Adaptation(None, light)
 
 
-def compare(known: Radiometry, light: SceneLight) -> Comparison:
+def compare(known: Radiometry, light: RadiometricSample) -> Comparison:
     """Compare a scene's light to that of a model."""
     spectra = known.spectra.astype(np.float64)
     scale = _spectral_scale(spectra)

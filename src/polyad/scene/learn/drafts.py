@@ -14,9 +14,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import ViewSamples, fit_experts
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.model_file import Bands, TrainingRecord, packed
+from polyad.scene.learn.model_file import TrainingBands, TrainingRecord, packed
 from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.presets import PRIOR_WEIGHTS
 from polyad.scene.learn.recipe import (
@@ -37,7 +38,7 @@ from polyad.scene.learn.steps import (
 )
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.patches import check_window, extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
@@ -109,8 +110,8 @@ def fit_draft(
     return SceneModel(
         estimator,
         choice.window,
-        Classes(classes=classes),
-        Bands(count=bands),
+        Classes.of(classes),
+        TrainingBands(count=bands),
         TrainingRecord(packed_pixels=packed(pixels), choice=choice),
         recipe.model_copy(update={"steps": steps}),
     )

@@ -35,10 +35,10 @@ from polyad.scene.learn.folds import SpatialFolds, agreement, spatial_folds, tes
 from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge, on_windows
 from polyad.scene.learn.recipe import Choice, Expert, prior_choice
 from polyad.scene.learn.whitening import NoiseWhitening, check_magnitude
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.groups import LabelGroups
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.labels import LabelGroups
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
 LEAST_SHARE = 0.1  # of all weights; lighter experts are left out

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.ndimage import label as connected
 from scipy.spatial import cKDTree
 
-from polyad.scene.raster.groups import LabelGroups
+from polyad.scene.raster.labels import LabelGroups
 
 Array = npt.NDArray[Any]
 SIDES = (64, 32, 16, 8, 4, 2, 1)  # of blocks, in pixels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from polyad.scene.learn.accuracy import (
     HeldOutScores,
     cross_validation,
 )
-from polyad.scene.learn.model_file import Bands, SceneRecord, TrainingRecord, packed
+from polyad.scene.learn.model_file import SceneRecord, TrainingBands, TrainingRecord, packed
 from polyad.scene.learn.outputs import Classes, Output, Targets
 from polyad.scene.learn.radiometry import (
     Radiometry,
@@ -32,7 +31,6 @@ from polyad.scene.learn.radiometry import (
     repairs_soundness,
 )
 from polyad.scene.learn.recipe import Choice, Recipe
-from polyad.scene.raster.band_matching import SAME, match_bands, scene_in_bands, span
 from polyad.scene.raster.bands import (
     IN_FILE,
     LEFT_OUT,
@@ -41,12 +39,11 @@ from polyad.scene.raster.bands import (
     left_out_note,
 )
 from polyad.scene.raster.classes import ClassInfo, class_table
-from polyad.scene.raster.corrupt import Soundness
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.inside import with_repairs
-from polyad.scene.raster.legend import Merging, plan_merge
-from polyad.scene.raster.pixels import check_real
-from polyad.scene.read.classes import NUMBERED_BY_NAME, Colors, with_colors
+from polyad.scene.raster.despiking import NoiseModel, check_real
+from polyad.scene.raster.labels import NUMBERED_BY_NAME, Merging, plan_merge
+from polyad.scene.raster.scene import Scene, as_labels, as_scene
+from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span, with_repairs
+from polyad.scene.read.classes import Colors, with_colors
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
@@ -65,7 +62,7 @@ class SceneModel:
     window : int
     output : Classes or Targets
         What it predicts.
-    spectral : Bands
+    spectral : TrainingBands
         Of the scene it learned from.
     training : TrainingRecord
     recipe : Recipe or None
@@ -76,7 +73,7 @@ class SceneModel:
     radiometry : Radiometry or None
         The light of the scene it learned from: quantiles of every band at the training pixels and
         over the scene, and some spectra.
-    soundness : Soundness or None
+    soundness : NoiseModel or None
         How rough the spectra of a scene are, by which corrupt pixels are found. None for few bands.
     statistics : SceneStatistics or None
         Of the scene it learned from, so that a map of that scene need not compute them again. They
@@ -95,12 +92,12 @@ class SceneModel:
     estimator: Any
     window: int
     output: Output
-    spectral: Bands
+    spectral: TrainingBands
     training: TrainingRecord = field(default_factory=TrainingRecord)
     recipe: Recipe | None = None
     fill: tuple[float, ...] | None = None
     radiometry: Radiometry | None = field(default=None, repr=False, compare=False)
-    soundness: Soundness | None = field(default=None, repr=False, compare=False)
+    soundness: NoiseModel | None = field(default=None, repr=False, compare=False)
     # SceneStatistics or None, not imported: a model is described without torch
     statistics: Any = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
@@ -146,7 +143,7 @@ class SceneModel:
         self.check_classes("leave out --merge (merge)")
         merging = plan_merge(self.classes, merge)
         whole = merging if self.merging is None else self.merging.followed_by(merging)
-        return replace(self, output=Classes(classes=merging.after), merging=whole)
+        return replace(self, output=Classes.of(merging.after), merging=whole)
 
     def colored(self, colors: Colors) -> SceneModel:
         """Return a model whose maps have other colors, from a file or a mapping.
@@ -157,7 +154,7 @@ class SceneModel:
             See `polyad.scene.read_colors`; or from class, by name or id, to ``#rrggbb``.
         """
         self.check_classes("leave out --colors (colors)")
-        return replace(self, output=Classes(classes=with_colors(self.classes, colors)))
+        return replace(self, output=Classes.of(with_colors(self.classes, colors)))
 
     def renamed(self, classes: Sequence[ClassInfo]) -> SceneModel:
         """Return the model with other names and colors of its classes, also in its accuracy.
@@ -169,7 +166,7 @@ class SceneModel:
         """
         new = {old.name: own.name for old, own in zip(self.classes, classes, strict=True)}
         accuracy = None if self.accuracy is None else self.accuracy.renamed(new)
-        model = replace(self, output=Classes(classes=tuple(classes)))
+        model = replace(self, output=Classes.of(tuple(classes)))
         return model.with_training(accuracy=accuracy)
 
     @property
@@ -177,7 +174,7 @@ class SceneModel:
         """The model with the classes of its estimator."""
         if self.merging is None:
             return self
-        return replace(self, output=Classes(classes=self.merging.before), merging=None)
+        return replace(self, output=Classes.of(self.merging.before), merging=None)
 
     @property
     def working_bytes(self) -> int:
@@ -201,9 +198,9 @@ class SceneModel:
     def view(self, scene: xr.DataArray) -> xr.DataArray:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
 
-        Of what is returned, corrupt pixels are read as their neighbors. Bands are found by
+        Of what is returned, corrupt pixels are read as their neighbors. TrainingBands are found by
         wavelength where model and scene tell it, whatever their number and order; see
-        `polyad.scene.raster.band_matching`. Else by their number in the file.
+        `polyad.scene.raster.selection`. Else by their number in the file.
 
         Raises
         ------
@@ -456,7 +453,7 @@ def trained_model(
     model = SceneModel(
         estimator,
         window,
-        Classes(classes=classes),
+        Classes.of(classes),
         scene_bands(scene),
         training_record(scene, pixels),
         radiometry=radiometry_of(scene, pixels),
@@ -480,7 +477,7 @@ def training_record(scene: xr.DataArray, pixels: Array) -> TrainingRecord:
     )
 
 
-def scene_bands(scene: xr.DataArray) -> Bands:
+def scene_bands(scene: xr.DataArray) -> TrainingBands:
     """Return what a model keeps of the bands of the scene that it is trained on."""
     width = "width" if "width" in scene.coords else "fwhm"
     wavelength, fwhm = (
@@ -490,7 +487,7 @@ def scene_bands(scene: xr.DataArray) -> Bands:
         for k in ("wavelength", width)
     )
     some = LEFT_OUT in scene.attrs
-    return Bands.model_construct(  # what a file cannot hold is told when it is saved
+    return TrainingBands.model_construct(  # what a file cannot hold is told when it is saved
         count=scene.sizes["band"],
         wavelength=wavelength,
         fwhm=fwhm,
@@ -502,14 +499,4 @@ def scene_bands(scene: xr.DataArray) -> Bands:
 
 def fingerprint(scene: xr.DataArray) -> str:
     """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
-    scene = as_scene(scene)
-    height, width, count = (scene.sizes[d] for d in ("y", "x", "band"))
-    digest = hashlib.sha256(str((height, width, count)).encode())
-    bands = np.unique(np.linspace(0, count - 1, 8).astype(int))
-    # The corners are left out: they often hold no data
-    for y, x in ((1, 3), (3, 7), (4, 4), (5, 1), (7, 5)):
-        rows, cols = (slice(n * k // 8, n * k // 8 + 2) for n, k in ((height, y), (width, x)))
-        pixels = scene.isel(y=rows, x=cols, band=bands).values
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is no data in single precision
-            digest.update(np.ascontiguousarray(pixels, dtype=np.float32).tobytes())
-    return digest.hexdigest()[:32]
+    return Scene.of(scene).fingerprint

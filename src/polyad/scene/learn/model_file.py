@@ -15,11 +15,11 @@ import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from polyad.codec import Fault, NaN, Record, Row, Text
-from polyad.estimators.header import OUTPUTS, SPECTRUM
+from polyad.estimators.model_file import OUTPUTS, SPECTRUM
 from polyad.scene.files.option_values import MAX_WINDOW
 from polyad.scene.learn.accuracy import Count, CrossValidation, HeldOutScores
 from polyad.scene.learn.outputs import Classes, Output
-from polyad.scene.learn.radiometry import Radiometry, StoredSoundness
+from polyad.scene.learn.radiometry import Radiometry, StoredNoise
 from polyad.scene.learn.recipe import Choice, GuidedFilter, Recipe, Spectrum, Step
 
 Array = npt.NDArray[Any]
@@ -34,7 +34,7 @@ Wavelengths = Annotated[
 BandNumber = Annotated[int, Field(ge=1, le=SPECTRUM)]
 
 
-class Bands(Record):
+class TrainingBands(Record):
     """The bands of the scene that a model learned from.
 
     Attributes
@@ -145,12 +145,12 @@ class SceneRecord(Record):
 
     window: Annotated[int, Field(ge=1, le=MAX_WINDOW)]
     output: Annotated[Output, Field(discriminator="kind")]
-    spectral: Bands
+    spectral: TrainingBands
     training: TrainingRecord
     recipe: Recipe | None = None
     fill: Spectrum | None = None
     radiometry: Radiometry | None = None
-    soundness: StoredSoundness | None = None
+    soundness: StoredNoise | None = None
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import InputError
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.scene import as_scene
 
 AnyCube = TypeVar("AnyCube", NDArray[np.generic], xr.DataArray)
 

@@ -10,7 +10,7 @@ held out is missed by more than that, by noise :math:`s^2`, so the variance of a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -18,11 +18,10 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from polyad.codec import Fault, NaN, Record, Row, row_of, shown
-from polyad.estimators.header import OUTPUTS
+from polyad.estimators.model_file import OUTPUTS
 from polyad.scene.learn.accuracy import Count, Interval, Name
 from polyad.scene.learn.recipe import Single, Weighted
-from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.raster.targets import MOST_TARGETS, Target, clipped
+from polyad.scene.raster.classes import MOST_TARGETS, ClassInfo, Target, clipped
 
 Array = npt.NDArray[Any]
 MOST_FOLDS = 32
@@ -219,6 +218,11 @@ class Classes(Record):
 
     kind: Literal["classes"] = "classes"
     classes: Annotated[Row[ClassRow], Field(min_length=1, max_length=OUTPUTS)]
+
+    @classmethod
+    def of(cls, classes: Iterable[ClassInfo]) -> Classes:
+        """Return the output of any classes; whether a file can hold them is told when saving."""
+        return cls.model_construct(classes=tuple(classes))
 
     @property
     def outputs(self) -> int:

@@ -19,6 +19,7 @@ import xarray as xr
 from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.accuracy import HeldOutScores, held_out_scores
 from polyad.scene.learn.experts import (
     FOLDS,
@@ -53,9 +54,8 @@ from polyad.scene.learn.recipe import (
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
 from polyad.scene.learn.steps import Propagator
 from polyad.scene.learn.whitening import NoiseWhitening
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.groups import groups_of
-from polyad.scene.raster.patches import check_window
+from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.scene import as_labels
 
 Array = npt.NDArray[Any]
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from polyad.errors import InputError
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import read_pixels
 
 
 def morphological_profiles(

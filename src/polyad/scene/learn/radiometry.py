@@ -7,7 +7,7 @@ of that scene. `polyad.scene.learn.adaptation` compares another scene to them.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -24,49 +24,22 @@ from pydantic import (
 
 from polyad.codec import Record, shown
 from polyad.scene.files.option_values import SINGLE
-from polyad.scene.raster.corrupt import REPAIRS, SUMS, Soundness, learn_soundness, picked
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.inside import (
-    INSIDE,
-    cropped_to_mask,
-    read_pixels,
-    repairs_of,
-    with_repairs,
+from polyad.scene.raster.despiking import REPAIRS, SUMS, NoiseModel, picked, valid_pixels
+from polyad.scene.raster.scene import (
+    KEPT,
+    RADIOMETRY,
+    SAMPLE,
+    SHARES,
+    SMALL,
+    RadiometricSample,
+    Scene,
+    as_scene,
+    evenly,
 )
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.selection import read_pixels, repairs_of, with_repairs
+from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
-
-LIGHT = "light"  # attribute of a scene: its `SceneLight`
-SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-SAMPLE = 4096  # spectra that quantiles are taken from
-KEPT = 256  # spectra that a model keeps
-PLACES = 2000  # with data, to know how far the map lies from the labels
-LEAST = 8  # spectra without which nothing is said
-SMALL = 2**16  # pixels of a scene that is read whole
-WINDOWS, SIDE = 6, 24  # of a larger one: windows along each axis, and pixels along a window
-
-
-@dataclass(frozen=True)
-class SceneLight:
-    """What a sample of a scene tells of its light.
-
-    Attributes
-    ----------
-    quantiles : ndarray of float64, ``(7, bands)``
-        Of every band, for the shares in `SHARES`.
-    spectra : ndarray of float32, ``(n, bands)``
-        At most `KEPT` pixels, spread over the scene.
-    places : ndarray of int, ``(m, 2)``
-        Row and column of some pixels with data, all over the scene.
-    soundness : Soundness or None
-    """
-
-    quantiles: Array
-    spectra: Array
-    places: Array
-    soundness: Soundness | None = None
 
 
 def as_numbers(value: Any, shape: tuple[int | None, ...], least: float = -SINGLE) -> Array:
@@ -147,10 +120,10 @@ class Radiometry(Record):
         return self
 
 
-def _soundness(value: Any) -> Soundness:
-    if isinstance(value, Soundness):
+def _noise(value: Any) -> NoiseModel:
+    if isinstance(value, NoiseModel):
         return value
-    names = {field.name: SUMS if "sum" in field.name else None for field in fields(Soundness)}
+    names = {field.name: SUMS if "sum" in field.name else None for field in fields(NoiseModel)}
     if not isinstance(value, dict) or value.keys() != names.keys():
         raise ValueError(f"must have the keys {', '.join(names)}, got {shown(value)}")
     found = {}
@@ -162,68 +135,19 @@ def _soundness(value: Any) -> Soundness:
             raise ValueError(f"{name} {error}") from None
     if len({len(found[name]) for name in ("center", "scale", "tail")}) > 1:
         raise ValueError("center, scale and tail must have one length")
-    return Soundness(**found)
+    return NoiseModel(**found)
 
 
-StoredSoundness = Annotated[
-    Soundness,
-    PlainValidator(_soundness),
+StoredNoise = Annotated[
+    NoiseModel,
+    PlainValidator(_noise),
     PlainSerializer(lambda s: {name: value.tolist() for name, value in vars(s).items()}),
 ]
 
 
-def sample_pixels(scene: xr.DataArray, most: int = SAMPLE) -> tuple[Array, Array]:
-    """Return spectra ``(n, bands)`` with data spread evenly over the scene, and places with data.
-
-    A small scene is read whole, of a larger one 36 windows are; where there is a mask, inside it.
-    The same places are taken of every scene of one size. There are at most ``most`` spectra, and
-    about `PLACES` rows and columns ``(m, 2)``.
-    """
-    scene = with_repairs(as_scene(scene), None)
-    corner = (0, 0)
-    if INSIDE in scene.coords:
-        inside = scene[INSIDE].values
-        corner = int(inside.any(axis=1).argmax()), int(inside.any(axis=0).argmax())
-    scene = cropped_to_mask(scene)
-    height, width = scene.shape[:2]
-    if height * width <= SMALL:
-        windows = [(slice(0, height), slice(0, width))]
-    else:
-        starts = (
-            np.unique(np.linspace(0, max(n - SIDE, 0), WINDOWS).astype(int)).tolist()
-            for n in (height, width)
-        )
-        rows, cols = ([slice(s, s + SIDE) for s in along] for along in starts)
-        windows = [(r, c) for r in rows for c in cols]
-    parts, places = [], []
-    for r, c in windows:
-        pixels = read_pixels(scene, r, c)
-        valid = valid_pixels(pixels, scene.rio.nodata)
-        parts.append(pixels[valid])
-        places.append(np.argwhere(valid) + np.add(corner, (r.start, c.start)))
-    found = np.concatenate(places)
-    found = found[:: max(len(found) // PLACES, 1)]
-    return evenly(np.concatenate(parts), most).astype(np.float32), found
-
-
-def evenly(rows: Array, most: int) -> Array:
-    """Return at most so many rows, evenly spaced."""
-    if len(rows) <= most:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
-
-
-def light_of(scene: xr.DataArray) -> SceneLight | None:
+def light_of(scene: xr.DataArray) -> RadiometricSample | None:
     """Return what a sample of the scene tells of its light, None where too few pixels have data."""
-    scene = as_scene(scene)
-    known: Any = scene.attrs.get(LIGHT)
-    if isinstance(known, SceneLight) and known.spectra.shape[1] == scene.sizes["band"]:
-        return known
-    spectra, places = sample_pixels(scene)
-    if len(spectra) < LEAST:
-        return None
-    quantiles = picked(spectra.astype(np.float64), SHARES)
-    return SceneLight(quantiles, evenly(spectra, KEPT), places, learn_soundness(spectra))
+    return Scene.of(scene).radiometry
 
 
 def prepared(scene: xr.DataArray) -> xr.DataArray:
@@ -235,10 +159,10 @@ def prepared(scene: xr.DataArray) -> xr.DataArray:
     light = light_of(scene)
     if light is None:
         return scene
-    known: Any = scene.attrs.get(LIGHT)
+    known: Any = scene.attrs.get(RADIOMETRY)
     if known is not light:
-        scene = scene.assign_attrs({LIGHT: light})
-    return with_repairs(scene, light.soundness)
+        scene = scene.assign_attrs({RADIOMETRY: light})
+    return with_repairs(scene, light.noise)
 
 
 def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
@@ -256,12 +180,12 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
     return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 
-def repairs_soundness(scene: xr.DataArray) -> Soundness | None:
+def repairs_soundness(scene: xr.DataArray) -> NoiseModel | None:
     """Return the soundness by which a scene's pixels are repaired, None if they are not."""
     repairs = as_scene(scene).attrs.get(REPAIRS)
-    if repairs is None or repairs.soundness.bands != as_scene(scene).sizes["band"]:
+    if repairs is None or repairs.noise.bands != as_scene(scene).sizes["band"]:
         return None
-    soundness: Soundness = repairs.soundness
+    soundness: NoiseModel = repairs.noise
     return soundness
 
 

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from polyad.errors import InputError, PolyadWarning, SceneMismatch
+from polyad.scene.files.option_values import check_window
 from polyad.scene.raster.classes import UNLABELED, class_table
-from polyad.scene.raster.dims import label_values
-from polyad.scene.raster.patches import Border, check_window, interior
+from polyad.scene.raster.scene import label_values
+from polyad.scene.raster.windows import Border, interior
 from polyad.scene.read.labels import open_labels
 
 Labels = NDArray[np.integer] | xr.DataArray

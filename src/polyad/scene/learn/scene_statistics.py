@@ -44,11 +44,11 @@ from polyad.scene.learn.whitening import (
     StripSums,
     StripUnits,
 )
-from polyad.scene.raster.dims import as_scene
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import INSIDE, cropped_to_mask, note_read_whole, packed, read_pixels
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.tiles import Tile, plan_tiles, read_window, tile_shape
+from polyad.scene.raster.scene import INSIDE, as_scene
+from polyad.scene.raster.selection import cropped_to_mask, note_read_whole, packed, read_pixels
+from polyad.scene.raster.windows import Tile, plan_tiles, read_window, tile_shape
 from polyad.threads import limit_threads, run_tasks, stream_tasks, threads_for
 
 SceneTask = Callable[[Any, Any, Any], Any]

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from polyad.codec import Fault
 from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import Samples, even_out
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.outputs import Classes
@@ -30,20 +31,13 @@ from polyad.scene.learn.recipe import Recipe, check_preset
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
 from polyad.scene.learn.whitening import TooFewPixels
-from polyad.scene.raster.band_choice import usable_bands
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
-from polyad.scene.raster.dims import as_labels, as_scene
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.inside import INSIDE
-from polyad.scene.raster.patches import (
-    Border,
-    check_window,
-    check_window_fits,
-    extract_patches,
-    interior,
-)
-from polyad.scene.raster.pixels import valid_pixels
+from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
+from polyad.scene.raster.selection import usable_bands
+from polyad.scene.raster.windows import Border, check_window_fits, extract_patches, interior
 from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
 

@@ -19,6 +19,7 @@ import xarray as xr
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
+from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import (
     FOLD_EPOCHS,
     FOLD_LABELS,
@@ -36,13 +37,12 @@ from polyad.scene.learn.recipe import Expert, Recipe, check_preset
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
 from polyad.scene.learn.whitening import NoiseWhitening
-from polyad.scene.raster.band_choice import usable_bands
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import check_same_place
+from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
+from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
-from polyad.scene.raster.patches import check_window, check_window_fits
-from polyad.scene.raster.targets import Target, as_values, clipped, size_fault, target_table
+from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.selection import usable_bands
+from polyad.scene.raster.windows import check_window_fits
 from polyad.scene.read.labels import drop_nodata
 
 Array = npt.NDArray[Any]

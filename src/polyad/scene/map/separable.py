@@ -16,9 +16,14 @@ from polyad.core.contract import khatri_rao
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
-from polyad.scene.raster.corrupt import Soundness, centered_test, far_off, of_one_value
-from polyad.scene.raster.sharing import shared_tensor
-from polyad.scene.raster.tiles import Mosaic
+from polyad.scene.raster.despiking import (
+    NoiseModel,
+    centered_test,
+    far_off,
+    of_one_value,
+    shared_tensor,
+)
+from polyad.scene.raster.windows import Mosaic
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +58,7 @@ STRIP_BYTES = 2**20
 
 
 def separable_scorer(
-    estimator: RankREstimator, soundness: Soundness | None = None, stride: int = 1
+    estimator: RankREstimator, soundness: NoiseModel | None = None, stride: int = 1
 ) -> Scorer:
     """Score a tile by one projection and a correlation; equal to patch by patch.
 
@@ -144,12 +149,12 @@ class Projection:
     spectral : Tensor, ``(terms, features)``
     center, scale : ndarray, ``(features,)``
         What is subtracted from a pixel, and what it is divided by.
-    soundness : Soundness, optional
+    soundness : NoiseModel, optional
         By which pixels are suspects.
     """
 
     def __init__(
-        self, spectral: Tensor, center: Array, scale: Array, soundness: Soundness | None = None
+        self, spectral: Tensor, center: Array, scale: Array, soundness: NoiseModel | None = None
     ) -> None:
         device, dtype = spectral.device, spectral.dtype
         # (x - center) / scale projected: the division goes into the weights, in double precision
@@ -171,7 +176,7 @@ class Projection:
         """Return ``(h, w, terms)``, which the next call overwrites.
 
         ``suspects``, ``(h, w)``, takes up which pixels may be corrupt; see
-        `polyad.scene.raster.corrupt.find_suspects`.
+        `polyad.scene.raster.despiking.find_outliers`.
         """
         height, width, features = pixels.shape
         terms = self.weights.shape[1]

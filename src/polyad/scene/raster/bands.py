@@ -8,17 +8,80 @@ it has ``number`` too, the place of each band in its file, counted from 1, and `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 
 IN_FILE, LEFT_OUT = "bands_in_file", "bands_left_out"
 FLAGGED = "flagged as bad"
 MOST_RUNS = 20  # of neighboring bands that are told
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The bands of a scene.
+
+    Attributes
+    ----------
+    number : ndarray of int, ``(bands,)``
+        Place of each band in its file, counted from 1.
+    wavelength, fwhm : ndarray, ``(bands,)``, or None
+        Center and width in nm, as the file tells them; NaN where it does not.
+    width : ndarray, ``(bands,)``, or None
+        Width in nm: ``fwhm`` or, where bands were left out and it is untold, the distance to the
+        next band of the file.
+    in_file : int
+        How many bands the file has.
+    left_out : str or None
+        Which of them were left out and why; None if none were.
+    """
+
+    number: npt.NDArray[np.intp]
+    wavelength: npt.NDArray[Any] | None
+    fwhm: npt.NDArray[Any] | None
+    width: npt.NDArray[Any] | None
+    in_file: int
+    left_out: str | None
+
+    @classmethod
+    def of(cls, scene: xr.DataArray) -> Bands:
+        """Return the bands of an array with dim band."""
+        along = {
+            name: np.asarray(scene[name].values) if name in scene.coords else None
+            for name in ("wavelength", "fwhm", "width")
+        }
+        if along["width"] is None:
+            along["width"] = along["fwhm"]
+        in_file = int(scene.attrs.get(IN_FILE, scene.sizes["band"]))
+        return cls(
+            band_numbers(scene), **along, in_file=in_file, left_out=scene.attrs.get(LEFT_OUT)
+        )
+
+    @property
+    def count(self) -> int:
+        """How many bands the scene has."""
+        return len(self.number)
+
+    @property
+    def note(self) -> str | None:
+        """What a user is told of the bands that were left out; None if none were.
+
+        Examples
+        --------
+        >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
+        >>> Bands.of(keep_bands(scene, [True, False, False, True], "flagged as bad")).note
+        '2 of 4: 2-3 flagged as bad'
+        """
+        if self.left_out is None:
+            return None
+        return f"{self.in_file - self.count} of {self.in_file}: {self.left_out}"
 
 
 def band_numbers(scene: xr.DataArray) -> npt.NDArray[np.intp]:
@@ -125,15 +188,55 @@ def _nanometers(centers: npt.NDArray[np.float64]) -> str:
 
 
 def left_out_note(scene: xr.DataArray) -> str | None:
-    """Return what a user is told of the bands that were left out; None if none were.
+    """Return what a user is told of the bands that were left out; None if none were."""
+    return Bands.of(scene).note
+
+
+# Factor to nanometers of each spelling met in ENVI headers, NetCDF attributes and TIFF tags.
+_TO_NM = {
+    "nm": 1.0, "nanometer": 1.0, "nanometers": 1.0, "nanometre": 1.0, "nanometres": 1.0,
+    "um": 1e3, "µm": 1e3, "μm": 1e3, "micron": 1e3, "microns": 1e3,
+    "micrometer": 1e3, "micrometers": 1e3, "micrometre": 1e3, "micrometres": 1e3,
+    "m": 1e9, "meter": 1e9, "meters": 1e9, "metre": 1e9, "metres": 1e9,
+}  # fmt: skip
+
+
+def known_factor(units: str | None) -> float | None:
+    """Return the factor from a unit to nanometers, None for one that is not known.
 
     Examples
     --------
-    >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
-    >>> left_out_note(keep_bands(scene, [True, False, False, True], "flagged as bad"))
-    '2 of 4: 2-3 flagged as bad'
+    >>> known_factor("Micrometers"), known_factor("Unknown")
+    (1000.0, None)
     """
-    if LEFT_OUT not in scene.attrs:
-        return None
-    total: Any = scene.attrs[IN_FILE]
-    return f"{total - scene.sizes['band']} of {total}: {scene.attrs[LEFT_OUT]}"
+    return _TO_NM.get((units or "").strip().lower())
+
+
+def nm_factor(values: NDArray[np.float64], units: str | None) -> float:
+    """Return the factor that turns ``values`` into nanometers.
+
+    An unknown unit is guessed from the size: optical sensors work between 0.3 and 15 micrometers,
+    so that values below 100 are micrometers and values above are nanometers.
+
+    Examples
+    --------
+    >>> nm_factor(np.array([0.4, 2.5]), "Micrometers"), nm_factor(np.array([400.0]), None)
+    (1000.0, 1.0)
+    """
+    known = known_factor(units)
+    if known is not None:
+        return known
+    return 1e3 if np.nanmax(values, initial=0.0) < 100 else 1.0
+
+
+def to_nm(values: Sequence[float] | NDArray[np.float64], units: str | None) -> NDArray[np.float64]:
+    """Return ``values`` in nanometers, shape ``(bands,)``.
+
+    Examples
+    --------
+    >>> to_nm([0.4, 0.5], "um")
+    array([400., 500.])
+    """
+    array = np.asarray(values, dtype=np.float64).ravel()
+    # Rounded to a millionth of a nanometer: 0.55 * 1000 is 550.0000000000001 otherwise.
+    return np.round(array * nm_factor(array, units), 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,11 @@ class Column:
         """Whether a value comes more than once."""
         return 0 < len(self.values) < self.filled
 
+    @property
+    def items(self) -> list[Any]:
+        """The value of every feature, None where it has none."""
+        return [self.values[code] if code >= 0 else None for code in self.codes.tolist()]
+
     @classmethod
     def of(cls, name: str, items: Iterable[Any]) -> Column:
         """Return the column of some values, of which None, "" and NaN are empty.
@@ -70,19 +75,18 @@ class Column:
         )
         return cls(name, kind, list(numbers), np.array(codes, np.int32))
 
-    @classmethod
-    def of_texts(cls, name: str, texts: Sequence[str]) -> Column:
-        """Return the column of a table of text, as numbers if all that is filled in are numbers.
+    def parsed(self) -> Column:
+        """Return a column of text as numbers, if all that is filled in are numbers.
 
         Examples
         --------
-        >>> [Column.of_texts("a", texts).kind for texts in (["0.5", "", "2"], ["0.5", "dry"])]
+        >>> [Column.of("a", texts).parsed().kind for texts in (["0.5", "", "2"], ["0.5", "dry"])]
         ['real', 'text']
         """
         try:
-            return cls.of(name, [float(text) if text.strip() else None for text in texts])
+            return replace(self, kind="real", values=[float(value) for value in self.values])
         except ValueError:
-            return cls.of(name, texts)
+            return self
 
 
 def is_empty(value: Any) -> bool:
@@ -136,7 +140,7 @@ def numbers_of(path: Path, columns: Sequence[Column], field: str) -> NDArray[np.
     >>> numbers_of(Path("plots.csv"), [Column.of("cover", [0.5, None, "1"])], "Cover").tolist()
     [0.5, nan, 1.0]
     """
-    column = _found(path, columns, field)
+    column = find_column(path, columns, field)
     if column.numbers is not None:
         return column.numbers
     values: list[float] = []
@@ -165,7 +169,7 @@ def number_fields(columns: Sequence[Column]) -> str:
 
 
 def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
-    column = _found(path, columns, field)
+    column = find_column(path, columns, field)
     if len(column.values) > MOST_CLASSES:
         raise SceneError(
             f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, wanted at most "
@@ -174,7 +178,8 @@ def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
     return column
 
 
-def _found(path: Path, columns: Sequence[Column], field: str) -> Column:
+def find_column(path: Path, columns: Sequence[Column], field: str) -> Column:
+    """Return the column of a name, whatever its case; raise `SceneError` if there is none."""
     alike = [c for c in columns if c.name.casefold() == field.casefold()]
     exact = [c for c in alike if c.name == field]
     column = next(iter(exact or alike), None)

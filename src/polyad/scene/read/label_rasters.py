@@ -20,10 +20,10 @@ from rasterio.errors import RasterioError
 
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import AXES
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.read import classes as class_tables
-from polyad.scene.read.classes import IdColors, IdNames
+from polyad.scene.raster.grid import grid_of
+from polyad.scene.raster.scene import AXES
+from polyad.scene.read import class_tables
+from polyad.scene.read.class_tables import IdColors, IdNames
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.arrays import check_header
 from polyad.scene.read.formats.envi import find_envi, read_header

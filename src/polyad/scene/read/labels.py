@@ -1,13 +1,15 @@
-"""Which labels of a file belong together: by a field of theirs, or by the shape they were drawn as.
+"""Labels of a scene: `open_labels`, the groups of labels, and the check that they fit.
 
-Pixels of one polygon show one object: to train on some and test on others tells nothing. So shapes
-are groups unless a field says what is.
+A label raster is a ``uint16`` DataArray with dims ``(y, x)``; 0 means unlabeled. Names and colors
+of its classes are kept in attributes, see `polyad.scene.raster.classes`. Pixels of one polygon show
+one object, and training on some to test on others proves nothing: shapes are groups unless a field
+says what is.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,185 +19,29 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
-from polyad.scene.files.known import KNOWN_SCENES
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
-from polyad.scene.raster.dims import as_labels, as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place
-from polyad.scene.raster.groups import GROUP, NO_GROUP, check_groups
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 from polyad.scene.raster.guards import listing, memory_budget
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.patches import iter_patches
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.read.classes import NUMBERED_BY_NAME, complete, join_labels
-from polyad.scene.read.columns import Column
-from polyad.scene.read.formats.ogr import read_layer, vector_kind
-from polyad.scene.read.label_layers import read_layer_marks
-from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
-from polyad.scene.read.label_vectors import (
-    label_of,
-    properties_of,
-    read_csv_marks,
-    read_csv_points,
-    read_geojson,
-    read_geojson_marks,
+from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, check_groups
+from polyad.scene.raster.scene import as_labels, as_scene, describe
+from polyad.scene.raster.windows import iter_patches
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.classes import join_labels
+from polyad.scene.read.features import (
+    Features,
+    class_annotations,
+    class_fields,
+    feature_format,
+    read_features,
 )
+from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.read.rasterize import Mark, Points, annotations_of, draw
 from polyad.scene.read.scenes import open_known_labels
 
 NAMES = "names"  # attribute of the coordinate: of the groups from 1 on
-
-
-def shape_groups(
-    labels: xr.DataArray, marks: Sequence[Mark], owners: NDArray[np.int32]
-) -> xr.DataArray:
-    """Return labels with a group for each line or polygon; points have none."""
-    shapes = [mark.number for mark in marks if not isinstance(mark, Points)]
-    if not shapes:
-        return labels
-    drawn = np.zeros(int(owners.max()) + 1, bool)
-    drawn[[number for number in shapes if number < len(drawn)]] = True
-    numbers = np.where(drawn[owners], owners, NO_GROUP)
-    return _with(labels, numbers, "polygons", ())
-
-
-def field_groups(
-    labels: xr.DataArray,
-    path: Path,
-    values: Mapping[int, str],
-    field: str,
-    owners: NDArray[np.int32],
-) -> xr.DataArray:
-    """Return labels with the groups that a field gives the lines or features they come from.
-
-    Parameters
-    ----------
-    labels : DataArray of int, dims (y, x)
-    path : Path
-        Of the file.
-    values : mapping of int to str
-        Number of a line or feature to its group; see `read_groups`.
-    field : str
-    owners : ndarray of int, shape (height, width)
-        Number of the line or feature that labels each pixel, 0 where none does.
-    """
-    used = np.unique(owners[labels.values > 0])
-    missing = [int(number) for number in used if int(number) not in values]
-    if missing:
-        raise SceneError(
-            f"{path}: {len(missing):,} labels have no value in {field[:80]!r}, by which labels are "
-            f"grouped, the first in line or feature {missing[0]}; fill it in, or leave them out"
-        )
-    names = sorted({values[int(number)] for number in used})
-    number_of = {name: k for k, name in enumerate(names, start=1)}
-    lookup = np.zeros(int(used.max()) + 1, np.int32)
-    lookup[used] = [number_of[values[int(number)]] for number in used]
-    groups = np.where(labels.values > 0, lookup[np.minimum(owners, len(lookup) - 1)], NO_GROUP)
-    return _with(labels, groups, "groups", names)
-
-
-def read_groups(
-    path: Path, kind: str, grid: Grid, budget: int, *, field: str, layer: str | None = None
-) -> dict[int, str]:
-    """Return the group of each line of a CSV, or of each feature, by its number from 1 on.
-
-    Parameters
-    ----------
-    path : Path
-    kind : str
-        Ending of a text file, or kind of a vector file.
-    grid, budget
-        See `polyad.scene.read.labels`.
-    field : str
-        Which column, property or field holds the group, in capitals or not.
-    layer : str, optional
-    """
-    if kind in (".csv", ".tsv", ".txt"):
-        points = read_csv_points(path, grid, budget, field=field, required=False)
-        told = zip(points.numbers, points.annotations, strict=True)
-        values = {number: a.label for number, a in told if a is not None and _says(a.label)}
-        if not values:
-            raise SceneError(f"{path}: there is no column {field[:80]!r} with values; name another")
-        return values
-    if kind in (".geojson", ".json"):
-        records = [properties_of(feature) for feature in read_geojson(path, budget)[0]]
-        names = dict.fromkeys(name for record in records for name in record)
-        chosen = _named(path, list(names), field)
-        items = [record.get(chosen) for record in records]
-        column = Column.of(chosen, (v if isinstance(v, int | float | str) else None for v in items))
-    else:
-        table = read_layer(path, kind, layer, budget)
-        chosen = _named(path, [c.name for c in table.columns], field)
-        column = next(c for c in table.columns if c.name == chosen)
-    labels = [label_of(value) for value in column.values]
-    codes = enumerate(column.codes.tolist(), start=1)
-    return {k: labels[code] for k, code in codes if code >= 0 and _says(labels[code])}
-
-
-def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.DataArray:
-    """Return labels joined from several files with the groups of all; the later label wins.
-
-    Groups of one name are one, whatever file they are of; shapes of different files differ.
-    """
-    if not any(GROUP in raster.coords for raster in rasters):
-        return joined
-    names: dict[str, int] = {}
-    numbers: NDArray[Any] = np.zeros(joined.shape, np.int32)
-    first, by = 0, "polygons"
-    for raster in rasters:
-        own: NDArray[Any] = np.zeros(joined.shape, np.int32)
-        if GROUP in raster.coords:
-            group = raster.coords[GROUP]
-            by, own = str(group.attrs.get("by", by)), group.values.copy()
-            if group.attrs.get(NAMES):
-                known = [names.setdefault(name, len(names) + 1) for name in group.attrs[NAMES]]
-                own = np.array([NO_GROUP, *known])[own]
-            else:
-                own = np.where(own > 0, own + first, NO_GROUP)
-                first = max(first, int(own.max()))
-        numbers = np.where(raster.values > 0, own, numbers)
-    return _with(joined, numbers, by, list(names))
-
-
-def check_field_groups(labels: xr.DataArray, field: str) -> None:
-    """Raise `SceneError` unless the groups of a field are two at least."""
-    check_groups(labels.coords[GROUP].values[labels.values > 0], f"--groups {field[:80]}")
-
-
-def _with(
-    labels: xr.DataArray, numbers: NDArray[Any], by: str, names: Sequence[str]
-) -> xr.DataArray:
-    attributes = {"by": by} | ({NAMES: list(names)} if names else {})
-    return labels.assign_coords({GROUP: (("y", "x"), numbers.astype(np.int32), attributes)})
-
-
-def _named(path: Path, names: Sequence[str], field: str) -> str:
-    """Return the name of a field as the file spells it."""
-    for same in (str, str.casefold):
-        for name in names:
-            if same(name) == same(field.strip()):
-                return name
-    raise SceneError(
-        f"{path}: there is no field {field[:80]!r} to group labels by; it has "
-        f"{listing(names) or 'no fields'}"
-    )
-
-
-def _says(label: str) -> bool:
-    return label.strip().casefold() not in ("", "nan", "none", "null")
-
-
-# Labels of a scene behind one `open_labels`, and the check that they fit.
-#
-# A label raster is a ``uint16`` DataArray with dims ``(y, x)``; 0 means unlabeled. Names and colors
-# of its classes are kept in attributes, see `polyad.scene.raster.classes`.
-
-
-_TEXTS = {
-    ".csv": read_csv_marks, ".tsv": read_csv_marks, ".txt": read_csv_marks,
-    ".geojson": read_geojson_marks, ".json": read_geojson_marks,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -316,13 +162,7 @@ def _open(
 def is_vector(source: str | os.PathLike[str]) -> bool:
     """Return whether labels are points, lines or polygons, by the ending or content of a file."""
     path, _ = locate(os.fspath(source))
-    return _kind(path) is not None
-
-
-def _kind(path: Path) -> str | None:
-    """Return the ending of a text file with positions, or the kind of a vector file, or None."""
-    suffix = path.suffix.lower()
-    return suffix if suffix in _TEXTS else vector_kind(path)
+    return feature_format(path) is not None
 
 
 def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
@@ -399,8 +239,7 @@ def has_data(scene: xr.DataArray, rows: ArrayLike, cols: ArrayLike) -> NDArray[n
 
 
 def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: int) -> xr.DataArray:
-    kind = _kind(path)
-    if kind is None:
+    if feature_format(path) is None:
         shape = None if grid is None else grid.shape
         return _as_array(read_label_raster(path, key, shape, budget))
     if grid is None:
@@ -408,20 +247,16 @@ def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: i
             f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
             f"as in open_labels(path, scene)"
         )
-    if kind not in _TEXTS:
-        marks = read_layer_marks(path, kind, grid, budget, layer=ways.layer, field=ways.field)
-    elif ways.layer is not None:
-        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
-    else:
-        marks = _TEXTS[kind](path, grid, budget, field=ways.field)
+    fields = class_fields(ways.field, *filter(None, [ways.groups]))
+    features = read_features(path, budget, layer=ways.layer, fields=fields)
+    marks = features.marks(class_annotations(features, ways.field), grid)
     if ways.groups is None and all(isinstance(mark, Points) for mark in marks):
         return _drawn(path, marks, grid, ways.all_touched)
     owners = np.zeros(grid.shape, np.int32)
     labels = _drawn(path, marks, grid, ways.all_touched, owners)
     if ways.groups is None:
         return shape_groups(labels, marks, owners)
-    values = read_groups(path, kind, grid, budget, field=ways.groups, layer=ways.layer)
-    return field_groups(labels, path, values, ways.groups, owners)
+    return field_groups(labels, features, ways.groups, owners)
 
 
 def _drawn(
@@ -444,3 +279,91 @@ def _as_array(raster: LabelRaster) -> xr.DataArray:
     labels = xr.DataArray(raster.values, dims=("y", "x"), name="class")
     labels = describe(labels, crs=raster.crs, transform=raster.transform)
     return with_classes(labels, complete(raster.values, raster.names, raster.colors))
+
+
+def shape_groups(
+    labels: xr.DataArray, marks: Sequence[Mark], owners: NDArray[np.int32]
+) -> xr.DataArray:
+    """Return labels with a group for each line or polygon; points have none."""
+    shapes = [mark.number for mark in marks if not isinstance(mark, Points)]
+    if not shapes:
+        return labels
+    drawn = np.zeros(int(owners.max()) + 1, bool)
+    drawn[[number for number in shapes if number < len(drawn)]] = True
+    numbers = np.where(drawn[owners], owners, NO_GROUP)
+    return _with(labels, numbers, "polygons", ())
+
+
+def field_groups(
+    labels: xr.DataArray, features: Features, field: str, owners: NDArray[np.int32]
+) -> xr.DataArray:
+    """Return labels with the groups that a field gives the features they come from.
+
+    Parameters
+    ----------
+    labels : DataArray of int, dims (y, x)
+    features : Features
+    field : str
+        Which column, property or field holds the group, in capitals or not.
+    owners : ndarray of int, shape (height, width)
+        Number of the line or feature that labels each pixel, 0 where none does.
+    """
+    texts = features.texts(field.strip())
+    if texts is None:
+        raise SceneError(
+            f"{features.path}: there is no field {field[:80]!r} to group labels by; it has "
+            f"{listing(c.name for c in features.columns) or 'no fields'}"
+        )
+    given = zip(features.numbers, texts, strict=True)
+    values = {k: text for k, text in given if text.casefold() not in ("", "nan", "none", "null")}
+    used = np.unique(owners[labels.values > 0])
+    missing = [int(number) for number in used if int(number) not in values]
+    if missing:
+        raise SceneError(
+            f"{features.path}: {len(missing):,} labels have no value in {field[:80]!r}, by which "
+            f"labels are grouped, the first in line or feature {missing[0]}; fill it in, or leave "
+            "them out"
+        )
+    names = sorted({values[int(number)] for number in used})
+    number_of = {name: k for k, name in enumerate(names, start=1)}
+    lookup = np.zeros(int(used.max()) + 1, np.int32)
+    lookup[used] = [number_of[values[int(number)]] for number in used]
+    groups = np.where(labels.values > 0, lookup[np.minimum(owners, len(lookup) - 1)], NO_GROUP)
+    return _with(labels, groups, "groups", names)
+
+
+def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.DataArray:
+    """Return labels joined from several files with the groups of all; the later label wins.
+
+    Groups of one name are one, whatever file they are of; shapes of different files differ.
+    """
+    if not any(GROUP in raster.coords for raster in rasters):
+        return joined
+    names: dict[str, int] = {}
+    numbers: NDArray[Any] = np.zeros(joined.shape, np.int32)
+    first, by = 0, "polygons"
+    for raster in rasters:
+        own: NDArray[Any] = np.zeros(joined.shape, np.int32)
+        if GROUP in raster.coords:
+            group = raster.coords[GROUP]
+            by, own = str(group.attrs.get("by", by)), group.values.copy()
+            if group.attrs.get(NAMES):
+                known = [names.setdefault(name, len(names) + 1) for name in group.attrs[NAMES]]
+                own = np.array([NO_GROUP, *known])[own]
+            else:
+                own = np.where(own > 0, own + first, NO_GROUP)
+                first = max(first, int(own.max()))
+        numbers = np.where(raster.values > 0, own, numbers)
+    return _with(joined, numbers, by, list(names))
+
+
+def check_field_groups(labels: xr.DataArray, field: str) -> None:
+    """Raise `SceneError` unless the groups of a field are two at least."""
+    check_groups(labels.coords[GROUP].values[labels.values > 0], f"--groups {field[:80]}")
+
+
+def _with(
+    labels: xr.DataArray, numbers: NDArray[Any], by: str, names: Sequence[str]
+) -> xr.DataArray:
+    attributes = {"by": by} | ({NAMES: list(names)} if names else {})
+    return labels.assign_coords({GROUP: (("y", "x"), numbers.astype(np.int32), attributes)})

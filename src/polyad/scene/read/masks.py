@@ -16,20 +16,14 @@ from rasterio.warp import Resampling, reproject
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate
 from polyad.scene.raster import guards
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, describe_extents, move
-from polyad.scene.raster.inside import bbox_mask, mask_scene
-from polyad.scene.raster.lazy import describe
-from polyad.scene.read.formats.ogr import read_layer, vector_kind
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of, move
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import bbox_mask, mask_scene
+from polyad.scene.read.features import feature_format, read_features
 from polyad.scene.read.formats.opening import gdal_alone
-from polyad.scene.read.label_layers import CORNER_BYTES, check_placed, parts_of
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
-from polyad.scene.read.label_vectors import read_geojson
-from polyad.scene.read.rasterize import Annotation, Shape, filled, marks_of
+from polyad.scene.read.rasterize import Annotation, Shape, filled
 
-_JSON = (".geojson", ".json")
-_IN = Annotation("1", "", "")
 _SAME = 1e-3  # pixels that two grids may lie apart and be one
 
 
@@ -98,10 +92,8 @@ def open_mask(
         guards.existing_file(path)
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the mask cannot be read", remedy):
-        is_json = path.suffix.lower() in _JSON
-        kind = None if is_json else vector_kind(path)
-        if is_json or kind is not None:
-            inside = _from_polygons(path, kind, key, grid, budget)
+        if feature_format(path) not in (None, "CSV"):
+            inside = _from_polygons(path, key, grid, budget)
         else:
             inside = _from_raster(path, read_label_raster(path, key, None, budget, as_mask), grid)
     if not inside.any():
@@ -110,28 +102,17 @@ def open_mask(
     return describe(mask, crs=grid.crs, transform=grid.transform)
 
 
-def _from_polygons(
-    path: Path, kind: str | None, layer: str | None, grid: Grid, budget: int
-) -> NDArray[np.bool_]:
+def _from_polygons(path: Path, layer: str | None, grid: Grid, budget: int) -> NDArray[np.bool_]:
     if grid.transform is None:
         raise SceneMismatch(
             f"{path}: polygons lie on the map, but the scene has no georeference; give a raster of "
             "the scene's rows and columns"
         )
-    if kind is None:
-        _, features, crs = read_geojson(path, budget)
-    else:
-        table = read_layer(path, kind, layer, budget, f"as in '{path.name}:LAYER'")
-        guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
-        features, crs = parts_of(path, table), table.crs
-    parts = [
-        (number, _IN, part)
-        for number, own in enumerate(features, start=1)
-        for part in own
-        if part.kind == "Polygon"
-    ]
-    others = sum(part.kind != "Polygon" for own in features for part in own)
-    if not parts:
+    features = read_features(path, budget, layer=layer, how=f"as in '{path.name}:LAYER'")
+    marks = features.marks([Annotation("1", "", "")] * len(features), grid)
+    shapes = [m for m in marks if isinstance(m, Shape) and not m.is_line]
+    others = sum(1 if isinstance(m, Shape) else len(m.numbers) for m in marks) - len(shapes)
+    if not shapes:
         raise SceneError(f"{path}: a mask is made of polygons, got none; buffer points and lines")
     if others:
         warnings.warn(
@@ -139,10 +120,6 @@ def _from_polygons(
             PolyadWarning,
             stacklevel=5,
         )
-    corners = np.concatenate([ring for _, _, part in parts for ring in part.rings])
-    if kind is not None:
-        check_placed(path, table, corners, grid)
-    shapes = [mark for mark in marks_of(path, parts, crs, grid) if isinstance(mark, Shape)]
     inside = filled(path, shapes, grid)
     if not inside.any():
         pixels = np.concatenate([shape.rings[0] for shape in shapes])

@@ -20,7 +20,7 @@ from rasterio.warp import transform as transform_points
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.raster.grid import Grid, describe_extents, move
-from polyad.scene.read.classes import IdColors, IdNames
+from polyad.scene.read.class_tables import IdColors, IdNames
 
 Array = NDArray[np.float64]
 

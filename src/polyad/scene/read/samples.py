@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,30 +18,23 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch, told_as
-from polyad.scene.files.own_outputs import DRAWN_FROM, drawn_from
-from polyad.scene.files.paths import locate, no_file
+from polyad.scene.files.paths import DRAWN_FROM, drawn_from, locate, no_file
 from polyad.scene.raster import guards
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table
-from polyad.scene.raster.counting import ids_digest
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, describe_extents
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, ids_digest
+from polyad.scene.raster.grid import Grid, describe_extents, grid_of
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.legend import find_classes, known_classes
-from polyad.scene.read.columns import Column, choose_field, is_empty
-from polyad.scene.read.formats.ogr import read_layer, vector_kind
-from polyad.scene.read.label_layers import CORNER_BYTES, all_points, check_placed, parts_of
-from polyad.scene.read.label_vectors import (
+from polyad.scene.raster.labels import find_classes, known_classes
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.read.columns import MOST_CLASSES, choose_field
+from polyad.scene.read.features import (
     PLACE_NAMES,
-    label_of,
-    no_georeference,
-    properties_of,
-    read_csv_fields,
-    read_csv_points,
-    read_geojson,
+    Features,
+    check_columns,
+    feature_format,
+    read_features,
 )
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.rasterize import Part, to_pixels
+from polyad.scene.read.rasterize import to_pixels
 from polyad.text import clean_name
 
 REFERENCE = "reference"
@@ -238,97 +231,32 @@ def open_strata(
     return open_labels(source, flat, max_bytes=max_bytes)
 
 
-def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
+def _features(
+    path: Path, budget: int, layer: str | None, fields: Sequence[str] | None, named: int
+) -> Features:
     if not path.exists():
         raise no_file(path)
-    suffix = path.suffix.lower()
-    if suffix in (*TABLES, *GEOJSON) and layer is not None:
-        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
-    if suffix in TABLES:
-        return _read_csv(path, grid, budget, field)
-    if suffix in GEOJSON:
-        return _read_geojson(path, grid, budget, field)
-    kind = vector_kind(path)
-    if kind is None:
+    if feature_format(path) is None:
         raise SceneError(
             f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
             "FlatGeobuf or KML, got another kind of file"
         )
-    return _read_layer(path, kind, grid, budget, field, layer)
+    return read_features(path, budget, layer=layer, fields=fields, named=named)
 
 
-def _read_csv(path: Path, grid: Grid, budget: int, field: str) -> _Table:
-    points = read_csv_points(path, grid, budget, field=field)
-    said = (
-        read_csv_points(path, grid, budget, field=name, required=False)
-        for name in (STRATUM, DRAWN_FROM)
+def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
+    features = _features(path, budget, layer, (field, STRATUM, DRAWN_FROM), MOST_CLASSES)
+    check_columns(features, [field], field)
+    if features.format != "CSV":
+        field = choose_field(path, features.columns, field).name
+    strata, drawn = features.texts(STRATUM), features.texts(DRAWN_FROM)
+    return _Table(
+        [features.where(k) for k in range(len(features))],
+        features.single_points(grid),
+        features.texts(field) or [],
+        strata if strata and any(strata) else None,
+        tuple(dict.fromkeys(drawn or ())),
     )
-    values, strata, origins = (
-        ["" if a is None else a.label for a in each.annotations] for each in (points, *said)
-    )
-    where = [f"line {number}" for number in points.numbers]
-    return _Table(where, points.xy, values, _told(strata), tuple(dict.fromkeys(origins)))
-
-
-def _read_geojson(path: Path, grid: Grid, budget: int, field: str) -> _Table:
-    features, shapes, crs = read_geojson(path, budget)
-    if grid.transform is None:
-        raise no_georeference(path, "the points of a GeoJSON")
-    records = [properties_of(feature) for feature in features]
-    names = dict.fromkeys(name for record in records for name in record)
-    plain = (int, float, str, type(None))
-    wanted = [n for n in names if n.casefold() in (field.casefold(), STRATUM, DRAWN_FROM)]
-    columns = [
-        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
-        for n in (wanted if any(n.casefold() == field.casefold() for n in wanted) else names)
-    ]
-    xy = single_points(path, shapes)
-    return _table(path, to_pixels(path, xy, crs, grid), columns, field)
-
-
-def _read_layer(
-    path: Path, kind: str, grid: Grid, budget: int, field: str, layer: str | None
-) -> _Table:
-    if grid.transform is None:
-        raise no_georeference(path, f"the points of a {kind}")
-    table = read_layer(path, kind, layer, budget)
-    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
-    points = all_points(table)
-    xy = single_points(path, parts_of(path, table)) if points is None else points
-    if len(xy):
-        check_placed(path, table, xy, grid)
-    return _table(path, to_pixels(path, xy, table.crs, grid), table.columns, field)
-
-
-def _table(path: Path, xy: NDArray[np.float64], columns: Sequence[Column], field: str) -> _Table:
-    column = choose_field(path, columns, field)
-    named = {c.name.casefold(): c for c in columns}
-    said, drawn = named.get(STRATUM), named.get(DRAWN_FROM)
-    where = [f"feature {number}" for number in range(1, len(xy) + 1)]
-    strata = None if said is None else _told(_labels(said))
-    origins = () if drawn is None else tuple(dict.fromkeys(_labels(drawn)))
-    return _Table(where, xy, _labels(column), strata, origins)
-
-
-def _labels(column: Column) -> list[str]:
-    own = [label_of(value) for value in column.values]
-    return [own[code] if code >= 0 else "" for code in column.codes.tolist()]
-
-
-def _told(strata: list[str]) -> list[str] | None:
-    return strata if any(strata) else None
-
-
-def single_points(path: Path, shapes: Sequence[Sequence[Part]]) -> NDArray[np.float64]:
-    """Return the one point of each feature, shape (n, 2)."""
-    for number, parts in enumerate(shapes, start=1):
-        if len(parts) != 1 or parts[0].kind != "Point":
-            got = "no geometry" if not parts else f"{len(parts)} of kind {parts[0].kind}"
-            raise SceneError(
-                f"{path}, feature {number}: wanted one point for each feature of a sample, got "
-                f"{got}; keep the points alone"
-            )
-    return np.array([parts[0].rings[0][0] for parts in shapes]).reshape(-1, 2)
 
 
 def pixels_of(
@@ -469,106 +397,36 @@ def open_sample(
     path, budget = locate(os.fspath(source))[0], memory_budget(max_bytes)
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the points cannot be read", remedy):
-        where, xy, fields = _read_sample_files(path, grid, budget, field, layer)
-    if not where:
+        features = _features(path, budget, layer, None, MOST_POINTS)
+        if not features.system:
+            check_columns(features, (), field)  # a CSV must place its lines
+        xy = features.single_points(grid)
+        if features.system == "pixel" and grid.transform is not None:
+            _check_coordinates(features, grid, xy)
+    if not len(features):
         raise SceneError(f"{path}: wanted the points of a sample, the file has none")
-    guards.check_count(path, len(where), MOST_POINTS, "points of a sample")
+    guards.check_count(path, len(features), MOST_POINTS, "points of a sample")
+    where = [features.where(k) for k in range(len(features))]
     pixels = pixels_of(path, where, xy, grid)
     check_apart_pixels(path, where, pixels)
-    kept = {name: values for name, values in fields.items() if name.casefold() not in _PLACES}
-    return SampleFile(path, pixels, kept, tuple(where))
+    placing = PLACE_NAMES if features.format == "CSV" else _PLACES
+    fields = {c.name: c.items for c in features.columns if c.name.casefold() not in placing}
+    return SampleFile(path, pixels, fields, tuple(where))
 
 
-_Read = tuple[list[str], NDArray[np.float64], dict[str, list[Any]]]
-
-
-def _read_sample_files(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Read:
-    if not path.exists():
-        raise no_file(path)
-    suffix = path.suffix.lower()
-    if suffix in (*TABLES, *GEOJSON) and layer is not None:
-        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
-    if suffix in TABLES:
-        return _read_csv_sample_files(path, grid, budget, field)
-    if suffix in GEOJSON:
-        return _read_geojson_sample_files(path, grid, budget)
-    kind = vector_kind(path)
-    if kind is None:
-        raise SceneError(
-            f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
-            "FlatGeobuf or KML, got another kind of file"
-        )
-    return _read_layer_sample_files(path, kind, grid, budget, layer)
-
-
-def _read_csv_sample_files(path: Path, grid: Grid, budget: int, field: str) -> _Read:
-    points = read_csv_points(path, grid, budget, field=field, required=False)
-    columns = read_csv_fields(path, budget)
-    where = [f"line {number}" for number in points.numbers]
-    if points.exact and grid.transform is not None:
-        _check_coordinates(path, grid, points.xy, where, columns)
-    fields = {
-        name: [value.strip() or None for value in values]
-        for name, values in columns.items()
-        if name.lower() not in PLACE_NAMES
-    }
-    return where, points.xy, fields
-
-
-def _check_coordinates(
-    path: Path,
-    grid: Grid,
-    xy: NDArray[np.float64],
-    where: Sequence[str],
-    columns: Mapping[str, Sequence[str]],
-) -> None:
+def _check_coordinates(features: Features, grid: Grid, xy: NDArray[np.float64]) -> None:
     """Refuse rows and columns of another grid, where the table has x and y beside them."""
+    x, y = features.texts("x"), features.texts("y")
     try:
-        also = np.array([columns["x"], columns["y"]], np.float64).T
-    except (KeyError, ValueError):
+        also = np.array([x or [""], y or [""]], np.float64).T
+    except ValueError:  # there is no such column, or it is not filled in
         return
     inside = ((xy >= 0) & (xy < (grid.shape[1], grid.shape[0]))).all(axis=1)  # others are told
-    moved = np.abs(to_pixels(path, also, grid.crs, grid) - xy).max(axis=1, initial=0)
+    moved = np.abs(to_pixels(features.path, also, grid.crs, grid) - xy).max(axis=1, initial=0)
     apart = inside & ~(moved <= 1)
     if apart.any():
         raise SceneMismatch(
-            f"{path}, {where[int(np.argmax(apart))]}: row and col are not where x and y are on the "
-            "scene, so the sample was drawn from a map on another grid; take the columns row and "
-            "col out of the file"
+            f"{features.path}, {features.where(int(np.argmax(apart)))}: row and col are not where "
+            "x and y are on the scene, so the sample was drawn from a map on another grid; take "
+            "the columns row and col out of the file"
         )
-
-
-def _read_geojson_sample_files(path: Path, grid: Grid, budget: int) -> _Read:
-    features, shapes, crs = read_geojson(path, budget)
-    if grid.transform is None:
-        raise no_georeference(path, "the points of a GeoJSON")
-    records = [properties_of(feature) for feature in features]
-    names = list(dict.fromkeys(str(name) for record in records for name in record))
-    guards.check_count(path, len(names) * len(records), 20_000_000, "values of fields")
-    plain = (int, float, str)
-    fields = {
-        n: [v if isinstance(v := r.get(n), plain) and not is_empty(v) else None for r in records]
-        for n in names
-    }
-    xy = to_pixels(path, single_points(path, shapes), crs, grid) if shapes else np.empty((0, 2))
-    return [f"feature {k}" for k in range(1, len(xy) + 1)], xy, fields
-
-
-def _read_layer_sample_files(
-    path: Path, kind: str, grid: Grid, budget: int, layer: str | None
-) -> _Read:
-    if grid.transform is None:
-        raise no_georeference(path, f"the points of a {kind}")
-    table = read_layer(path, kind, layer, budget, named=MOST_POINTS)
-    guards.check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
-    points = all_points(table)
-    xy = single_points(path, parts_of(path, table)) if points is None else points
-    if len(xy):
-        check_placed(path, table, xy, grid)
-    where = [f"feature {k}" for k in range(1, len(xy) + 1)]
-    fields = {column.name: _values(column) for column in table.columns}
-    return where, to_pixels(path, xy, table.crs, grid), fields
-
-
-def _values(column: Column) -> list[Any]:
-    return [column.values[code] if code >= 0 else None for code in column.codes.tolist()]

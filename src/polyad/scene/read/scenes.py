@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from polyad.atomic import replacing
 from polyad.errors import SceneError, reason
 from polyad.regular import open_regular
-from polyad.scene.files.known import KnownScene, RemoteFile, data_folder, known_scene
+from polyad.scene.files.benchmark_scenes import KnownScene, RemoteFile, data_folder, known_scene
 from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
-from polyad.scene.raster.dims import as_scene
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.lazy import describe
+from polyad.scene.raster.scene import as_scene, describe
 from polyad.scene.read.label_rasters import read_label_raster
 from polyad.scene.read.scene_files import open_address, open_file, open_files
 

@@ -32,7 +32,7 @@ from rasterio.windows import Window
 from polyad.atomic import Outputs, disk_full
 from polyad.errors import InputError, OutputError, PolyadError
 from polyad.scene.files.paths import SIDES
-from polyad.scene.raster.tiles import BLOCK
+from polyad.scene.raster.windows import BLOCK
 
 _FLUSH_BYTES = 64 * 2**20  # GDAL's cache would else grow to a twentieth of all memory
 _BLOCK_BYTES = 8 * 2**20  # of one block, all bands

@@ -18,13 +18,16 @@ from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.files.own_outputs import QML_MARK
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_dtype, rgb
-from polyad.scene.raster.prediction_sets import (
+from polyad.scene.files.paths import QML_MARK
+from polyad.scene.raster.classes import (
     NO_SET,
     SET_MEMBERS,
     SET_SIZE,
+    UNLABELED,
+    ClassInfo,
     SetRule,
+    class_dtype,
+    rgb,
     size_dtype,
 )
 from polyad.scene.write.cog import Raster, open_raster, placed
@@ -75,7 +78,7 @@ def open_class_map(
     path, shape, classes, crs, transform
         See `polyad.scene.MapWriter`.
     quantity : str, optional
-        A tag that says what the ids are, if no map; see `polyad.scene.files.own_outputs`.
+        A tag that says what the ids are, if no map; see `polyad.scene.files.paths`.
     """
     profile = {"count": 1, "dtype": class_dtype(classes).name, "nodata": UNLABELED}
     profile |= placed(shape, crs, transform)

@@ -21,16 +21,31 @@ from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.own_outputs import DEVIATION, NPY_HEAD, VALUES
-from polyad.scene.files.paths import check_distinct, check_ending, set_paths
-from polyad.scene.raster.classes import ClassInfo, class_dtype, class_table, with_classes
-from polyad.scene.raster.dims import as_labels
-from polyad.scene.raster.georeference import georeference
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.prediction_sets import SetRule, set_members, set_sizes
-from polyad.scene.raster.targets import VALUE_DIMS, Target
-from polyad.scene.raster.tiles import BLOCK
-from polyad.scene.raster.uncertainty import UNCERTAINTIES, UNCERTAINTY, uncertainty_bands
+from polyad.scene.files.paths import (
+    DEVIATION,
+    NPY_HEAD,
+    VALUES,
+    check_distinct,
+    check_ending,
+    set_paths,
+)
+from polyad.scene.raster.classes import (
+    UNCERTAINTIES,
+    UNCERTAINTY,
+    VALUE_DIMS,
+    ClassInfo,
+    SetRule,
+    Target,
+    class_dtype,
+    class_table,
+    set_members,
+    set_sizes,
+    uncertainty_bands,
+    with_classes,
+)
+from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.scene import as_labels, describe
+from polyad.scene.raster.windows import BLOCK
 from polyad.scene.write.cf import (
     GRID_MAPPING,
     add_dataset,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError, told_as
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
+from polyad.scene.raster.scene import Array, hull, lazy_scene, pick
 from polyad.scene.read.formats.raw import read_box
 
 _HEADER_BYTES = 2**16  # numpy itself parses no more than 10,000

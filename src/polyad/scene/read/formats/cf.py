@@ -17,9 +17,8 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.dims import AXES, DEGREES, WAVELENGTHS
-from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
-from polyad.scene.raster.wavelengths import known_factor, nm_factor, to_nm
+from polyad.scene.raster.bands import known_factor, nm_factor, to_nm
+from polyad.scene.raster.scene import AXES, DEGREES, WAVELENGTHS, Array, hull, lazy_scene, pick
 from polyad.scene.read.formats.crs import parse_crs
 
 # All that is read of the attributes of an array and of the variables beside it.

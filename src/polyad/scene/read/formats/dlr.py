@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.bands import to_nm
+from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats.geotiff import open_tiff, tiff_source
 from polyad.scene.read.formats.markup import read_xml
 from polyad.scene.read.formats.opening import check_beside

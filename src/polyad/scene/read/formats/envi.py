@@ -22,8 +22,8 @@ from polyad.errors import PolyadWarning, SceneError
 from polyad.regular import open_regular
 from polyad.scene.files.paths import ENVI_DATA
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, hull, lazy_scene, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.bands import to_nm
+from polyad.scene.raster.scene import Array, hull, lazy_scene, pick
 from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.read.formats.opening import check_beside, open_content
 from polyad.scene.read.formats.raw import read_box

@@ -16,7 +16,7 @@ from rasterio.windows import Window
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, lazy_scene
+from polyad.scene.raster.scene import Array, lazy_scene
 from polyad.scene.read.formats.band_tags import Facts, band_facts, columns
 from polyad.scene.read.formats.opening import open_raster
 from polyad.scene.read.formats.sidecars import band_metadata, georeference, read_pam

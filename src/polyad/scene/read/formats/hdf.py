@@ -14,7 +14,7 @@ from h5py import h5o, h5r
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.scene import Array
 from polyad.scene.read.formats import cf
 from polyad.scene.read.formats.cf import CubeSource, KeptAxes, Neighbors, Node
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5

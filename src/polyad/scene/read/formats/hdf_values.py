@@ -20,7 +20,7 @@ from h5py import h5a, h5t, h5z
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.scene import Array
 from polyad.scene.read.formats.hdf_file import NUMBERS, Hdf5File
 
 # How many times its input a filter can give back at most. Others may allocate what a file asks for

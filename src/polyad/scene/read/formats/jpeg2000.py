@@ -20,7 +20,7 @@ import xarray as xr
 from polyad.errors import SceneError
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene
+from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.geotiff import TiffSource, tiff_bands
 from polyad.scene.read.formats.opening import open_raster

@@ -22,7 +22,7 @@ import numpy as np
 
 from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.scene import Array
 
 _MATRIX, _COMPRESSED = 14, 15
 _INT8, _INT32, _UINT32, _UTF8 = 1, 5, 6, 16

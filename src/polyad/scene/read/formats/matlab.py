@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array, lazy_scene, pick
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.bands import to_nm
+from polyad.scene.raster.scene import Array, lazy_scene, pick
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
 from polyad.scene.read.formats.hdf_values import small

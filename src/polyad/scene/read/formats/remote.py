@@ -29,7 +29,7 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from polyad.errors import SceneError, reason
-from polyad.scene.raster.lazy import Array, lazy_scene
+from polyad.scene.raster.scene import Array, lazy_scene
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.geotiff import check_tiff, own_bands
 from polyad.scene.read.formats.mosaic import TIFF_MAGIC

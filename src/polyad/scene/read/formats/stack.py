@@ -11,7 +11,7 @@ import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene
+from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.mosaic import (
     MosaicSource,

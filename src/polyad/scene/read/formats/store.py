@@ -15,7 +15,7 @@ import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import Array
+from polyad.scene.raster.scene import Array
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import (
     CubeSource,

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene
-from polyad.scene.raster.wavelengths import to_nm
+from polyad.scene.raster.bands import to_nm
+from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs

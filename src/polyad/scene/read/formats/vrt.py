@@ -18,7 +18,7 @@ from affine import Affine
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.lazy import lazy_scene, representable
+from polyad.scene.raster.scene import lazy_scene, representable
 from polyad.scene.read.formats.band_tags import Facts, band_facts, columns
 from polyad.scene.read.formats.cf import placed
 from polyad.scene.read.formats.crs import parse_crs

@@ -1,4 +1,4 @@
-"""Numbers measured at places of a scene behind one `open_values`.
+"""Targets of a regression, measured at places of a scene: `open_values`.
 
 Points, lines, polygons and rasters become an array of float32 with dims ``(y, x, target)``, NaN
 where nothing was measured. Of several measurements in one pixel the mean counts: a label is right
@@ -20,30 +20,18 @@ from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate, no_file
-from polyad.scene.raster.dims import as_scene
-from polyad.scene.raster.georeference import grid_of
-from polyad.scene.raster.grid import Grid, check_same_place, describe_extents
+from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
+from polyad.scene.raster.despiking import valid_pixels
+from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
-from polyad.scene.raster.inside import read_pixels
-from polyad.scene.raster.lazy import describe
-from polyad.scene.raster.pixels import valid_pixels
-from polyad.scene.raster.targets import MOST_TARGETS, VALUE_DIMS, size_fault
-from polyad.scene.read.columns import Column, number_fields, numbers_of
-from polyad.scene.read.formats.ogr import read_layer, vector_kind
-from polyad.scene.read.label_layers import CORNER_BYTES, layer_marks
-from polyad.scene.read.label_vectors import (
-    PLACE_NAMES,
-    no_georeference,
-    properties_of,
-    read_csv_fields,
-    read_csv_points,
-    read_geojson,
-)
-from polyad.scene.read.rasterize import Annotation, Mark, Points, covered, marks_of
+from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.selection import read_pixels
+from polyad.scene.read.columns import Column, number_fields
+from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
+from polyad.scene.read.rasterize import Annotation, Mark, Points, covered
 from polyad.scene.read.scenes import open_scene
 
 _NO_NUMBERS = "the file has no field of numbers, give it one"
-_TABLES, _GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
 Numbers = NDArray[np.float64]
 
 
@@ -143,20 +131,18 @@ def _open(
 ) -> xr.DataArray:
     if not path.exists():
         raise no_file(path)
-    suffix = path.suffix.lower()
-    is_text = suffix in (*_TABLES, *_GEOJSON)
-    kind = None if is_text else vector_kind(path)
-    if kind is None and not is_text:
+    kind = feature_format(path)
+    if kind is None:
         if layer is not None or all_touched:
             raise SceneError(
                 f"{path}: a raster has no layers or shapes; leave out --layer and --all-touched"
             )
         return _read_raster(path, key, grid, budget, fields)
     if not fields:
-        told = number_fields(_columns(path, kind, budget, layer))
+        listed = number_fields(_columns(path, budget, layer))
         raise SceneError(
             f"{path}: expected the field that holds the values, got none; "
-            + (f"name it with --field (in Python, field): {told}" if told else _NO_NUMBERS)
+            + (f"name it with --field (in Python, field): {listed}" if listed else _NO_NUMBERS)
         )
     names = [name.casefold() for name in fields]
     twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
@@ -169,84 +155,21 @@ def _open(
         raise SceneError(
             f"{path}: wanted at most {MOST_TARGETS} fields, got {len(fields)}; train several models"
         )
-    if is_text and layer is not None:
-        raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
-    if suffix in _TABLES:
-        measured = _read_csv(path, grid, budget, fields)
-    elif suffix in _GEOJSON:
-        measured = _read_geojson(path, grid, budget, fields)
-    else:
-        measured = _read_layer(path, str(kind), grid, budget, fields, layer)
+    features = read_features(path, budget, layer=layer, fields=fields, numbers=fields)
+    table = np.stack([features.values(name) for name in fields], axis=1)
+    if not len(features):
+        raise SceneError(f"{path}: wanted measured values, the file has none")
+    rows = [Annotation(str(k), "", "") for k in range(len(features))]
+    measured = _Measured(features.marks(rows, grid), table)
     return _frame(_drawn(path, measured, grid, fields, all_touched), grid, fields)
 
 
-def _read_csv(path: Path, grid: Grid, budget: int, fields: list[str]) -> _Measured:
-    columns, points = [], None
-    for field in fields:
-        points = read_csv_points(path, grid, budget, field=field)
-        texts = ["" if a is None else a.label for a in points.annotations]
-        columns.append([_number(path, f"line {n}", field, text)
-                        for n, text in zip(points.numbers, texts, strict=True)])  # fmt: skip
-    if points is None or not len(points.numbers):
-        raise SceneError(f"{path}: wanted measured values, the file has none")
-    rows = [Annotation(str(k), "", "") for k in range(len(points.numbers))]
-    marks: list[Mark] = [Points("line", points.numbers, rows, points.xy, points.exact)]
-    return _Measured(marks, np.array(columns, np.float64).T)
-
-
-def _number(path: Path, where: str, field: str, text: str) -> float:
-    try:
-        return float(text) if text else math.nan
-    except ValueError as error:
-        raise SceneError(
-            f"{path}, {where}: wanted a number for {field[:80]!r}, got {text[:40]!r}; choose a "
-            "--field of numbers, or leave the cell empty"
-        ) from error
-
-
-def _columns(path: Path, kind: str | None, budget: int, layer: str | None) -> Sequence[Column]:
-    """Return the fields of a vector file or table, without those that place a point."""
-    if path.suffix.lower() in _TABLES:
-        columns = read_csv_fields(path, budget).items()
-        return [Column.of_texts(n, t) for n, t in columns if n.lower() not in PLACE_NAMES]
-    if path.suffix.lower() in _GEOJSON:
-        return _geojson_columns(read_geojson(path, budget)[0])
-    return read_layer(path, str(kind), layer, budget).columns
-
-
-def _geojson_columns(features: Sequence[Any]) -> list[Column]:
-    records = [properties_of(feature) for feature in features]
-    plain = (int, float, str, type(None))
-    return [
-        Column.of(n, (r.get(n) if isinstance(r.get(n), plain) else None for r in records))
-        for n in dict.fromkeys(name for record in records for name in record)
-    ]
-
-
-def _read_geojson(path: Path, grid: Grid, budget: int, fields: list[str]) -> _Measured:
-    features, shapes, crs = read_geojson(path, budget)
-    if grid.transform is None:
-        raise no_georeference(path, "GeoJSON values")
-    columns = _geojson_columns(features)
-    table = np.stack([numbers_of(path, columns, field) for field in fields], axis=1)
-    parts = [
-        (number, Annotation(str(number - 1), "", ""), part)
-        for number, own in enumerate(shapes, start=1)
-        for part in own
-    ]
-    return _Measured(marks_of(path, parts, crs, grid), table)
-
-
-def _read_layer(
-    path: Path, kind: str, grid: Grid, budget: int, fields: list[str], layer: str | None
-) -> _Measured:
-    if grid.transform is None:
-        raise no_georeference(path, f"features of a {kind}")
-    table = read_layer(path, kind, layer, budget, numbers=fields)
-    check_budget(path, len(table.wkb) // 16 * CORNER_BYTES, budget, "a layer")
-    numbers = np.stack([numbers_of(path, table.columns, field) for field in fields], axis=1)
-    rows = [Annotation(str(k), "", "") for k in range(len(table.sizes))]
-    return _Measured(layer_marks(path, table, rows, grid), numbers)
+def _columns(path: Path, budget: int, layer: str | None) -> list[Column]:
+    """Return the fields of a file, without those that place a point."""
+    features = read_features(path, budget, layer=layer)
+    if features.format != "CSV":
+        return list(features.columns)
+    return [c.parsed() for c in features.columns if c.name.lower() not in PLACE_NAMES]
 
 
 def _drawn(

@@ -6,22 +6,87 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.scene.raster.corrupt import (
+from polyad.scene.raster import despiking
+from polyad.scene.raster.despiking import (
     HALO,
     LEAST_BANDS,
     REPAIRS,
-    Repairs,
-    find_suspects,
-    find_suspects_slow,
-    learn_soundness,
-    repair,
-    repair_slow,
+    Despiking,
+    despike,
+    find_outliers,
+    learn_noise,
     roughness,
 )
-from polyad.scene.raster.inside import mask_scene, read_pixels, with_repairs
-from polyad.scene.raster.patches import extract_patches
+from polyad.scene.raster.selection import mask_scene, read_pixels, with_repairs
+from polyad.scene.raster.windows import extract_patches
 
 HEIGHT, WIDTH, BANDS = 22, 30, 40
+
+
+def find_outliers_slow(values, noise):
+    """As `find_outliers`, pixel by pixel and band by band: the reference."""
+    height, width, bands = values.shape
+    few, signs = despiking._spread_bands(bands), despiking._signs(bands)
+    outliers = np.zeros((height, width), bool)
+    for y, x in np.ndindex(height, width):
+        spectrum = values[y, x].astype(np.float64)
+        z = (roughness(spectrum) - noise.center) / noise.tail
+        sums = [sum(z[b] * signs[b, k] for b in range(bands - 2)) for k in range(despiking.SUMS)]
+        off = np.abs((np.array(sums) - noise.sum_center) / noise.sum_scale)
+        alike = all(spectrum[b] == spectrum[few[0]] for b in few)
+        outliers[y, x] = alike or not (off <= despiking.OUTLIER).all()
+    return outliers
+
+
+def despike_slow(values, nodata, noise):
+    """As `despike`, pixel by pixel: the reference."""
+    outliers = find_outliers_slow(values, noise)
+    repaired, replaced = values.copy(), np.zeros(outliers.shape, bool)
+    height, width, bands = values.shape
+    for y, x in np.argwhere(outliers):
+        spectrum = values[y, x].astype(np.float64)
+        if not despiking._has_data(values[y, x][None], nodata)[0]:
+            continue
+        near, far, corrupt = [], [], 0
+        for dy, dx in despiking._AROUND:
+            if not (0 <= y + dy < height and 0 <= x + dx < width):
+                continue
+            if not despiking._has_data(values[y + dy, x + dx][None], nodata)[0]:
+                continue
+            if outliers[y + dy, x + dx]:
+                corrupt += 1
+                continue
+            far.append(values[y + dy, x + dx].astype(np.float64))
+            if max(abs(dy), abs(dx)) == 1:
+                near.append(far[-1])
+        if len(far) < 3 or len(far) <= corrupt:
+            continue
+        mean = np.mean(near if len(near) >= 3 else far, axis=0)
+        z = np.abs(roughness(spectrum) - noise.center) / noise.scale
+        if np.median(z) > despiking.ROUGH or (spectrum == spectrum[0]).all():
+            bad = np.ones(bands, bool)
+        else:
+            bad = _beyond_steps_slow(spectrum - mean, noise)
+        if bad.any():
+            fixed = np.where(bad, mean, spectrum)
+            repaired[y, x] = np.rint(fixed) if values.dtype.kind in "iu" else fixed
+            replaced[y, x] = True
+    return repaired, replaced
+
+
+def _beyond_steps_slow(difference, noise):
+    """As `_beyond_steps` of one pixel, stretch by stretch."""
+    steps = np.abs(np.diff(difference)) / despiking._step_scale(noise)
+    jumps = np.flatnonzero(steps > max(despiking.STEP, despiking.OWN_STEP * np.median(steps))) + 1
+    stretches = np.split(np.arange(len(difference)), jumps)
+    level = [abs(difference[s].mean()) for s in stretches]
+    bad = np.zeros(len(difference), bool)
+    for k in range(len(jumps)):
+        bad[stretches[k if level[k] > level[k + 1] else k + 1]] = True
+    for end in (stretches[0], stretches[-1]):
+        if len(end) > len(difference) // despiking.END:
+            bad[end] = False
+    return bad
 
 
 def make_cube(seed=0, dtype=np.float32):
@@ -40,8 +105,8 @@ def cube():
 
 
 @pytest.fixture
-def soundness(cube):
-    return learn_soundness(cube.reshape(-1, BANDS))
+def noise(cube):
+    return learn_noise(cube.reshape(-1, BANDS))
 
 
 def broken(cube, seed=1):
@@ -60,9 +125,9 @@ def broken(cube, seed=1):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-def test_every_kind_of_corruption_is_found_and_nothing_else(dtype, cube, soundness):
+def test_every_kind_of_corruption_is_found_and_nothing_else(dtype, cube, noise):
     bad, where = broken(make_cube(dtype=dtype))
-    repaired, replaced = repair(bad, None, soundness)
+    repaired, replaced = despike(bad, None, noise)
     np.testing.assert_array_equal(replaced, where)
     np.testing.assert_array_equal(repaired[~where], bad[~where])
     assert repaired.dtype == dtype
@@ -71,18 +136,18 @@ def test_every_kind_of_corruption_is_found_and_nothing_else(dtype, cube, soundne
     assert np.abs(repaired[where & middle] - cube[where & middle]).mean() < 250
 
 
-def test_soundness_learned_from_the_corrupt_scene_serves_as_well(cube, soundness):
+def test_soundness_learned_from_the_corrupt_scene_serves_as_well(cube, noise):
     bad, where = broken(cube)
-    own = learn_soundness(bad.reshape(-1, BANDS))
-    found = repair(bad, None, own)[1]
+    own = learn_noise(bad.reshape(-1, BANDS))
+    found = despike(bad, None, own)[1]
     assert (found & where).sum() >= 0.9 * where.sum()
     assert not (found & ~where).any()
 
 
-def test_a_dead_band_is_replaced_and_the_others_stay(cube, soundness):
+def test_a_dead_band_is_replaced_and_the_others_stay(cube, noise):
     bad = cube.copy()
     bad[:, 9, 12:18] = 0
-    repaired, replaced = repair(bad, None, soundness)
+    repaired, replaced = despike(bad, None, noise)
     assert replaced[:, 9].all()
     assert replaced.sum() == HEIGHT
     others = np.delete(np.arange(BANDS), range(12, 18))
@@ -90,28 +155,28 @@ def test_a_dead_band_is_replaced_and_the_others_stay(cube, soundness):
     assert np.abs(repaired - cube)[:, 9, 12:18].mean() < 200
 
 
-def test_a_bright_roof_and_a_dark_pool_of_one_pixel_stay(cube, soundness):
+def test_a_bright_roof_and_a_dark_pool_of_one_pixel_stay(cube, noise):
     real = cube.copy()
     real[5, 5] = 3 * cube[5, 5]
     real[12, 12] = 0.05 * cube[12, 12] + 3
     real[16, 3] = cube[1, 1]  # of another class
-    repaired, replaced = repair(real, None, soundness)
+    repaired, replaced = despike(real, None, noise)
     assert not replaced.any()
     assert repaired is real
 
 
-def test_an_area_of_one_value_is_no_broken_pixel(cube, soundness):
+def test_an_area_of_one_value_is_no_broken_pixel(cube, noise):
     cube[:8, :8] = 0
-    replaced = repair(cube, None, soundness)[1]
+    replaced = despike(cube, None, noise)[1]
     assert replaced.sum() <= 3  # its corner, which has sound pixels on most sides
 
 
-def test_pixels_without_data_stay_and_lend_nothing(cube, soundness):
+def test_pixels_without_data_stay_and_lend_nothing(cube, noise):
     bad = cube.copy()
     bad[:, :3] = -9
     bad[6, 3] = 0  # beside them
     bad[7, 12, 5] = np.nan
-    repaired, replaced = repair(bad, -9, soundness)
+    repaired, replaced = despike(bad, -9, noise)
     assert (repaired[:, :3] == -9).all()
     assert np.isnan(repaired[7, 12, 5])
     assert replaced.nonzero() == (np.array([6]), np.array([3]))
@@ -124,7 +189,7 @@ def test_pixels_without_data_stay_and_lend_nothing(cube, soundness):
 def test_fast_and_slow_agree(seed, count, nodata):
     rng = np.random.default_rng(seed)
     cube = make_cube(seed, np.float64)
-    soundness = learn_soundness(cube.reshape(-1, BANDS))
+    noise = learn_noise(cube.reshape(-1, BANDS))
     for _ in range(count):
         y, x, kind = (int(rng.integers(n)) for n in (HEIGHT, WIDTH, 5))
         bands = slice(*np.sort(rng.integers(0, BANDS, 2)))
@@ -138,31 +203,29 @@ def test_fast_and_slow_agree(seed, count, nodata):
             cube[y, x] += rng.normal(0, 3000) * np.linspace(0, 1, BANDS)
         else:
             cube[:, x, bands] = rng.uniform(0, 5000)
-    np.testing.assert_array_equal(
-        find_suspects(cube, soundness), find_suspects_slow(cube, soundness)
-    )
-    fast, slow = (do(cube, nodata, soundness) for do in (repair, repair_slow))
+    np.testing.assert_array_equal(find_outliers(cube, noise), find_outliers_slow(cube, noise))
+    fast, slow = (do(cube, nodata, noise) for do in (despike, despike_slow))
     np.testing.assert_array_equal(fast[1], slow[1])
     np.testing.assert_allclose(fast[0], slow[0], rtol=1e-9)
 
 
-def test_bands_innermost_or_not_gives_the_same(cube, soundness):
+def test_bands_innermost_or_not_gives_the_same(cube, noise):
     bad = broken(cube)[0]
     turned = np.asfortranarray(bad)
-    for a, b in zip(repair(bad, None, soundness), repair(turned, None, soundness), strict=True):
+    for a, b in zip(despike(bad, None, noise), despike(turned, None, noise), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_gain_and_offset_of_a_scene_change_nothing_found(cube):
     bad, where = broken(cube.astype(np.float64))
-    soundness = learn_soundness(3 * cube.reshape(-1, BANDS) + 500)
-    np.testing.assert_array_equal(repair(3 * bad + 500, None, soundness)[1], where)
+    noise = learn_noise(3 * cube.reshape(-1, BANDS) + 500)
+    np.testing.assert_array_equal(despike(3 * bad + 500, None, noise)[1], where)
 
 
 def test_few_bands_or_spectra_tell_nothing():
-    assert learn_soundness(np.zeros((100, LEAST_BANDS - 1))) is None
-    assert learn_soundness(np.zeros((10, 50))) is None
-    assert learn_soundness(np.full((100, 50), 7.0)) is None
+    assert learn_noise(np.zeros((100, LEAST_BANDS - 1))) is None
+    assert learn_noise(np.zeros((10, 50))) is None
+    assert learn_noise(np.full((100, 50), 7.0)) is None
 
 
 def test_roughness_of_a_line_is_zero():
@@ -173,9 +236,9 @@ def test_roughness_of_a_line_is_zero():
 
 
 @pytest.fixture
-def scene(cube, soundness):
+def scene(cube, noise):
     bad, where = broken(cube)
-    return with_repairs(xr.DataArray(bad, dims=("y", "x", "band")), soundness), where
+    return with_repairs(xr.DataArray(bad, dims=("y", "x", "band")), noise), where
 
 
 def test_every_window_reads_what_the_whole_reads(scene):
@@ -223,8 +286,8 @@ def test_repairs_of_other_bands_are_not_done(scene):
     assert REPAIRS in some.attrs
 
 
-def test_bits_of_replaced_pixels_reach_the_last_column(soundness):
-    repairs = Repairs(soundness, (3, 13))
+def test_bits_of_replaced_pixels_reach_the_last_column(noise):
+    repairs = Despiking(noise, (3, 13))
     assert repairs.count() == 0
     repairs.note(slice(1, 3), slice(10, 13), np.array([[0, 0, 1], [1, 0, 0]], bool))
     assert repairs.count() == 2

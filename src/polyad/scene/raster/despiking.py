@@ -1,4 +1,4 @@
-r"""Corrupt pixels: found by their spectrum, and replaced by their neighbors before windows are cut.
+r"""Pixels as arrays: which of them have a measurement, and how corrupt ones are replaced.
 
 A measured spectrum is smooth up to the scene's own noise and absorption lines. What is looked at is
 its roughness :math:`r_b = x_b - (x_{b-1} + x_{b+1}) / 2`, in units of how much that varies over the
@@ -7,12 +7,14 @@ band leaves a step. A bright roof or a single tree is as smooth as anything else
 an area: a pixel is replaced only if most pixels around it are sound.
 
 Two tests follow each other. A cheap one looks at a few sums of roughness over the bands, one matrix
-product for a tile; `find_suspects_slow` is its definition. The few suspects are then examined band
-by band. Nothing depends on pixels further away than `HALO`.
+product for a tile. The few outliers are then examined band by band. Nothing depends on pixels
+further away than `HALO`.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from polyad.scene.raster.sharing import shared_tensor
+from polyad.errors import SceneError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +35,7 @@ HALO = 2  # pixels around one that it may be replaced by
 LEAST_BANDS = 16  # of fewer, roughness says little
 LEAST_SPECTRA = 64
 SUMS = 32  # sums of roughness that the first test looks at
-SUSPECT = 15.0  # deviations of such a sum
+OUTLIER = 15.0  # deviations of such a sum
 # Median roughness of a corrupt spectrum. One of the scene has 0.7; of three scenes none has 1.9,
 # and of noise as strong as the scene's contrast none has less than 5.
 ROUGH = 3.2
@@ -41,13 +43,87 @@ STEP = 12.0  # deviations between two bands, where one of them is dead
 END = 8  # share of the bands that may be dead at either end of the spectrum
 OWN_STEP = 8.0  # and times the pixel's usual step
 _CHUNK = 4096  # pixels tested at a time, few enough to stay in the processor's caches
-_EXAMINED = 256  # suspects examined at a time: their neighbors take 24 times as much
-_noting = threading.Lock()  # not in `Repairs`, which are sent to workers
+_EXAMINED = 256  # outliers examined at a time: their neighbors take 24 times as much
+_noting = threading.Lock()  # not in `Despiking`, which are sent to workers
 _AROUND = [(y, x) for y, x in product(range(-HALO, HALO + 1), repeat=2) if (y, x) != (0, 0)]
 
 
+def valid_pixels(values: npt.NDArray[Any], nodata: float | None = None) -> npt.NDArray[np.bool_]:
+    """Return which pixels have a measurement in every band.
+
+    Parameters
+    ----------
+    values : array of shape (..., bands)
+        Pixels of a scene or of a tile of it.
+    nodata : float, optional
+        Value that stands for "no measurement"; NaN and infinity always do, and so does what is
+        infinite as float32, in which models compute.
+
+    Returns
+    -------
+    bool array of shape (...)
+        False where any band is nodata or not finite.
+
+    Examples
+    --------
+    >>> valid_pixels(np.array([[1, 2], [-9, 4]]), nodata=-9)
+    array([ True, False])
+    """
+    check_real(values.dtype)
+    valid = np.ones(values.shape[:-1], bool)
+    if values.dtype.kind == "f" and not _sum_is_finite(values):
+        most = values.dtype.type(min(np.finfo(values.dtype).max, np.finfo(np.float32).max))
+        valid &= (np.abs(values) <= most).all(axis=-1)  # not so for NaN
+    if nodata is not None and not np.isnan(nodata):
+        missing = np.asarray(values == nodata)
+        if missing.any():
+            valid &= ~missing.any(axis=-1)
+    return valid
+
+
+def check_real(dtype: np.dtype[Any]) -> None:
+    """Raise `SceneError` unless values of this type are real numbers."""
+    if dtype.kind not in "biuf":
+        raise SceneError(
+            f"a scene's values must be real numbers, got {dtype}; take the part that was measured"
+        )
+
+
+def _sum_is_finite(values: npt.NDArray[Any]) -> bool:
+    """Return whether the sum of all values is finite: then all values are, and it is fast.
+
+    Doubles are summed as float32, where those beyond its range are infinite. Torch is faster, but
+    not by what importing it takes: `polyad info` does without.
+    """
+    shared = shared_tensor(values) if "torch" in sys.modules else None
+    wide = values.dtype.itemsize > 4
+    with np.errstate(all="ignore"):
+        if shared is None:
+            return math.isfinite(float(values.sum(dtype=np.float32 if wide else None)))
+        return math.isfinite(float((shared.float() if wide else shared).sum()))
+
+
+def shared_tensor(values: npt.NDArray[Any]) -> Tensor | None:
+    """Return ``values`` as a tensor on the same memory, None where torch cannot take them.
+
+    Torch takes no read-only memory, no foreign byte order, no negative steps and no long doubles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shared_tensor(np.zeros(3, "f4")), shared_tensor(np.zeros(3, ">f4"))
+    (tensor([0., 0., 0.]), None)
+    """
+    import torch  # here: scenes are described without it
+
+    kind = values.dtype
+    known = kind.isnative and kind.kind in "fiu" and kind.itemsize <= 8
+    forward = values.flags.writeable and min(values.strides, default=0) >= 0
+    return torch.from_numpy(values) if known and forward else None
+
+
 @dataclass(frozen=True)
-class Soundness:
+class NoiseModel:
     """How rough the spectra of a scene are, so that corrupt ones stand out.
 
     Attributes
@@ -72,10 +148,10 @@ class Soundness:
 
 
 @dataclass
-class Repairs:
+class Despiking:
     """What `read_pixels` needs to give a scene repaired, and which pixels it replaced so far."""
 
-    soundness: Soundness
+    noise: NoiseModel
     shape: tuple[int, int]
     replaced: Array | None = field(default=None, repr=False)  # bits (y, x / 8), once there is one
     whole: bool = False  # whether every pixel has been read, so that all are counted
@@ -99,12 +175,12 @@ class Repairs:
         return int(np.count_nonzero(bits[:, cols]))
 
 
-def learn_soundness(spectra: Array) -> Soundness | None:
+def learn_noise(spectra: Array) -> NoiseModel | None:
     """Learn how rough spectra ``(n, bands)`` of a scene are; up to a tenth may be corrupt.
 
     Returns
     -------
-    Soundness or None
+    NoiseModel or None
         None of too few bands or spectra to tell, and where nothing varies.
     """
     n, bands = spectra.shape
@@ -120,7 +196,7 @@ def learn_soundness(spectra: Array) -> Soundness | None:
     center, scale, tail = _robust(rough)
     scale, tail = np.maximum(scale, floor), np.maximum(tail, floor)
     sum_center, narrow, wide = _robust(((rough - center) / tail) @ _signs(bands))
-    return Soundness(center, scale, tail, sum_center, np.maximum(np.maximum(narrow, wide), 1e-3))
+    return NoiseModel(center, scale, tail, sum_center, np.maximum(np.maximum(narrow, wide), 1e-3))
 
 
 def roughness(spectra: Array) -> Array:
@@ -167,33 +243,33 @@ class _FirstTest(NamedTuple):
     shift: Array  # (SUMS,), float32
 
 
-def _first_test(soundness: Soundness) -> _FirstTest:
-    bands = soundness.bands
-    mixed = _signs(bands) / soundness.tail[:, None]
+def _first_test(noise: NoiseModel) -> _FirstTest:
+    bands = noise.bands
+    mixed = _signs(bands) / noise.tail[:, None]
     weights = np.zeros((bands, SUMS))
     weights[1:-1] += mixed
     weights[:-2] -= mixed / 2
     weights[2:] -= mixed / 2
-    shift = soundness.center @ mixed + soundness.sum_center
-    single = (a / soundness.sum_scale for a in (weights, shift))
-    with np.errstate(over="ignore"):  # of a strange scale all spectra are suspects
+    shift = noise.center @ mixed + noise.sum_center
+    single = (a / noise.sum_scale for a in (weights, shift))
+    with np.errstate(over="ignore"):  # of a strange scale all spectra are outliers
         return _FirstTest(*(a.astype(np.float32) for a in single))
 
 
-def find_suspects(values: Array, soundness: Soundness) -> Array:
+def find_outliers(values: Array, noise: NoiseModel) -> Array:
     """Return which pixels of ``(h, w, bands)`` are worth a closer look, ``(h, w)``.
 
     These are pixels with a sum of roughness far off, with one value in all bands, or with a value
-    that is not finite. By one product in single precision; see `find_suspects_slow`.
+    that is not finite. By one product in single precision.
     """
     import torch  # here, since reading without repairs must not import it
 
     height, width, bands = values.shape
-    test = _first_test(soundness)
+    test = _first_test(noise)
     weights, shift = torch.from_numpy(test.weights), torch.from_numpy(test.shift)
     rows = max(_CHUNK // max(width, 1), 1)
     room = torch.empty(min(rows, height) * width, bands)
-    suspects = np.empty((height, width), bool)
+    outliers = np.empty((height, width), bool)
     for start in range(0, height, rows):
         stored = values[start : start + rows]
         shared = shared_tensor(stored)
@@ -206,15 +282,15 @@ def find_suspects(values: Array, soundness: Soundness) -> Array:
             x = room[: stored.shape[0] * width]
             x.view(stored.shape).copy_(shared)
         found = far_off(x, weights, shift)
-        suspects[start : start + rows] = found.numpy().reshape(stored.shape[:2])
-        suspects[start : start + rows] |= of_one_value(stored)
-    return suspects
+        outliers[start : start + rows] = found.numpy().reshape(stored.shape[:2])
+        outliers[start : start + rows] |= of_one_value(stored)
+    return outliers
 
 
 def far_off(x: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
     """Return which of ``(n, bands)`` have a sum of roughness far off, or one that is no number."""
     sums = (x @ weights).sub_(shift).abs_().amax(dim=1)
-    return (sums <= SUSPECT).logical_not_()
+    return (sums <= OUTLIER).logical_not_()
 
 
 def of_one_value(values: Array) -> Array:
@@ -227,34 +303,19 @@ def of_one_value(values: Array) -> Array:
     return alike
 
 
-def centered_test(soundness: Soundness, center: Array) -> tuple[Array, Array]:
+def centered_test(noise: NoiseModel, center: Array) -> tuple[Array, Array]:
     """Return the weights and the shift of `far_off` for spectra less ``center``, ``(bands,)``."""
-    weights, shift = _first_test(soundness)
+    weights, shift = _first_test(noise)
     with np.errstate(all="ignore"):  # as there
         moved = shift - (center @ weights.astype(np.float64))
     return weights, moved.astype(np.float32)
-
-
-def find_suspects_slow(values: Array, soundness: Soundness) -> Array:
-    """As `find_suspects`, pixel by pixel and band by band: the reference."""
-    height, width, bands = values.shape
-    few, signs = _spread_bands(bands), _signs(bands)
-    suspects = np.zeros((height, width), bool)
-    for y, x in np.ndindex(height, width):
-        spectrum = values[y, x].astype(np.float64)
-        z = (roughness(spectrum) - soundness.center) / soundness.tail
-        sums = [sum(z[b] * signs[b, k] for b in range(bands - 2)) for k in range(SUMS)]
-        off = np.abs((np.array(sums) - soundness.sum_center) / soundness.sum_scale)
-        alike = all(spectrum[b] == spectrum[few[0]] for b in few)
-        suspects[y, x] = alike or not (off <= SUSPECT).all()
-    return suspects
 
 
 def _spread_bands(bands: int) -> Array:
     return np.unique(np.linspace(0, bands - 1, 8).astype(int))
 
 
-def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[Array, Array]:
+def despike(values: Array, nodata: float | None, noise: NoiseModel) -> tuple[Array, Array]:
     """Return pixels ``(h, w, bands)`` with corrupt ones replaced, and which these are, ``(h, w)``.
 
     A spectrum that is rough in most bands, or has one value in all of them, is replaced by the mean
@@ -267,12 +328,12 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
     values : ndarray, ``(h, w, bands)``
         Left as it is; where nothing is corrupt it is returned, or a copy with bands innermost.
     nodata : float or None
-    soundness : Soundness
+    noise : NoiseModel
     """
     given = values
     if values.strides[-1] != values.itemsize:  # band after band: tests and models read it slowly
         values = np.ascontiguousarray(values)
-    y, x, spectra = replacements(values, find_suspects(values, soundness), nodata, soundness)
+    y, x, spectra = replacements(values, find_outliers(values, noise), nodata, noise)
     replaced = np.zeros(values.shape[:2], bool)
     if len(y):
         values = values.copy() if values is given else values
@@ -282,19 +343,19 @@ def repair(values: Array, nodata: float | None, soundness: Soundness) -> tuple[A
 
 
 def replacements(
-    values: Array, suspects: Array, nodata: float | None, soundness: Soundness
+    values: Array, outliers: Array, nodata: float | None, noise: NoiseModel
 ) -> tuple[Array, Array, Array]:
-    """Return row, column and new spectrum ``(n, bands)`` of each suspect that is corrupt.
+    """Return row, column and new spectrum ``(n, bands)`` of each outlier that is corrupt.
 
     Parameters
     ----------
     values : ndarray, ``(h, w, bands)``
-    suspects : ndarray of bool, ``(h, w)``
-        From `find_suspects`.
+    outliers : ndarray of bool, ``(h, w)``
+        From `find_outliers`.
     nodata : float or None
-    soundness : Soundness
+    noise : NoiseModel
     """
-    places = np.argwhere(suspects)
+    places = np.argwhere(outliers)
     rows, cols, spectra_of = [places[:0, 0]], [places[:0, 1]], [values[:0, 0]]
     places = places[_has_data(values[places[:, 0], places[:, 1], :1], nodata)]  # others are many
     for start in range(0, len(places), _EXAMINED):
@@ -304,8 +365,8 @@ def replacements(
         if not len(y):
             continue
         spectra = values[y, x].astype(np.float64)
-        mean, supported = _neighbors(values, suspects, y, x, nodata)
-        bad = _bad_bands(spectra, mean, soundness) & supported[:, None]
+        mean, supported = _neighbors(values, outliers, y, x, nodata)
+        bad = _bad_bands(spectra, mean, noise) & supported[:, None]
         wrong = bad.any(axis=1)
         fixed = np.where(bad[wrong], mean[wrong], spectra[wrong])
         if values.dtype.kind in "iu":
@@ -314,42 +375,6 @@ def replacements(
         cols.append(x[wrong])
         spectra_of.append(fixed.astype(values.dtype))
     return np.concatenate(rows), np.concatenate(cols), np.concatenate(spectra_of)
-
-
-def repair_slow(values: Array, nodata: float | None, soundness: Soundness) -> tuple[Array, Array]:
-    """As `repair`, pixel by pixel: the reference."""
-    suspects = find_suspects_slow(values, soundness)
-    repaired, replaced = values.copy(), np.zeros(suspects.shape, bool)
-    height, width, bands = values.shape
-    for y, x in np.argwhere(suspects):
-        spectrum = values[y, x].astype(np.float64)
-        if not _has_data(values[y, x][None], nodata)[0]:
-            continue
-        near, far, corrupt = [], [], 0
-        for dy, dx in _AROUND:
-            if not (0 <= y + dy < height and 0 <= x + dx < width):
-                continue
-            if not _has_data(values[y + dy, x + dx][None], nodata)[0]:
-                continue
-            if suspects[y + dy, x + dx]:
-                corrupt += 1
-                continue
-            far.append(values[y + dy, x + dx].astype(np.float64))
-            if max(abs(dy), abs(dx)) == 1:
-                near.append(far[-1])
-        if len(far) < 3 or len(far) <= corrupt:
-            continue
-        mean = np.mean(near if len(near) >= 3 else far, axis=0)
-        z = np.abs(roughness(spectrum) - soundness.center) / soundness.scale
-        if np.median(z) > ROUGH or (spectrum == spectrum[0]).all():
-            bad = np.ones(bands, bool)
-        else:
-            bad = _beyond_steps_slow(spectrum - mean, soundness)
-        if bad.any():
-            fixed = np.where(bad, mean, spectrum)
-            repaired[y, x] = np.rint(fixed) if values.dtype.kind in "iu" else fixed
-            replaced[y, x] = True
-    return repaired, replaced
 
 
 def _has_data(spectra: Array, nodata: float | None) -> Array:
@@ -363,18 +388,18 @@ def _has_data(spectra: Array, nodata: float | None) -> Array:
 
 
 def _neighbors(
-    values: Array, suspects: Array, y: Array, x: Array, nodata: float | None
+    values: Array, outliers: Array, y: Array, x: Array, nodata: float | None
 ) -> tuple[Array, Array]:
     """Return the mean of each pixel's sound neighbors, and whether most neighbors are sound."""
-    height, width = suspects.shape
+    height, width = outliers.shape
     offsets = np.array(_AROUND)  # (24, 2)
     rows, cols = y[:, None] + offsets[:, 0], x[:, None] + offsets[:, 1]  # (n, 24)
     inside = (rows >= 0) & (rows < height) & (cols >= 0) & (cols < width)
     rows, cols = rows.clip(0, height - 1), cols.clip(0, width - 1)
     spectra = values[rows, cols]  # (n, 24, bands)
     valid = inside & _has_data(spectra, nodata)
-    corrupt = (valid & suspects[rows, cols]).sum(axis=1)
-    sound = valid & ~suspects[rows, cols]
+    corrupt = (valid & outliers[rows, cols]).sum(axis=1)
+    sound = valid & ~outliers[rows, cols]
     near = sound & (np.abs(offsets).max(axis=1) == 1)
     used = np.where(near.sum(axis=1)[:, None] >= 3, near, sound)
     weights = used / np.maximum(used.sum(axis=1), 1)[:, None]
@@ -383,16 +408,16 @@ def _neighbors(
     return mean, (sound.sum(axis=1) >= 3) & (sound.sum(axis=1) > corrupt)
 
 
-def _bad_bands(spectra: Array, mean: Array, soundness: Soundness) -> Array:
+def _bad_bands(spectra: Array, mean: Array, noise: NoiseModel) -> Array:
     """Return which bands of ``(n, bands)`` are corrupt, given the mean of each one's neighbors."""
-    z = np.abs(roughness(spectra) - soundness.center) / soundness.scale
+    z = np.abs(roughness(spectra) - noise.center) / noise.scale
     whole = (np.median(z, axis=1) > ROUGH) | (spectra == spectra[:, :1]).all(axis=1)
-    bad = _beyond_steps(spectra - mean, soundness)
+    bad = _beyond_steps(spectra - mean, noise)
     bad[whole] = True
     return bad
 
 
-def _beyond_steps(difference: Array, soundness: Soundness) -> Array:
+def _beyond_steps(difference: Array, noise: NoiseModel) -> Array:
     """Return the bands beyond steps of the difference to the neighbors, ``(n, bands)``.
 
     Steps cut the bands into stretches; on the two sides of a step, the one whose mean difference is
@@ -400,7 +425,7 @@ def _beyond_steps(difference: Array, soundness: Soundness) -> Array:
     ground may have too: longer ones stay.
     """
     n, bands = difference.shape
-    steps = np.abs(np.diff(difference, axis=1)) / _step_scale(soundness)  # (n, bands - 1)
+    steps = np.abs(np.diff(difference, axis=1)) / _step_scale(noise)  # (n, bands - 1)
     usual = np.median(steps, axis=1, keepdims=True)
     jumps = steps > np.maximum(STEP, OWN_STEP * usual)
     stretch = np.zeros((n, bands), np.intp)
@@ -417,22 +442,7 @@ def _beyond_steps(difference: Array, soundness: Soundness) -> Array:
     return beyond[stretch]
 
 
-def _beyond_steps_slow(difference: Array, soundness: Soundness) -> Array:
-    """As `_beyond_steps` of one pixel, stretch by stretch."""
-    steps = np.abs(np.diff(difference)) / _step_scale(soundness)
-    jumps = np.flatnonzero(steps > max(STEP, OWN_STEP * np.median(steps))) + 1
-    stretches = np.split(np.arange(len(difference)), jumps)
-    level = [abs(difference[s].mean()) for s in stretches]
-    bad = np.zeros(len(difference), bool)
-    for k in range(len(jumps)):
-        bad[stretches[k if level[k] > level[k + 1] else k + 1]] = True
-    for end in (stretches[0], stretches[-1]):
-        if len(end) > len(difference) // END:
-            bad[end] = False
-    return bad
-
-
-def _step_scale(soundness: Soundness) -> Array:
+def _step_scale(noise: NoiseModel) -> Array:
     """Return how much the step between two bands may vary, ``(bands - 1,)``."""
-    padded = np.concatenate([soundness.tail[:1], soundness.tail, soundness.tail[-1:]])
+    padded = np.concatenate([noise.tail[:1], noise.tail, noise.tail[-1:]])
     return np.maximum(padded[1:], padded[:-1])

@@ -1,19 +1,23 @@
-"""Other classes for the same ids: several merged into one, and other colors.
+"""`Labels`: class ids of pixels, what the ids mean, and which labels belong together.
 
-Classes are named as a user names them: by their name, case and blanks aside, or by their id.
+Groups of labels are a coordinate ``group``, dims ``(y, x)``, whole numbers, 0 where there is none.
+Labels of one group are held out together; whatever crops or renumbers labels keeps it. Classes are
+named as a user names them: by their name, case and blanks aside, or by their id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from numpy.typing import NDArray
 
-from polyad.errors import InputError
+from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.files.option_values import merge_rules
 from polyad.scene.raster.classes import (
     UNLABELED,
@@ -23,8 +27,165 @@ from polyad.scene.raster.classes import (
     is_color,
     with_classes,
 )
-from polyad.scene.raster.dims import as_labels
 from polyad.scene.raster.guards import listing
+from polyad.scene.raster.scene import Raster, as_labels
+
+NUMBERED_BY_NAME = "class_ids_numbered_by_name"
+"""Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Raster):
+    """A label raster or class map as the package works with it.
+
+    Users pass and receive ``xarray.DataArray``. A public function calls `Labels.of` once, and
+    everything behind it takes the `Labels`, whose ids, classes and groups are worked out once.
+
+    Attributes
+    ----------
+    array : DataArray of int, dims ``(y, x)``
+        Class ids, 0 where there is no label.
+
+    Examples
+    --------
+    >>> labels = Labels.of(xr.DataArray([[[0, 3], [1, 3]]], dims=("band", "y", "x")))
+    >>> labels.ids.tolist(), [c.name for c in labels.classes], labels.groups
+    ([[0, 3], [1, 3]], ['class 1', 'class 3'], None)
+    """
+
+    @classmethod
+    def of(cls, labels: xr.DataArray | xr.Dataset | Labels) -> Labels:
+        """Return what a user passed as labels, see `as_labels`; `Labels` are returned as such."""
+        return labels if isinstance(labels, Labels) else cls(as_labels(labels))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, cols = self.array.shape
+        return rows, cols
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """Class ids in memory, ``(rows, columns)``."""
+        return np.asarray(self.array.values)
+
+    @cached_property
+    def classes(self) -> tuple[ClassInfo, ...]:
+        """The classes in the order of their ids; see `polyad.scene.class_table`."""
+        return class_table(self.array)
+
+    @cached_property
+    def groups(self) -> NDArray[np.int32] | None:
+        """The group of each pixel, 0 where there is none; None if the labels have no groups."""
+        held = self.array.coords.get(GROUP)
+        return None if held is None or held.dims != ("y", "x") else np.asarray(held.values)
+
+    @property
+    def numbered_by_name(self) -> bool:
+        """Whether the ids were counted from names, so that they mean nothing elsewhere."""
+        return bool(self.array.attrs.get(NUMBERED_BY_NAME, False))
+
+    def groups_at(self, pixels: NDArray[Any]) -> LabelGroups | None:
+        """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups."""
+        return groups_of(self.array, pixels)
+
+
+Array = npt.NDArray[Any]
+GROUP = "group"
+NO_GROUP = 0
+
+
+class LabelGroups(NamedTuple):
+    """The groups of some labels.
+
+    Attributes
+    ----------
+    ids : ndarray of int, ``(n,)``
+        A label without a group is a group of its own.
+    by : {"groups", "polygons"}
+        Given by the user, and then held out as they are; or the shapes that labels were drawn as,
+        which are held out whole, together with others of their block.
+    """
+
+    ids: Array
+    by: str
+
+
+def with_groups(labels: xr.DataArray, groups: Any, by: str = "groups") -> xr.DataArray:
+    """Return labels with groups, which are held out together when accuracy is estimated.
+
+    Parameters
+    ----------
+    labels : DataArray of int, dims (y, x)
+    groups : DataArray or ndarray of int, dims (y, x)
+        Such as the number of a plot, a field or a day; every labeled pixel must have one.
+    by : {"groups", "polygons"}, default="groups"
+
+    Examples
+    --------
+    >>> labels = xr.DataArray([[1, 1, 2, 2]], dims=("y", "x"))
+    >>> with_groups(labels, [[7, 7, 8, 9]])["group"].values.tolist()
+    [[7, 7, 8, 9]]
+    """
+    labels = as_labels(labels)
+    values = np.asarray(groups.values if isinstance(groups, xr.DataArray) else groups)
+    if values.shape != labels.shape:
+        raise SceneMismatch(
+            f"groups must cover the labels' {labels.shape[0]} rows and {labels.shape[1]} columns, "
+            f"got {values.shape}; give one number for each pixel"
+        )
+    labeled = labels.values > 0
+    if values.dtype.kind == "f" and np.isfinite(values[labeled]).all():
+        whole = np.where(labeled, values, NO_GROUP)
+        values = whole.astype(np.int64) if (whole % 1 == 0).all() else values
+    if values.dtype.kind not in "iub":
+        raise SceneError(
+            f"groups must be whole numbers, got {values.dtype} with missing or broken ones; number "
+            "the groups, and give every labeled pixel one"
+        )
+    if by == "groups":
+        check_groups(values[labeled])
+    # Numbers may be as long as those of parcels are: what counts is which are the same
+    distinct = np.unique(values[labeled & (values != NO_GROUP)])
+    if len(distinct) and (distinct[0] < 0 or distinct[-1] >= 2**31):
+        values = np.searchsorted(distinct, values) + 1
+    numbers = np.where(labeled, values, NO_GROUP).astype(np.int32)
+    return labels.assign_coords({GROUP: (("y", "x"), numbers, {"by": by})})
+
+
+def check_groups(ids: Array, name: str = "groups") -> None:
+    """Raise `SceneError` unless every label has a group and there are two groups at least."""
+    missing = int(np.count_nonzero(ids == NO_GROUP))
+    if missing:
+        raise SceneError(
+            f"{name}: {missing:,} of {len(ids):,} labeled pixels have no group (0), so what they "
+            "belong to cannot be held out; give every label a group"
+        )
+    if len(ids) and (ids == ids[0]).all():
+        raise SceneError(
+            f"{name}: all {len(ids):,} labels are of one group, so none is left to train on when "
+            "it is held out; wanted two groups at least"
+        )
+
+
+def groups_of(labels: xr.DataArray, pixels: Array) -> LabelGroups | None:
+    """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups.
+
+    Examples
+    --------
+    >>> labels = xr.DataArray([[1, 1, 2, 2]], dims=("y", "x"))
+    >>> drawn = with_groups(labels, [[7, 7, 0, 0]], by="polygons")
+    >>> groups_of(drawn, np.array([[0, 0], [0, 1], [0, 2], [0, 3]])).ids.tolist()
+    [7, 7, 8, 9]
+    """
+    if GROUP not in labels.coords or labels.coords[GROUP].dims != ("y", "x"):
+        return None
+    ids = labels.coords[GROUP].values[tuple(pixels.T)].astype(np.int64)
+    if not ids.any():
+        return None
+    alone = ids == NO_GROUP
+    ids[alone] = ids.max() + 1 + np.arange(np.count_nonzero(alone))
+    return LabelGroups(ids, str(labels.coords[GROUP].attrs.get("by", "groups")))
 
 
 @dataclass(frozen=True)

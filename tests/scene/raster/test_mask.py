@@ -11,9 +11,8 @@ from polyad import map_scene, train
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene import mask_scene, open_mask, restrict_scene, valid_mask
 from polyad.scene.learn.model import fingerprint
-from polyad.scene.raster.inside import bbox_mask, packed, pixel_dtype, read_pixels, unpacked
-from polyad.scene.raster.patches import extract_patches
-from polyad.scene.raster.tiles import Tile, read_window
+from polyad.scene.raster.selection import bbox_mask, packed, pixel_dtype, read_pixels, unpacked
+from polyad.scene.raster.windows import Tile, extract_patches, read_window
 from polyad.scene.read.labels import drop_nodata
 from polyad.scene.read.scenes import scene_from_array
 
