@@ -15,7 +15,7 @@ from polyad.app.session import Session
 from polyad.app.trainer import Trainer
 from polyad.app.view import View
 from polyad.errors import InputError, SceneError
-from polyad.scene.learn import steps
+from polyad.scene.learn import recipe
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import Tile, plan_tiles
@@ -27,7 +27,7 @@ def small_is_large(monkeypatch):
     """Take scenes of more than a hundred pixels for large, superpixels included."""
     monkeypatch.setattr(module, "LARGE_PIXELS", 100)
     monkeypatch.setattr(module, "BEST_TILE", (8, 16))
-    monkeypatch.setattr(steps, "EXACT_PIXELS", 100)
+    monkeypatch.setattr(recipe, "EXACT_PIXELS", 100)
     monkeypatch.setattr(learning, "INTERVAL", 0.0)
 
 

@@ -136,7 +136,7 @@ def test_mapped_areas_are_all_pixels_in_hectares(evaluated):
 
 def test_training_points_are_drawn_once_for_each_training_pixel(place, evaluated):
     paths = [a["d"] for tag, a in Page(evaluated[0]).tags if tag == "path" and "stroke" in a]
-    pixels = SceneModel.load(place / "m.polyad").training["pixels"]
+    pixels = SceneModel.load(place / "m.polyad").training.pixels
     drawn = [tuple(map(float, p)) for d in paths for p in re.findall(r"M([\d.]+) ([\d.]+)h0", d)]
     assert sorted(drawn) == sorted(2 * [(col + 0.5, row + 0.5) for row, col in pixels])
 

@@ -403,7 +403,7 @@ def cross_validation(
     names: Sequence[str],
     pixelwise: HeldOutLabels | None = None,
     *,
-    method: str = "outer",
+    method: Literal["outer", "choice"] = "outer",
     random_state: int = 0,
 ) -> CrossValidation:
     """Return the accuracy of labels that were held out.

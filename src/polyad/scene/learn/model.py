@@ -191,6 +191,11 @@ class SceneModel:
         return self.spectral.count
 
     @property
+    def fwhm(self) -> tuple[float, ...] | None:
+        """Widths in nm of these bands, or how far apart they were in their file."""
+        return self.spectral.fwhm
+
+    @property
     def wavelength(self) -> tuple[float, ...] | None:
         """Band centers in nm of the scene it learned from."""
         return self.spectral.wavelength
@@ -353,7 +358,9 @@ class SceneModel:
                 "before merging, or merge the labels that it is trained on"
             )
         stored = {name: getattr(self, name) for name in SceneRecord.model_fields}
-        about = SceneRecord.model_construct(**stored).to_data()
+        about = SceneRecord.model_construct(**stored).model_dump(
+            mode="json", by_alias=True, warnings=False
+        )
         try:
             SceneRecord.from_data(about, "scene")
         except Fault as fault:

@@ -77,6 +77,14 @@ class ValueScore(Record):
     intervals: dict[Measure, Interval]
     groups: Count
 
+    @model_validator(mode="after")
+    def _check_intervals(self) -> Self:
+        for measure, (low, high) in self.intervals.items():
+            if (measure in ("rmse", "mae") and low < 0) or (measure == "r2" and high > 1):
+                got = shown((low, high))
+                raise ValueError(f"intervals.{measure} must be within its range, got {got}")
+        return self
+
     def to_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
         plain: dict[str, object] = {
