@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyad.app.advice import CANDIDATES, suggest
-from polyad.app.maps import margin_uncertainty
+from polyad.app.maps import CANDIDATES, margin_uncertainty, suggest
 from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics

@@ -527,8 +527,8 @@ def test_a_field_that_a_layer_does_not_have_is_named_with_those_it_has(land, cap
     [
         (("--design", "systematic"), "unknown design 'systematic'; wanted one of stratified"),
         (("--out", "t.xlsx"), "wanted a name ending in .csv, .json"),
-        (("--report", "a.pdf"), "wanted a name ending in .html, .htm, .json, got '.pdf'"),
-        (("--report", "a"), "wanted a name ending in .html, .htm, .json, got 'no ending'"),
+        (("--report", "a.pdf"), "wanted a name ending in .html, .htm, got '.pdf'"),
+        (("--report", "a"), "wanted a name ending in .html, .htm, got 'no ending'"),
         (("--out", "checked.csv"), "it is the input checked.csv, which would be lost"),
         (("--strata", "small.tif"), "labels must cover the scene's 80 rows and 100 columns"),
     ],

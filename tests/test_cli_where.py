@@ -143,11 +143,11 @@ def test_the_labeling_page_takes_the_same_options(place, monkeypatch):
     options = ("--layer", "labels", "--field", "level_2", "--bbox", *WEST)
     assert run("label", "scene.tif", "--labels", "labels.gpkg", "--no-browser", *options) == 0
     assert (given["layer"], given["field"], given["bbox"]) == ("labels", "level_2", tuple(WEST))
-    workspace = app.launch.Workspace(
+    workspace = app.launch.LabelWorkspace(
         "scene.tif",
         "labels.gpkg",
         journal=place / "journal.jsonl",
-        reading={"field": "level_2"},
+        field="level_2",
         bbox=WEST,
     )
     try:

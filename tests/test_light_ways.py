@@ -8,6 +8,7 @@ import rasterio
 from rasterio.transform import from_origin
 
 from polyad.cli import main
+from polyad.errors import PolyadWarning
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.selection import note_read_whole
@@ -221,14 +222,16 @@ def test_a_lazy_map_is_that_of_map_scene(folder):
     np.testing.assert_array_equal(lazy.values, wanted)
 
 
-def test_the_page_maps_tiles_as_the_whole(folder):
+def test_the_page_maps_tiles_as_the_whole(folder, tmp_path):
     pytest.importorskip("fastapi")
-    from polyad.app.maps import map_window
-    from polyad.scene.learn.training import train
-    from polyad.scene.raster.windows import plan_tiles
+    from polyad.app import Settings, prepare
 
-    scene, labels = open_scene(folder / "broken.tif"), open_labels(folder / "labels.tif")
-    model = train(scene, labels, preset="fast")
-    wanted = map_scene(model, scene).values
-    for tile in plan_tiles((HEIGHT, WIDTH), (23, 19)):
-        np.testing.assert_array_equal(map_window(model, scene, tile)[0], wanted[tile])
+    scene = open_scene(folder / "broken.tif")
+    options = {"journal": tmp_path / "j", "settings": Settings(preset="fast")}
+    with pytest.warns(PolyadWarning, match="2 labels lie where the scene has no data"):
+        page = prepare(scene, open_labels(folder / "labels.tif"), **options).start()
+    try:
+        wanted = map_scene(page.model(), scene).values
+        np.testing.assert_array_equal(page.workspace.trainer.newest_map.ids, wanted)
+    finally:
+        page.stop()

@@ -20,8 +20,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from polyad.app import prepare, prepare_check
-from polyad.app.check_launch import CheckPage
-from polyad.app.launch import ServedPage
+from polyad.app.launch import CheckPage, ServedPage
 from polyad.scene import draw_sample
 from polyad.scene.demo import run_demo
 from polyad.scene.read.scenes import open_known_labels

@@ -17,7 +17,7 @@ from attacks.trees import Tree, pack
 @functools.cache
 def a_journal() -> bytes:
     """Return a journal with a few labels."""
-    from polyad.app.session import Session
+    from polyad.app.labels import Session
 
     def write(path: Path) -> None:
         session = Session(a_scene(), None, path)
@@ -39,14 +39,14 @@ _COMMANDS: list[Tree] = [
 
 
 def _journal(path: Path) -> None:
-    from polyad.app.session import Session
+    from polyad.app.labels import Session
 
     Session(a_scene(), None, path).close()
 
 
 def _commands(tree: Tree, folder: Path) -> None:
     """Give a session commands, then open what it wrote: the same labels must be there."""
-    from polyad.app.session import Session
+    from polyad.app.labels import Session
     from polyad.errors import PolyadError
 
     if not isinstance(tree, list):

@@ -16,8 +16,7 @@ import xarray as xr
 from affine import Affine
 
 from polyad.app import prepare_check
-from polyad.app.check_workspace import CheckWorkspace
-from polyad.app.checklist import Answer
+from polyad.app.checklist import Answer, CheckWorkspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene import draw_sample, estimate_areas, open_points
 from polyad.scene.raster.classes import ClassInfo, ids_digest, with_classes
@@ -192,9 +191,10 @@ def test_a_file_that_cannot_be_written_is_told_and_the_answers_are_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr("polyad.app.checklist.write_points", full)
-        workspace.checklist.start(heard.append)
+        patch.setattr(workspace.checklist, "_publish", lambda *news: heard.append(news))
+        workspace.start()
         workspace.checklist.do({"point": 0, "class": 1})
-        kit.wait_for(lambda: heard)
+        kit.wait_for(lambda: [about for kind, about in heard if kind == "problem"])
     assert "the disk is full; the answers are safe in s-checked.csv.checks.jsonl" in str(heard)
     workspace.close()
     assert rows(tmp_path / "s-checked.csv")[0]["reference"] == "Quartz"

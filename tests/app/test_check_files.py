@@ -10,7 +10,7 @@ import xarray as xr
 from affine import Affine
 
 from polyad.app import launch
-from polyad.app.check_workspace import CheckWorkspace
+from polyad.app.checklist import CheckWorkspace
 from polyad.errors import InputError, OutputError, PolyadError, SceneError
 from polyad.scene.raster.scene import describe
 
@@ -212,4 +212,4 @@ def test_a_start_that_cannot_write_leaves_no_journal(scene, folder, monkeypatch)
 @pytest.mark.parametrize("port", [-1, 65536, 99999, 10**30])
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(InputError, match=f"wanted a --port from 1 to 65535, or 0 .* got {port}"):
-        launch.listen_for(pytest.fail, pytest.fail, "127.0.0.1", port)
+        launch.prepare("no-such-scene", port=port)

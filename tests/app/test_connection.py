@@ -9,7 +9,7 @@ from itertools import chain, repeat
 import httpx
 import pytest
 
-from polyad.app import connection
+from polyad.app import access
 from tests.waiting import PATIENCE, wait_until
 
 SLOW = 0.5  # seconds, instead of those that a person's browser gets
@@ -86,8 +86,8 @@ def raw_requests():
 def test_no_request_brings_a_500_or_a_word_in_the_terminal(
     page, client, caplog, capfd, monkeypatch
 ):
-    monkeypatch.setattr(connection, "HEAD_SECONDS", SLOW)
-    monkeypatch.setattr(connection, "BODY_SECONDS", SLOW)
+    monkeypatch.setattr(access, "HEAD_SECONDS", SLOW)
+    monkeypatch.setattr(access, "BODY_SECONDS", SLOW)
     requests = list(raw_requests())
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda raw: talk(page, raw), requests))
@@ -129,8 +129,8 @@ HALVES = {
 
 @pytest.mark.parametrize("name", HALVES)
 def test_half_a_request_is_hung_up_on(page, monkeypatch, caplog, capfd, name):
-    monkeypatch.setattr(connection, "HEAD_SECONDS", SLOW)
-    monkeypatch.setattr(connection, "BODY_SECONDS", SLOW)
+    monkeypatch.setattr(access, "HEAD_SECONDS", SLOW)
+    monkeypatch.setattr(access, "BODY_SECONDS", SLOW)
     where = httpx.URL(page.url)
     with connect(page) as line:
         end = time.monotonic() + PATIENCE
@@ -162,7 +162,7 @@ def test_a_request_that_takes_long_to_answer_is_waited_for(page, client, monkeyp
 
 
 def test_half_open_connections_do_not_lock_the_user_out(page, client, monkeypatch):
-    monkeypatch.setattr(connection, "MAX_WAITING", 20)
+    monkeypatch.setattr(access, "MAX_WAITING", 20)
     lines = [connect(page) for _ in range(60)]
     try:
         assert client.get("api/state").status_code == 200

@@ -10,8 +10,7 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.app import prepare
-from polyad.app.downloads import labels_tif
-from polyad.app.session import Session
+from polyad.app.labels import Session, labels_tif
 from polyad.app.trainer import Trainer
 from polyad.cli import main
 from polyad.errors import SceneError

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from polyad.app.journal import Journal, read_entries
-from polyad.app.session import Session
+from polyad.app.labels import Session
 from polyad.durable import seal
 from polyad.errors import OutputError, SceneError, SceneMismatch
 

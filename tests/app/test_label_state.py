@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.app.label_state import HISTORY, MAX_PIXELS, LabelState
+from polyad.app.labels import HISTORY, MAX_PIXELS, LabelState
 from polyad.errors import InputError
 
 

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from polyad.app import learning, prepare
+from polyad.app import prepare
 from polyad.app import trainer as module
-from polyad.app.drawing import Drawing
-from polyad.app.maps import MapVersion
-from polyad.app.session import Session
+from polyad.app.labels import Session
+from polyad.app.maps import Drawing, MapVersion, View
 from polyad.app.trainer import Trainer
-from polyad.app.view import View
 from polyad.errors import InputError, SceneError
 from polyad.scene.learn import recipe
 from polyad.scene.learn.training import train
@@ -28,13 +26,13 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(module, "LARGE_PIXELS", 100)
     monkeypatch.setattr(module, "BEST_TILE", (8, 16))
     monkeypatch.setattr(recipe, "EXACT_PIXELS", 100)
-    monkeypatch.setattr(learning, "INTERVAL", 0.0)
+    monkeypatch.setattr(module, "LEARNING_INTERVAL", 0.0)
 
 
 @pytest.fixture
 def gate(monkeypatch):
     """Hold scene statistics up until the event is set."""
-    event, real = threading.Event(), learning.scene_statistics
+    event, real = threading.Event(), module.scene_statistics
 
     def held(*given, check, progress, **options):
         progress("noise", 0.4)
@@ -42,7 +40,7 @@ def gate(monkeypatch):
             check()
         return real(*given, check=check, progress=progress, **options)
 
-    monkeypatch.setattr(learning, "scene_statistics", held)
+    monkeypatch.setattr(module, "scene_statistics", held)
     yield event
     event.set()
 
@@ -148,7 +146,7 @@ def test_a_scene_that_cannot_be_learned_gets_the_fast_map_and_a_message(
     def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(learning, "scene_statistics", full)
+    monkeypatch.setattr(module, "scene_statistics", full)
     session, trainer, news = make_work()
     kit.label_some(session)
     kit.wait_for(lambda: kit.finished(trainer))
@@ -187,7 +185,7 @@ def test_a_draft_shows_what_is_in_view_before_the_rest(make_work, monkeypatch, k
 
 def test_tiles_in_view_are_taken_first_also_after_the_view_moved():
     tiles = plan_tiles((40, 40), (10, 10))
-    drawing = Drawing(MapVersion.empty((40, 40)), tiles, 16)
+    drawing = Drawing(MapVersion.empty((40, 40)), tiles)
     corner = View(Tile(slice(30, 40), slice(0, 12)), 1.0)
     taken = drawing.take(corner, 2)
     assert all(corner.shows(tile) for tile in taken)
@@ -199,10 +197,10 @@ def test_tiles_in_view_are_taken_first_also_after_the_view_moved():
 
 
 def test_a_view_far_larger_than_a_screen_is_drawn_as_blocks():
-    drawing = Drawing(MapVersion.empty((5, 5)), [], 16)
-    values = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], np.uint8)
-    drawing.put(Tile(slice(0, 5), slice(0, 5)), values, values, stride=2)
-    np.testing.assert_array_equal(drawing.ids[::2, ::2], values)
+    drawing = Drawing(MapVersion.empty((5, 5)), [])
+    proba = np.eye(9).reshape(3, 3, 9)
+    drawing.put(Tile(slice(0, 5), slice(0, 5)), proba, np.arange(1, 10), stride=2)
+    np.testing.assert_array_equal(drawing.ids[::2, ::2], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     assert drawing.ids[1, 3] == 2
     assert drawing.ids[4, 4] == 9
 

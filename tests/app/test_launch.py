@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from polyad.app import launch, redirect, serve
+from polyad.app import launch, serve
 from polyad.scene.map.mapping import map_scene
 
 
@@ -45,10 +45,10 @@ def test_the_browser_is_told_of_a_private_file_and_not_of_the_token(
 
 def test_a_runtime_folder_that_cannot_be_written_is_passed_over(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
-    with redirect.redirect_file("http://127.0.0.1:1/t/") as leading:
+    with launch.redirect_file("http://127.0.0.1:1/t/") as leading:
         assert Path(urlsplit(leading).path).is_file()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with redirect.redirect_file("http://127.0.0.1:1/t/") as leading:
+    with launch.redirect_file("http://127.0.0.1:1/t/") as leading:
         assert Path(urlsplit(leading).path).is_relative_to(tmp_path)
 
 
@@ -58,13 +58,13 @@ def test_without_room_for_the_file_the_page_is_served_all_the_same(
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(redirect.tempfile, "TemporaryDirectory", full)
+    monkeypatch.setattr(launch.tempfile, "TemporaryDirectory", full)
     serve(scene, journal=tmp_path / "j")
     assert opened == []
 
 
 def test_the_file_leads_a_real_browser_to_the_page(tab, page, kit):
-    with redirect.redirect_file(page.url) as leading:
+    with launch.redirect_file(page.url) as leading:
         tab.goto(leading)
         tab.wait_for_url(page.url)
         kit.until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")

@@ -1,17 +1,20 @@
 import numpy as np
 import pytest
 
-from polyad.app.advice import advise
 from polyad.app.maps import (
-    map_window,
+    Candidates,
+    Drawing,
+    MapVersion,
+    advise,
     margin_uncertainty,
     score_against,
     shares,
+    suggest,
 )
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapping import map_scene
+from polyad.scene.map.mapping import map_scene, tile_mapper
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.windows import Tile, plan_tiles
+from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.scenes import scene_from_array
 
 
@@ -31,40 +34,52 @@ def fitted(kit):
     return scene, truth, model
 
 
-def test_a_map_by_windows_is_the_map_of_the_whole(fitted):
+def draw(model, scene, tiles):
+    """Draw tiles one by one, as the page does."""
+    drawing = Drawing(MapVersion.empty(scene.shape[:2]), tiles)
+    mapper = tile_mapper(model, scene, probabilities=True)
+
+    def spectra(pixels, window):
+        return extract_patches(scene, *pixels.T, window).mean(axis=(1, 2))
+
+    tile_drawer = drawing.drawer(model, lambda tile: mapper(tile)[1], spectra, lambda: None)
+    for tile in tiles:
+        tile_drawer(tile)
+    return drawing
+
+
+def test_a_map_by_tiles_is_the_map_of_the_whole(fitted):
     scene, _, model = fitted
     whole, proba = map_scene(model, scene, probabilities=True)
-    for tile in plan_tiles(scene.shape[:2], (13, 17)):
-        ids, unsure, candidates = map_window(model, scene, tile, candidates=20)
-        np.testing.assert_array_equal(ids, whole.values[tile])
-        exact = 1 + 254 * margin_uncertainty(proba.values[tile])
-        assert np.abs(unsure - exact).max() <= 1
-        assert len(candidates.pixels) <= 20
-        inside = (candidates.pixels >= [tile.rows.start, tile.cols.start]).all()
-        assert inside
+    tiles = plan_tiles(scene.shape[:2], (13, 17))
+    drawing = draw(model, scene, tiles)
+    np.testing.assert_array_equal(drawing.ids, whole.values)
+    assert np.abs(drawing.uncertainty - (1 + 254 * margin_uncertainty(proba.values))).max() <= 1
+    for tile, candidates in zip(tiles, drawing.candidates, strict=True):
+        assert len(candidates.pixels) <= drawing.most
+        assert (candidates.pixels >= [tile.rows.start, tile.cols.start]).all()
         assert (candidates.pixels < [tile.rows.stop, tile.cols.stop]).all()
 
 
-def test_candidates_are_the_most_uncertain_pixels_with_their_mean_spectra(fitted):
+def test_candidates_are_the_most_uncertain_pixels_with_their_mean_spectra(fitted, monkeypatch):
     scene, _, model = fitted
-    _, unsure, candidates = map_window(
-        model, scene, Tile(slice(0, 30), slice(0, 40)), candidates=10
-    )
-    assert candidates.uncertainty.min() >= np.sort(unsure.ravel())[-10] / 255 - 0.01
+    monkeypatch.setattr("polyad.app.maps.CANDIDATES", 16)
+    drawing = draw(model, scene, [Tile(slice(0, 30), slice(0, 40))])
+    [candidates] = drawing.candidates
+    assert candidates.uncertainty.min() >= np.sort(drawing.uncertainty.ravel())[-16] / 255 - 0.01
     row, col = next((r, c) for r, c in candidates.pixels if 2 <= r < 28 and 2 <= c < 38)
     at = [tuple(p) for p in candidates.pixels.tolist()].index((row, col))
     mean = scene.values[row - 2 : row + 3, col - 2 : col + 3].mean(axis=(0, 1))
     np.testing.assert_allclose(candidates.spectra[at], mean, rtol=1e-4)
 
 
-def test_a_window_without_data_maps_to_nothing(fitted):
+def test_a_scene_without_data_maps_to_nothing(fitted):
     _, _, model = fitted
     empty = scene_from_array(np.full((8, 9, 8), np.nan, np.float32))
-    ids, unsure, candidates = map_window(model, empty, Tile(slice(0, 8), slice(0, 9)))
-    assert not ids.any()
-    assert not unsure.any()
-    assert len(candidates.pixels) == 0
-    assert advise([candidates], np.ones((2, 8))) == []
+    drawing = draw(model, empty, [Tile(slice(0, 8), slice(0, 9))])
+    assert not drawing.ids.any()
+    assert not drawing.uncertainty.any()
+    assert advise(drawing.candidates, np.ones((2, 8))) == []
 
 
 def test_shares_add_up_to_one_over_the_mapped_pixels():
@@ -101,3 +116,44 @@ def test_a_truth_without_names_is_scored_by_id_and_says_so(fitted):
     score = score_against(truth.drop_attrs(), ids, model)
     assert (score["overall"], score["pixels"]) == (wanted["overall"], wanted["pixels"])
     assert (score["matched_by"], score["classes"]) == ("id", "3 of 3 (by id)")
+
+
+# -- where to click next ---------------------------------------------------------------------------
+
+
+def test_of_pixels_equally_new_the_most_uncertain_comes_first():
+    spectra = np.array([[5.0], [6.0], [7.0]])
+    assert suggest(spectra, np.array([0.1, 0.9, 0.5]), np.array([[0.0]]), 1).tolist() == [1]
+
+
+def test_a_pixel_like_a_labeled_one_comes_after_a_new_one():
+    spectra = np.array([[0.0, 0.0], [4.0, 4.0], [4.1, 3.9]])
+    order = suggest(spectra, np.array([0.9, 0.8, 0.7]), np.array([[0.0, 0.0]]), 3)
+    assert order[0] == 1
+    assert order[-1] in (0, 2)
+
+
+def test_two_pixels_alike_are_not_advised_one_after_the_other():
+    spectra = np.array([[4.0], [4.0], [-4.0]])
+    order = suggest(spectra, np.array([0.9, 0.9, 0.6]), np.array([[0.0]]), 2)
+    assert sorted(order.tolist()) == [0, 2]
+
+
+@pytest.mark.parametrize(("candidates", "labels"), [(0, 3), (4, 0), (1, 1)])
+def test_advice_is_given_from_little_or_nothing(candidates, labels):
+    rng = np.random.default_rng(0)
+    order = suggest(rng.normal(size=(candidates, 5)), np.ones(candidates), np.ones((labels, 5)), 9)
+    assert sorted(order.tolist()) == list(range(candidates))
+
+
+def test_advice_does_not_depend_on_the_unit_of_the_bands():
+    rng = np.random.default_rng(1)
+    spectra, labeled, unsure = rng.normal(size=(50, 6)), rng.normal(size=(8, 6)), rng.random(50)
+    scale = np.array([1, 10, 100, 1e3, 1e-3, 1.0])
+    chosen = suggest(spectra, unsure, labeled, 10)
+    np.testing.assert_array_equal(chosen, suggest(spectra * scale, unsure, labeled * scale, 10))
+
+
+def test_advice_names_row_column_and_uncertainty():
+    pixel = Candidates(np.array([[3, 4]]), np.array([0.5]), np.ones((1, 2)))
+    assert advise([pixel, pixel], np.zeros((1, 2)))[0] == [3, 4, 0.5]

@@ -11,7 +11,7 @@ import pytest
 
 from polyad.app import prepare, show
 from polyad.app.access import AccessPolicy
-from polyad.app.events import QUEUE, EventBus
+from polyad.app.workspace import QUEUE, EventBus
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
 from tests.waiting import PATIENCE

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from polyad.app.journal import journal_path
-from polyad.app.session import Session
+from polyad.app.labels import Session
 from polyad.errors import InputError, OutputError
 
 
@@ -111,7 +111,7 @@ KILLED = """
 import sys
 from pathlib import Path
 import numpy as np, xarray as xr
-from polyad.app.session import Session
+from polyad.app.labels import Session
 scene = xr.DataArray(np.zeros((50, 50, 2), np.float32), dims=("y", "x", "band"))
 session = Session(scene, journal=Path(sys.argv[1]))
 session.do({"do": "add", "name": "Water"})

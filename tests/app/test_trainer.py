@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from polyad.app import trainer as module
-from polyad.app.fits import Settings
-from polyad.app.session import Session
-from polyad.app.trainer import Trainer
+from polyad.app.labels import Session, labels_csv, labels_geojson, labels_tif
+from polyad.app.trainer import Settings, Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
@@ -64,13 +63,11 @@ def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
 
 
 def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_path, capsys, kit):
-    from polyad.app.downloads import labels_csv, model_file
-
     session, trainer, _ = work
     kit.label_some(session)
     np.save(tmp_path / "scene.npy", scene.values)
     (tmp_path / "labels.csv").write_bytes(labels_csv(session.snapshot(), scene))
-    (tmp_path / "page.polyad").write_bytes(model_file(trainer.final_model()))
+    trainer.final_model().save(tmp_path / "page.polyad")
     arguments = ["--preset", "fast", "--window", "3", "--hidden", "8", "--epochs", "30", "--out"]
     with pytest.raises(SystemExit) as left:
         main(["train", f"{tmp_path}/scene.npy", f"{tmp_path}/labels.csv", *arguments,
@@ -281,8 +278,6 @@ def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, mo
 
 
 def test_labels_as_a_raster_open_as_the_same_labels(work, scene, tmp_path, kit):
-    from polyad.app.downloads import labels_geojson, labels_tif
-
     session, _, _ = work
     kit.label_some(session)
     labels = session.snapshot()

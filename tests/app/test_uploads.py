@@ -121,8 +121,7 @@ def test_a_tiff_of_another_place_is_refused_as_for_a_file(scene, kit, tmp_path):
     other = kit.make_scene()[0]
     other = other.assign_coords(x=other.x + 15.0)
     other = other.rio.write_transform(other.rio.transform(recalc=True))
-    from polyad.app.downloads import labels_tif
-    from polyad.app.session import Session
+    from polyad.app.labels import Session, labels_tif
     from polyad.scene.files.paths import is_ours
 
     session = Session(other, journal=tmp_path / "j")

@@ -20,7 +20,6 @@ from polyad.distributed.ledger import Ledger, TileStore
 from polyad.experiments.records import MapStore, Record, RecordStore
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
-from polyad.scene.assess.pages import Document
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
@@ -30,7 +29,7 @@ from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
-from polyad.scene.write.writers import MapWriter, add_map, add_probabilities, write_map
+from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
@@ -134,9 +133,10 @@ def without_probabilities(state: Any) -> Any:
 @pytest.mark.parametrize("ending", [".tif", ".npy"])
 def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
     def write(folder: Path, version: int) -> None:
-        with replacing_together() as outputs:
-            add_map(outputs, folder / f"map{ending}", class_map(version))
-            add_probabilities(outputs, folder / "p.tif", shares(version))
+        ids = class_map(version)
+        paths = {"path": folder / f"map{ending}", "probabilities": folder / "p.tif"}
+        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+            out.write((slice(None), slice(None)), ids.values, shares(version).values)
 
     states = []
     for version in (0, 1):
@@ -289,8 +289,8 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
     monkeypatch.setattr(
         report_module,
-        "report_document",
-        lambda *_, title, **__: Document("evaluation", {}, lambda: title * 9999),
+        "report_page",
+        lambda *given: given[-1].title * 9999,
     )
 
     def write(folder: Path, title: str) -> None:

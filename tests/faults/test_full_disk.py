@@ -19,13 +19,12 @@ import xarray as xr
 
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
-from polyad.atomic import replacing_together
 from polyad.distributed.ledger import Ledger
 from polyad.errors import OutputError
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.write.tables import write_scores
-from polyad.scene.write.writers import add_map, add_probabilities, write_map
+from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model
 
 KILOBYTES = 256
@@ -74,11 +73,11 @@ def test_map_that_does_not_fit_leaves_the_old_one(small_disk: Path, ending: str)
 
 def test_probabilities_that_do_not_fit_keep_the_new_map_away_too(small_disk: Path) -> None:
     def write(side: int) -> None:
-        shares = np.random.default_rng(0).random((side, side, 2), np.float32)
-        with replacing_together() as outputs:
-            add_map(outputs, small_disk / "map.tif", noise(side))
-            proba = xr.DataArray(shares, dims=("y", "x", "class"))
-            add_probabilities(outputs, small_disk / "p.tif", proba)
+        shares = np.random.default_rng(0).random((side, side, 30), np.float32)
+        ids = noise(side)
+        paths = {"path": small_disk / "map.tif", "probabilities": small_disk / "p.tif"}
+        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+            out.write((slice(None), slice(None)), ids.values, shares)
 
     write(20)
     before = files(small_disk)

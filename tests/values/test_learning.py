@@ -103,7 +103,7 @@ def forged(model, folder, change):
         ({"noise": [1e300, 0]}, "output.noise"),
         ({"targets": [["a", "", 1e300, None], ["b", "", None, None]]}, "output.targets"),
         ({"weights": [1.0] * 9}, "output.weights must have"),
-        ({"kind": "classes"}, "output has a key"),
+        ({"kind": "classification"}, "output has a key"),
         ({"spare": 1}, "output has a key 'spare'"),
     ],
 )

@@ -96,7 +96,7 @@ type Command =
   | { do: "undo" }
   | { do: "redo" };
 
-// A sample being checked (src/polyad/app/check_workspace.py).
+// A sample being checked (src/polyad/app/checklist.py).
 interface CheckAnswer {
   value: number; // class, 0 without one
   unsure: boolean; // it cannot be told

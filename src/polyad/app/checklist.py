@@ -1,4 +1,4 @@
-"""The points of a sample being checked: answers, their journal, and the file they go into.
+"""Checking a sample: its points, the answers with their journal, and the file they go into.
 
 Every answer is a line of the journal, on the disk, before it is confirmed. The file with the filled
 in field is written from it, whole, a moment later and at the end.
@@ -7,29 +7,50 @@ in field is written from it, whole, a moment later and at the end.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
 from polyad.app.journal import Journal
-from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
-from polyad.scene.raster.classes import ClassInfo, class_key, has_own_name
-from polyad.scene.raster.grid import Grid
+from polyad.app.labels import MAX_CLASSES
+from polyad.app.workspace import ClassMap, RasterSource, Workspace, describe_scene
+from polyad.durable import InUse, LockFile, why
+from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
+from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
+from polyad.scene.learn.model import fingerprint
+from polyad.scene.raster.classes import (
+    ClassInfo,
+    class_color,
+    class_key,
+    class_table,
+    has_own_name,
+)
+from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import find_classes, known_classes
-from polyad.scene.read.samples import SampleFile
+from polyad.scene.raster.scene import as_labels
+from polyad.scene.read.features import PLACE_NAMES
+from polyad.scene.read.labels import open_labels
+from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
 from polyad.scene.write.tables import points_content, write_points
 
 NOTE = "note"
 CANNOT_TELL = "cannot tell"  # how the note of such a point begins
 MAX_NOTE = 500
 _PAUSE = 0.5  # seconds between two writings of the file
+_WRITTEN = (".gpkg", ".geojson", ".csv")
 
-Listener = Callable[[dict[str, Any]], None]
+Publish = Callable[[str, dict[str, Any]], None]
 
 
 class Answer(NamedTuple):
-    """What somebody said of a point: a class, or that it cannot be told, or nothing yet."""
+    """The answer to a point: a class, or that nobody can tell it, or nothing yet."""
 
     value: int = 0
     unsure: bool = False
@@ -57,8 +78,12 @@ class Checklist:
         The file of the checked points. One that is there is resumed.
     field : str
         Name of the field of the true class.
+    earlier : SampleFile, optional
+        ``out`` as an earlier run left it.
     journal : Path, optional
         By default beside ``out``.
+    publish : callable
+        Called with ``("answer", about)`` and ``("problem", about)``.
 
     Attributes
     ----------
@@ -81,6 +106,7 @@ class Checklist:
         *,
         earlier: SampleFile | None = None,
         journal: Path | None = None,
+        publish: Publish = lambda *_: None,
     ) -> None:
         self.sample, self.classes, self.grid, self.out = sample, tuple(classes), grid, out
         self.field = sample.named(field)
@@ -96,23 +122,27 @@ class Checklist:
         self.revision = 0
         self._lock = threading.RLock()
         self._file_lock = threading.Lock()
-        self._listeners: list[Listener] = []
+        self._publish = publish
         self._changed, self._closing = threading.Event(), threading.Event()
         self._writer: threading.Thread | None = None
         path = journal or out.with_name(out.name + ".checks.jsonl")
-        newer, made = taken is not None and _is_newer(out, path), not path.exists()
+        created = not path.exists()
+        # Somebody may have edited the file after the last answer
+        edited = (
+            not created and taken is not None and out.stat().st_mtime_ns > path.stat().st_mtime_ns
+        )
         points_content(out, grid, sample.pixels, self.fields())  # refused before anything is made
         digest = hashlib.sha256(sample.pixels.astype("<i8").tobytes()).hexdigest()[:32]
         self.journal = Journal(path, {"shape": list(grid.shape), "scene": mark, "sample": digest})
         try:
             begun = bool(self.journal.commands)
             self._replay()
-            if taken is not None and (newer or not begun):
+            if taken is not None and (edited or not begun):
                 self._take([answer for answer, _ in taken])
             self.write()  # what cannot be written is told before anybody has looked
         except BaseException:
             self.journal.close()
-            if made:
+            if created:
                 path.unlink(missing_ok=True)
             raise
         self.resumed = self.done
@@ -129,7 +159,7 @@ class Checklist:
         """How many points nobody can tell the class of."""
         return sum(answer.unsure for answer in self.answers)
 
-    def do(self, command: dict[str, Any]) -> dict[str, Any]:
+    def do(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Take an answer: ``point`` from 0, ``class`` (0 for none), ``unsure`` and ``note``."""
         with self._lock:
             point, answer = self._checked(command)
@@ -144,10 +174,6 @@ class Checklist:
             given = [k for k, answer in enumerate(self.answers) if answer != Answer()]
             return self._describe(given)
 
-    def listen(self, listener: Listener) -> None:
-        """Call ``listener`` with every change."""
-        self._listeners.append(listener)
-
     def _put(self, changes: Iterable[tuple[int, Answer]]) -> None:
         points = []
         for point, answer in changes:
@@ -155,9 +181,7 @@ class Checklist:
             points.append(point)
         self.revision += 1
         self._changed.set()
-        about = self._describe(points)
-        for listener in self._listeners:
-            listener(about)
+        self._publish("answer", self._describe(points))
 
     def _describe(self, points: Iterable[int]) -> dict[str, Any]:
         return {
@@ -165,7 +189,7 @@ class Checklist:
             "answers": [[k, *self.answers[k]] for k in points],
         }
 
-    def _checked(self, command: dict[str, Any]) -> tuple[int, Answer]:
+    def _checked(self, command: Mapping[str, Any]) -> tuple[int, Answer]:
         point, value = command.get("point"), command.get("class", 0)
         unsure = command.get("unsure", False)
         if type(point) is not int or not 0 <= point < len(self.answers):
@@ -188,19 +212,19 @@ class Checklist:
         return [point, answer.value, name, answer.unsure, answer.note]
 
     def _replay(self) -> None:
-        for line, command in enumerate(self.journal.commands, start=2):
+        for line, entry in enumerate(self.journal.commands, start=2):
             try:
-                for point, value, name, unsure, note in command["answers"]:
+                for point, value, name, unsure, note in entry["answers"]:
                     known = self._known(value, name)
-                    told = {"point": point, "class": known, "unsure": unsure, "note": note}
-                    k, answer = self._checked(told)
+                    command = {"point": point, "class": known, "unsure": unsure, "note": note}
+                    k, answer = self._checked(command)
                     self.answers[k] = answer
             except (PolyadError, LookupError, TypeError, ValueError) as error:
-                said = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
+                reason = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
                 raise SceneError(
                     f"{self.journal.path}, line {line}: the journal holds an answer that cannot be "
-                    f"taken ({said}) and was left as it is; start with the map and the classes of "
-                    "before, or move the file away to start anew"
+                    f"taken ({reason}) and was left as it is; start with the map and the classes "
+                    "of before, or move the file away to start anew"
                 ) from error
         self.journal.commands.clear()
 
@@ -255,25 +279,25 @@ class Checklist:
                 self._changed.set()
                 raise
 
-    def start(self, problem: Listener) -> None:
-        """Write the file soon after each answer; ``problem`` is told what fails."""
+    def start(self) -> None:
+        """Write the file soon after each answer."""
         self._writer = threading.Thread(
-            target=self._keep_writing, args=(problem,), name="polyad-checked", daemon=True
+            target=self._keep_writing, name="polyad-checked", daemon=True
         )
         self._writer.start()
 
-    def _keep_writing(self, problem: Listener) -> None:
-        said = ""
+    def _keep_writing(self) -> None:
+        last = ""
         while not self._closing.is_set():
             if self._changed.wait(_PAUSE):
+                problem = ""
                 try:
                     self.write()
-                    said = ""
                 except (PolyadError, OSError) as error:
-                    text = f"{error}; the answers are safe in {self.journal.path.name}"
-                    if text != said:
-                        problem({"message": text})
-                    said = text
+                    problem = f"{error}; the answers are safe in {self.journal.path.name}"
+                    if problem != last:
+                        self._publish("problem", {"message": problem})
+                last = problem
             self._closing.wait(_PAUSE)
 
     def close(self) -> None:
@@ -337,16 +361,8 @@ def _matched(
             f"{earlier.path}: holds {len(order):,} points, and not those of {sample.path}, so it "
             "is not resumed; name another file with --out, or move it away"
         )
-    told = answers_of(earlier, field, classes)
-    return [told[order[pixel]] for pixel in ours]
-
-
-def _is_newer(out: Path, journal: Path) -> bool:
-    """Whether somebody may have edited the file after the last answer."""
-    try:
-        return out.stat().st_mtime_ns > journal.stat().st_mtime_ns
-    except OSError:
-        return False
+    answers = answers_of(earlier, field, classes)
+    return [answers[order[pixel]] for pixel in ours]
 
 
 def _shown(note: str) -> str:
@@ -360,3 +376,245 @@ def _clean(note: str) -> str:
     if len(text) > MAX_NOTE or not (text.isprintable() or not text):
         raise InputError(f"a note has at most {MAX_NOTE} visible characters")
     return text
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+class CheckWorkspace(Workspace):
+    """A scene on which the points of a sample are checked. Nothing is trained.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    sample : path
+        The points.
+    class_map : path or DataArray, optional
+        The map that is checked; its classes are offered.
+    classes : sequence of str
+        Names of the classes, in place of those of a map.
+    blind : bool, default=True
+        Keep the map and its class of each point from the page.
+    out : path, optional
+        Where the checked points go; by default beside the sample.
+    field, layer : str, optional
+        Field of the true class and layer of the sample's file.
+    journal : path, optional
+        By default beside ``out``.
+    """
+
+    page = "check.html"
+
+    def __init__(
+        self,
+        scene: RasterSource,
+        sample: str | PathLike[str],
+        class_map: RasterSource | None = None,
+        *,
+        classes: Sequence[str] = (),
+        blind: bool = True,
+        out: str | PathLike[str] | None = None,
+        field: str | None = None,
+        layer: str | None = None,
+        journal: str | PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(scene)
+        self.blind = blind
+        grid, name = grid_of(self.scene), field or REFERENCE
+        _check_field(name)
+        points = open_sample(sample, grid, field=name, layer=layer)
+        path = _output(points.path, out)
+        check_output(path, "sample")
+        files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
+        check_apart(path, files, "sample")
+        if journal is not None:
+            check_names_differ([("sample", path), ("journal", journal)])
+        if layer is not None and path.resolve() == points.path.resolve():
+            raise InputError(
+                f"{path} has several layers, and the others would be lost; name another file with "
+                "--out"
+            )
+        raster = None
+        if class_map is not None:
+            is_path = isinstance(class_map, str | PathLike)
+            raster = open_labels(class_map, self.scene) if is_path else as_labels(class_map)
+            check_origin(str(points.path), points.texts(DRAWN_FROM), raster)
+        self.classes = _classes(points, raster, classes)
+        # Of a blind check, nothing that tells the map's class is kept at all
+        self.map_ids = None if raster is None or blind else _positions(raster, self.classes)
+        self.mapped = None if blind else _mapped(points, raster, self.classes)
+        self._lock = _hold(path)
+        try:
+            self.checklist = Checklist(
+                points,
+                self.classes,
+                grid,
+                fingerprint(self.scene),
+                path,
+                name,
+                earlier=_earlier(points, path, grid, name),
+                journal=None if journal is None else Path(journal),
+                publish=self.events.publish,
+            )
+        except BaseException:
+            self._lock.remove()
+            raise
+
+    def start(self) -> None:
+        """Write the file of the checked points whenever it changes."""
+        self.checklist.start()
+
+    def close(self) -> None:
+        """End the event streams, write the file a last time, release the journal."""
+        self.events.close()
+        try:
+            self.checklist.close()
+        finally:
+            self._lock.remove()
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the page needs to start."""
+        checklist = self.checklist
+        return {
+            "scene": describe_scene(self.scene, self.name),
+            "sample": checklist.sample.path.name,
+            "out": checklist.out.name,
+            "journal": checklist.journal.path.name,
+            "blind": self.blind,
+            "map": self.map_ids is not None,
+            "classes": [info._asdict() for info in self.classes],
+            "points": checklist.sample.pixels.tolist(),
+            "mapped": self.mapped,
+            **checklist.state(),
+        }
+
+    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Take an answer, see `Checklist.do`."""
+        if body.get("do") != "answer":
+            raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; wanted 'answer'")
+        return self.checklist.do(body)
+
+    def class_map(self) -> ClassMap | None:
+        """Return the map as positions of its classes from 1, and these; None if it is hidden."""
+        if self.map_ids is None:
+            return None
+        return self.map_ids, [c._replace(value=k) for k, c in enumerate(self.classes, start=1)]
+
+
+def _output(sample: Path, out: str | PathLike[str] | None) -> Path:
+    if out is not None:
+        return Path(out)
+    ending = sample.suffix.lower()
+    return sample.with_name(f"{sample.stem}-checked{ending if ending in _WRITTEN else '.gpkg'}")
+
+
+def _check_field(name: str) -> None:
+    if name.strip().casefold() in {*PLACE_NAMES, NOTE}:
+        raise InputError(
+            f"the field {name[:80]!r} says where a point is, or holds its note; name another with "
+            f"--field, such as {REFERENCE!r}, for the class that is there"
+        )
+
+
+def _hold(out: Path) -> LockFile:
+    """Keep others from the file of the checked points, by whatever name they know it."""
+    real = out.resolve()
+    try:
+        return LockFile(real.with_name(f".{real.name}.lock"), wait=False)
+    except InUse as error:
+        raise OutputError(
+            f"cannot write {out}: it is in use, another polyad checks points into it; open its "
+            "page in a second tab, stop it, or name another file with --out"
+        ) from error
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {out}: its lock {error.filename or real} cannot be made ({why(error)}); "
+            "name a file in another folder with --out"
+        ) from error
+
+
+def _earlier(points: SampleFile, path: Path, grid: Any, field: str) -> SampleFile | None:
+    """Return the output of an earlier run, None if there is none or it is the sample itself."""
+    if not path.exists() or path.resolve() == points.path.resolve():
+        return None
+    try:
+        return open_sample(path, grid, field=field)
+    except SceneError as error:
+        raise SceneError(
+            f"{path} is there and cannot be resumed ({str(error)[:300]}); name another file with "
+            "--out, or move it away"
+        ) from error
+
+
+def _classes(
+    points: SampleFile, raster: xr.DataArray | None, names: Sequence[str]
+) -> tuple[ClassInfo, ...]:
+    """Return the classes to choose from: those of the map, those named, or those of the file."""
+    if raster is not None:
+        if names:
+            raise InputError("the map names the classes; leave out --classes, or --map")
+        classes = class_table(raster)
+    elif names:
+        cleaned = [" ".join(name.split()) for name in names if name.strip()]
+        classes = tuple(
+            ClassInfo(k, name, class_color(k))
+            for k, name in enumerate(dict.fromkeys(cleaned), start=1)
+        )
+    else:
+        classes = _mapped_classes(points)
+    if not classes:
+        raise InputError(
+            f"{points.path} does not say which classes there are; name the map with --map, or the "
+            "classes with --classes 'Corn, Soil, Water'"
+        )
+    if len(classes) > MAX_CLASSES:
+        raise InputError(f"wanted at most {MAX_CLASSES} classes to choose from, got {len(classes)}")
+    return classes
+
+
+def _mapped_classes(points: SampleFile) -> tuple[ClassInfo, ...]:
+    """Return the classes that the fields ``map_class`` and ``map_name`` of a sample tell of."""
+    remedy = "correct it, or name the classes with --map or --classes"
+    names: dict[int, str] = {}
+    texts = points.texts("map_class"), points.texts("map_name")
+    for place, value, name in zip(points.where, *texts, strict=True):
+        if not value.isdecimal():
+            continue
+        # A table can hold thousands of digits
+        number = int(value[-5:]) if len(value.lstrip("0")) <= 5 else 2**16
+        if number >= 2**16:
+            raise SceneError(
+                f"{points.path}, {place}: wanted a map_class up to 65535, got {value[:40]}; "
+                f"{remedy}"
+            )
+        before = names.get(number, "")
+        if name and before and name != before:
+            raise SceneError(
+                f"{points.path}, {place}: map_class {number} is called {name[:80]!r} here and "
+                f"{before[:80]!r} before, wanted one name; {remedy}"
+            )
+        names[number] = before or name
+    return tuple(
+        ClassInfo(k, name or f"class {k}", class_color(k)) for k, name in sorted(names.items()) if k
+    )
+
+
+def _positions(raster: xr.DataArray, classes: Sequence[ClassInfo]) -> npt.NDArray[np.uint8]:
+    """Return the map as positions of its classes from 1, 0 where there is none."""
+    values = raster.to_numpy()
+    lookup = np.zeros(max(int(values.max(initial=0)), *(c.value for c in classes)) + 1, np.uint8)
+    lookup[[c.value for c in classes]] = range(1, len(classes) + 1)
+    return lookup[values]
+
+
+def _mapped(
+    points: SampleFile, raster: xr.DataArray | None, classes: Sequence[ClassInfo]
+) -> list[int] | None:
+    """Return the class of the map at each point, 0 where it is not known."""
+    if raster is not None:
+        rows, cols = points.pixels.T
+        values: list[int] = raster.to_numpy()[rows, cols].tolist()
+        return values
+    named = [find_classes(classes, text) for text in points.texts("map_class")]
+    found = [one[0].value if len(one) == 1 else 0 for one in named]
+    return found if any(found) else None

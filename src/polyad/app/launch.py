@@ -1,29 +1,28 @@
-"""Start the labeling page: for the command line, for a script, in a notebook."""
+"""Start a page, for labeling or for checking a sample: for a terminal, a script or a notebook."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
+import tempfile
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
-from os import PathLike
-from typing import Any, Generic, Protocol, Self, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
 
 import uvicorn
 import xarray as xr
 
-from polyad.app.access import AccessPolicy, App
-from polyad.app.connection import TimedConnection
-from polyad.app.events import EventBus
-from polyad.app.fits import Settings
-from polyad.app.redirect import redirect_file
+from polyad.app.access import AccessPolicy, TimedConnection
+from polyad.app.checklist import CheckWorkspace
 from polyad.app.server import make_app
-from polyad.app.workspace import RasterSource, Workspace
+from polyad.app.workspace import LabelWorkspace, RasterSource, Workspace
 from polyad.errors import InputError, OutputError
 from polyad.scene.learn.model import SceneModel
 from polyad.terminal import put
@@ -31,26 +30,16 @@ from polyad.threads import usable_cores
 
 _SHUTDOWN_SECONDS = 1  # for open pages to close their connections
 _MAX_HEAD = 32 * 2**10  # bytes of a request's line and headers
-
-
-class Served(Protocol):
-    """What a page serves: started with it, closed with it."""
-
-    name: str
-    events: EventBus
-
-    def start(self) -> None:
-        """Begin whatever runs beside the answers."""
-
-    def close(self) -> None:
-        """End it, and release its files."""
-
-
-Kind = TypeVar("Kind", bound=Served)
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}"><title>polyad</title></head>
+<body><p><a href="{address}">Open the labeling page</a></p></body></html>
+"""
+Mode = TypeVar("Mode", bound=Workspace)
 
 
 @dataclass
-class ServedPage(Generic[Kind]):
+class ServedPage(Generic[Mode]):
     """A page that is being served.
 
     Attributes
@@ -60,7 +49,7 @@ class ServedPage(Generic[Kind]):
     """
 
     url: str
-    workspace: Kind
+    workspace: Mode
     _server: uvicorn.Server = field(repr=False)
     _socket: socket.socket = field(repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
@@ -98,7 +87,7 @@ class ServedPage(Generic[Kind]):
             self._thread.join(timeout=15)
 
 
-class Page(ServedPage[Workspace]):
+class Page(ServedPage[LabelWorkspace]):
     """A labeling page that is being served."""
 
     def labels(self) -> xr.DataArray:
@@ -117,6 +106,10 @@ class Page(ServedPage[Workspace]):
         )
 
 
+class CheckPage(ServedPage[CheckWorkspace]):
+    """A page on which a sample is checked, being served."""
+
+
 def prepare(
     scene: RasterSource,
     labels: RasterSource | None = None,
@@ -124,74 +117,31 @@ def prepare(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    journal: str | PathLike[str] | None = None,
-    settings: Settings | None = None,
-    reading: Mapping[str, Any] | None = None,
-    mask: str | PathLike[str] | xr.DataArray | None = None,
-    bbox: Sequence[float] | None = None,
     framed: bool = False,
+    **options: Any,
 ) -> Page:
     """Return a page that is ready to be served; see `serve` for the parameters."""
 
-    def make() -> Workspace:
+    def make() -> LabelWorkspace:
         # Leave one core to the browser and to the answers to clicks.
-        return Workspace(
-            scene,
-            labels,
-            truth,
-            journal=journal,
-            settings=settings,
-            reading=reading,
-            mask=mask,
-            bbox=bbox,
-            threads=max(1, usable_cores() - 1),
-        )
+        threads = max(1, usable_cores() - 1)
+        return LabelWorkspace(scene, labels, truth, threads=threads, **options)
 
-    return Page(*listen_for(make, make_app, host, port, framed))
+    return Page(*_listen_for(make, host, port, framed))
 
 
-def listen_for(
-    make: Callable[[], Kind],
-    make_app: Callable[[Kind, AccessPolicy], App],
-    host: str,
-    port: int,
-    framed: bool = False,
-) -> tuple[str, Kind, uvicorn.Server, socket.socket]:
-    """Return what a page is made of: its address, what it serves, the server and its socket.
-
-    Parameters
-    ----------
-    make : callable
-        Makes what is served, once the port is known to be free.
-    make_app : callable
-        Makes the application that serves it.
-    host, port
-        See `serve`.
-    framed : bool
-        Whether a notebook may show the page.
-    """
-    listening = _listen(host, port)
-    try:
-        workspace = make()
-    except BaseException:
-        listening.close()
-        raise
-    policy = AccessPolicy(secrets.token_urlsafe(24), listening.getsockname()[1], host, framed)
-    config = uvicorn.Config(
-        make_app(workspace, policy),
-        http=TimedConnection,
-        ws="none",
-        h11_max_incomplete_event_size=_MAX_HEAD,
-        log_level="error",  # malformed requests are not worth a line
-        access_log=False,  # the address holds the token
-        lifespan="off",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
-    address = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
-    url = f"http://{f'[{address}]' if ':' in address else address}:{policy.port}/{policy.token}/"
-    return url, workspace, uvicorn.Server(config), listening
+def prepare_check(
+    scene: RasterSource,
+    sample: str | os.PathLike[str],
+    class_map: RasterSource | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    **options: Any,
+) -> CheckPage:
+    """Return a page that is ready to be served; see `check` for the parameters."""
+    make = lambda: CheckWorkspace(scene, sample, class_map, **options)  # noqa: E731
+    return CheckPage(*_listen_for(make, host, port))
 
 
 def serve(
@@ -199,16 +149,8 @@ def serve(
     labels: RasterSource | None = None,
     truth: RasterSource | None = None,
     *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    journal: str | PathLike[str] | None = None,
-    settings: Settings | None = None,
-    layer: str | None = None,
-    field: str | None = None,
-    all_touched: bool = False,
-    mask: str | PathLike[str] | xr.DataArray | None = None,
-    bbox: Sequence[float] | None = None,
     browser: bool = True,
+    **options: Any,
 ) -> None:
     """Serve the labeling page of a scene until interrupted.
 
@@ -234,10 +176,7 @@ def serve(
     browser : bool, default=True
         Open the page.
     """
-    reading = {"layer": layer, "field": field, "all_touched": all_touched}
-    place: dict[str, Any] = {"host": host, "port": port, "journal": journal}
-    place |= {"mask": mask, "bbox": bbox}
-    page = prepare(scene, labels, truth, settings=settings, reading=reading, **place)
+    page = prepare(scene, labels, truth, **options)
     put(f"labeling {page.workspace.name}: {page.url}")
     put(f"every label is kept in {page.workspace.session.journal.path}; end with Ctrl+C")
     page.run_in_browser(browser)
@@ -262,6 +201,84 @@ def show(
     return prepare(scene, labels, truth, framed=True).start()
 
 
+def check(
+    scene: RasterSource,
+    sample: str | os.PathLike[str],
+    class_map: RasterSource | None = None,
+    *,
+    browser: bool = True,
+    **options: Any,
+) -> None:
+    """Serve the page on which a sample is checked, point by point, until interrupted.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    sample : path
+        Points to look at, as `polyad.scene.draw_sample` draws them.
+    class_map : path or DataArray, optional
+        The map that is checked. Its classes are those to choose from.
+    classes : sequence of str
+        Names of the classes, where there is no map.
+    blind : bool, default=True
+        Keep the map, and its class of each point, from the page: whoever sees them agrees with
+        the map too often.
+    out : path, optional
+        File of the checked points, ``.gpkg``, ``.geojson`` or ``.csv``; by default beside the
+        sample. One that is there is resumed.
+    field : str, optional
+        Field of the true class; ``reference`` if not given.
+    layer : str, optional
+        Layer of a file that has several.
+    journal : path, optional
+        Where every answer is kept; by default beside ``out``.
+    host, port, browser
+        See `serve`.
+    """
+    page = prepare_check(scene, sample, class_map, **options)
+    checklist = page.workspace.checklist
+    done, all_points = checklist.done, len(checklist.answers)
+    put(f"checking {checklist.sample.path.name} on {page.workspace.name}: {page.url}")
+    put(f"{done:,} of {all_points:,} points are checked; answers go into {checklist.out}")
+    put(f"every answer is kept in {checklist.journal.path}; end with Ctrl+C")
+    page.run_in_browser(browser)
+    put(
+        f"{checklist.done:,} of {all_points:,} points are checked, of which {checklist.unsure:,} "
+        f"cannot be told: {checklist.out}"
+    )
+
+
+def _listen_for(
+    make: Callable[[], Mode], host: str, port: int, framed: bool = False
+) -> tuple[str, Mode, uvicorn.Server, socket.socket]:
+    """Return the address of a page, what it serves, the server and its socket.
+
+    ``make`` is called once the port is known to be free.
+    """
+    listening = _listen(host, port)
+    try:
+        workspace = make()
+    except BaseException:
+        listening.close()
+        raise
+    policy = AccessPolicy(secrets.token_urlsafe(24), listening.getsockname()[1], host, framed)
+    config = uvicorn.Config(
+        make_app(workspace, policy),
+        http=TimedConnection,
+        ws="none",
+        h11_max_incomplete_event_size=_MAX_HEAD,
+        log_level="error",  # malformed requests are not worth a line
+        access_log=False,  # the address holds the token
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    address = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
+    url = f"http://{f'[{address}]' if ':' in address else address}:{policy.port}/{policy.token}/"
+    return url, workspace, uvicorn.Server(config), listening
+
+
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise InputError(f"wanted a --port from 1 to 65535, or 0 to take a free one, got {port}")
@@ -279,3 +296,26 @@ def _listen(host: str, port: int) -> socket.socket:
             "none to take a free one"
         ) from error
     return listening
+
+
+@contextmanager
+def redirect_file(address: str) -> Iterator[str]:
+    """Yield the ``file:`` URL of a private file that redirects to ``address``; then delete it.
+
+    Every user of a machine can read all command lines, and a browser started with the address
+    would show the token there.
+
+    Examples
+    --------
+    >>> with redirect_file("http://127.0.0.1:80/token/") as url:
+    ...     url.startswith("file:///"), "token" in url
+    (True, False)
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    usable = runtime if runtime and os.access(runtime, os.W_OK | os.X_OK) else None
+    # Nobody else may enter the folder, so nobody can replace the file.
+    with tempfile.TemporaryDirectory(prefix="polyad-", dir=usable) as folder:
+        path = Path(folder) / "open.html"
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_text(_PAGE.format(address=escape(address, quote=True)))
+        yield path.absolute().as_uri()

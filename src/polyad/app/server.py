@@ -1,4 +1,4 @@
-"""The routes of the labeling page. No logic: each one is a call on the workspace.
+"""The routes of the page in its two modes. No logic: each one is a call on the workspace.
 
 A click is a POST to ``api/do``: the session writes it to the journal, which wakes the trainer. The
 trainer announces its map as an event, and the page asks for the tiles of it in view.
@@ -7,7 +7,7 @@ trainer announces its map as an event, and the page asks for the tiles of it in 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
 
@@ -18,14 +18,13 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from polyad.app.access import MAX_BODY, AccessControl, AccessPolicy, App, TooLarge
-from polyad.app.downloads import LABEL_FILES, map_tif, model_file
-from polyad.app.label_state import Command
-from polyad.app.tile_images import SceneTiles, map_tile, uncertainty_tile
+from polyad.app.labels import LABEL_FILES, file_content
+from polyad.app.maps import View
+from polyad.app.tiles import map_tile, uncertainty_tile
 from polyad.app.uploads import read_upload
-from polyad.app.view import View
-from polyad.app.workspace import Workspace
-from polyad.errors import InputError, OutputError, PolyadError, SceneError
-from polyad.scene.learn.model import SceneModel
+from polyad.app.workspace import LabelWorkspace, Workspace
+from polyad.errors import OutputError, PolyadError, SceneError
+from polyad.scene.map.mapping import map_file
 
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -33,25 +32,26 @@ _MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+_RESULTS = {"map.tif": "image/tiff", "model.polyad": "application/octet-stream"}
 CACHED = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
-_PAGE_COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
 
 
 def make_app(workspace: Workspace, policy: AccessPolicy, max_body: int = MAX_BODY) -> App:
     """Return the ASGI application that serves ``workspace`` to those whom ``policy`` allows."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    add_error_handlers(app)
-    add_static_files(app)
-    _add_state(app, workspace)
-    add_scene_tiles(app, workspace.scene_tiles)
-    _add_maps(app, workspace)
-    _add_commands(app, workspace)
-    _add_downloads(app, workspace)
+    for kind in (
+        HTTPException, RequestValidationError, TooLarge, PolyadError, OSError, Exception,
+    ):  # fmt: skip
+        app.add_exception_handler(kind, _answer_error)
+    _add_static_files(app, workspace.page)
+    _add_scene(app, workspace)
+    if isinstance(workspace, LabelWorkspace):
+        _add_labeling(app, workspace)
+        _add_files(app, workspace)
     return AccessControl(app, policy, max_body)
 
 
-def add_static_files(app: FastAPI, first: str = "index.html") -> None:
-    """Serve the files of the page, and ``first`` at its address."""
+def _add_static_files(app: FastAPI, first: str) -> None:
     # Read once into a table: a path from the browser never becomes a file name.
     folder = files("polyad.app") / "static"
     pages = {item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
@@ -65,7 +65,9 @@ def add_static_files(app: FastAPI, first: str = "index.html") -> None:
     app.get("/static/{name}")(page)
 
 
-def _add_state(app: FastAPI, workspace: Workspace) -> None:
+def _add_scene(app: FastAPI, workspace: Workspace) -> None:
+    """Add what both modes have: state, events, spectra, pictures and commands."""
+
     @app.get("/api/state")
     def state() -> dict[str, Any]:
         return workspace.state()
@@ -74,18 +76,10 @@ def _add_state(app: FastAPI, workspace: Workspace) -> None:
     def spectrum(row: int, col: int) -> dict[str, Any]:
         return workspace.spectrum(row, col)
 
-    @app.get("/api/means")
-    def means() -> dict[str, Any]:
-        return workspace.trainer.means
-
     @app.get("/api/events")
     async def events() -> StreamingResponse:
         stream: AsyncIterator[str] = workspace.events.stream()
         return StreamingResponse(stream, media_type="text/event-stream")
-
-
-def add_scene_tiles(app: FastAPI, tiles: SceneTiles) -> None:
-    """Serve the pictures of a scene."""
 
     @app.get("/api/scene/{level}/{row}/{col}")
     def scene(
@@ -98,77 +92,74 @@ def add_scene_tiles(app: FastAPI, tiles: SceneTiles) -> None:
         low: float = Query(2.0, allow_inf_nan=False),
         high: float = Query(98.0, allow_inf_nan=False),
     ) -> Response:
-        return png(tiles.tile(level, row, col, (r, g, b), (low, high)), CACHED)
+        return _png(workspace.scene_tiles.tile(level, row, col, (r, g, b), (low, high)), CACHED)
 
-
-def _add_maps(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/map/{level}/{row}/{col}")
     def class_map(level: int, row: int, col: int) -> Response:
-        classes = workspace.session.snapshot().classes
-        return png(map_tile(workspace.trainer.newest_map.ids, classes, level, row, col))
+        shown = workspace.class_map()
+        if shown is None:
+            raise HTTPException(404, "there is no map on this page")
+        return _png(map_tile(*shown, level, row, col))
+
+    @app.post("/api/do")
+    async def do(request: Request) -> dict[str, Any]:
+        return await run_in_threadpool(workspace.do, await _json_body(request))
+
+
+def _add_labeling(app: FastAPI, workspace: LabelWorkspace) -> None:
+    trainer = workspace.trainer
+
+    @app.get("/api/means")
+    def means() -> dict[str, Any]:
+        return trainer.means
 
     @app.get("/api/uncertainty/{level}/{row}/{col}")
     def uncertainty(level: int, row: int, col: int) -> Response:
-        return png(uncertainty_tile(workspace.trainer.newest_map.uncertainty, level, row, col))
+        return _png(uncertainty_tile(trainer.newest_map.uncertainty, level, row, col))
 
     @app.get("/api/class")
     def class_at(row: int, col: int) -> dict[str, Any]:
-        return workspace.trainer.newest_map.at(row, col)
-
-
-def _add_commands(app: FastAPI, workspace: Workspace) -> None:
-    @app.post("/api/do")
-    async def do(request: Request) -> dict[str, Any]:
-        command = _command(await json_body(request))
-        return await run_in_threadpool(workspace.session.do, command)
+        return trainer.newest_map.at(row, col)
 
     @app.post("/api/focus")
     async def focus(request: Request) -> dict[str, Any]:
-        body = await json_body(request)
         shape = workspace.scene.sizes["y"], workspace.scene.sizes["x"]
-        workspace.trainer.view = View.from_message(body, shape)
+        trainer.view = View.from_message(await _json_body(request), shape)
         return {}
+
+
+def _add_files(app: FastAPI, workspace: LabelWorkspace) -> None:
+    session, scene = workspace.session, workspace.scene
 
     @app.post("/api/labels/{kind}")
     async def upload(kind: str, request: Request, beside: str = "") -> dict[str, Any]:
         content = await request.body()
+        return await run_in_threadpool(
+            lambda: session.load(read_upload(content, kind, scene, beside))
+        )
 
-        def load() -> dict[str, Any]:
-            labels = read_upload(content, kind, workspace.scene, beside)
-            return workspace.session.load(labels)
-
-        return await run_in_threadpool(load)
-
-
-def _add_downloads(app: FastAPI, workspace: Workspace) -> None:
     @app.get("/api/labels/{kind}")
     def labels(kind: str) -> Response:
         if kind not in LABEL_FILES:
             raise HTTPException(404, f"labels are saved as {', '.join(LABEL_FILES)}")
         media, write = LABEL_FILES[kind]
-        return _download(
-            write(workspace.session.snapshot(), workspace.scene), f"labels.{kind}", media
-        )
+        return _download(write(session.snapshot(), scene), f"labels.{kind}", media)
 
     @app.get("/api/files/{name}")
     def result(name: str) -> Response:
-        makers: dict[str, tuple[str, Callable[[SceneModel], bytes]]] = {
-            "map.tif": ("image/tiff", lambda model: map_tif(model, workspace.scene)),
-            "model.polyad": ("application/octet-stream", model_file),
-        }
-        if name not in makers:
-            raise HTTPException(404, f"there is {' and '.join(makers)}")
+        if name not in _RESULTS:
+            raise HTTPException(404, f"there is {' and '.join(_RESULTS)}")
         model = workspace.trainer.final_model()
         if model is None:
             raise HTTPException(409, "there is no model yet; label pixels of two classes")
-        media, make = makers[name]
-        return _download(make(model), name, media)
+        writers = {"map.tif": lambda path: map_file(model, scene, path), "model.polyad": model.save}
+        return _download(file_content(name, writers[name]), name, _RESULTS[name])
 
 
-# -- requests -----------------------------------------------------------------------------------
+# -- requests and answers -------------------------------------------------------------------------
 
 
-async def json_body(request: Request) -> dict[str, Any]:
+async def _json_body(request: Request) -> dict[str, Any]:
     """Return the JSON object that a request sends."""
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
         raise HTTPException(415, "the body must be JSON, with content-type application/json")
@@ -181,23 +172,7 @@ async def json_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _command(body: dict[str, Any]) -> Command:
-    """Return the command with the keys a command has, and no others."""
-    if body.get("do") not in _PAGE_COMMANDS:
-        raise InputError(f"no such command: {str(body.get('do'))[:40]!r}")
-    keys: tuple[str, ...] = ("do", "class", "pixels", "name", "color", "stroke")
-    kept = {k: body[k] for k in keys if k in body}
-    for key in ("name", "color", "stroke"):
-        if not isinstance(kept.get(key, ""), str | None):
-            raise InputError(f"{key} must be text")
-    return kept
-
-
-# -- answers ------------------------------------------------------------------------------------
-
-
-def png(content: bytes, headers: dict[str, str] | None = None) -> Response:
-    """Answer with a picture."""
+def _png(content: bytes, headers: dict[str, str] | None = None) -> Response:
     return Response(content, media_type="image/png", headers=headers)
 
 
@@ -206,39 +181,29 @@ def _download(content: bytes, name: str, media: str) -> Response:
     return Response(content, media_type=media, headers=headers)
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Answer every error in one sentence of JSON."""
+async def _answer_error(_: Request, error: Exception) -> JSONResponse:
+    """Answer an error in one sentence of JSON."""
+    status, text = _status(error)
+    headers = {"connection": "close"} if status == 413 else None
+    return JSONResponse({"error": text}, status, headers)
 
-    def answer(status: int, text: str) -> JSONResponse:
-        return JSONResponse({"error": text}, status)
 
-    async def http(_: Request, error: Any) -> JSONResponse:
-        return answer(error.status_code, str(error.detail))
-
-    async def malformed(_: Request, error: Any) -> JSONResponse:
+def _status(error: Exception) -> tuple[int, str]:
+    """Return the status and the sentence that answer an error."""
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, RequestValidationError):
         first = error.errors()[0]
-        return answer(422, f"{first['loc'][-1]}: {first['msg']}")
-
-    async def polyad_error(_: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, OutputError):
-            return answer(507, str(error))
-        known = isinstance(error, InputError) or not isinstance(error, SceneError)
-        return answer(422 if known or isinstance(error, ValueError) else 503, str(error))
-
-    async def unreadable(_: Request, error: Any) -> JSONResponse:
-        return answer(503, f"the scene cannot be read: {error.strerror or error}")
-
-    async def bug(_: Request, error: Exception) -> JSONResponse:
-        del error  # `AccessControl` logs it
-        report = "this is a bug, please report it"
-        return answer(500, f"polyad failed at this (labels already given are safe); {report}")
-
-    async def too_large(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 413, {"connection": "close"})
-
-    app.exception_handler(HTTPException)(http)
-    app.exception_handler(RequestValidationError)(malformed)
-    app.exception_handler(PolyadError)(polyad_error)
-    app.exception_handler(OSError)(unreadable)
-    app.exception_handler(TooLarge)(too_large)
-    app.exception_handler(Exception)(bug)
+        return 422, f"{first['loc'][-1]}: {first['msg']}"
+    if isinstance(error, TooLarge):
+        return 413, str(error)
+    if isinstance(error, OutputError):
+        return 507, str(error)
+    if isinstance(error, PolyadError):
+        unreadable = isinstance(error, SceneError) and not isinstance(error, ValueError)
+        return 503 if unreadable else 422, str(error)
+    if isinstance(error, OSError):
+        return 503, f"the scene cannot be read: {error.strerror or error}"
+    # `AccessControl` logs it
+    report = "this is a bug, please report it"
+    return 500, f"polyad failed at this (labels already given are safe); {report}"

@@ -18,53 +18,245 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import xarray as xr
 
-from polyad.app.advice import CANDIDATES, advise
-from polyad.app.drawing import Drawing, draft_mapper, draw_view, drawer, window_drawer
-from polyad.app.fits import InterruptibleClassifier, Outdated, Settings, warm_up
-from polyad.app.label_spectra import LabelSpectra
-from polyad.app.learning import Learning
-from polyad.app.maps import TILE_SIDE, MapVersion, score_against, shares
-from polyad.app.session import Session, Snapshot
-from polyad.app.view import View
+from polyad.app.labels import Pixel, Session, Snapshot
+from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, score_against, shares
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.map.mapping import tile_mapper
-from polyad.scene.raster.windows import check_window_fits, extract_patches, plan_tiles
+from polyad.scene.raster.classes import UNLABELED
+from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads, run_tasks
 
 Array = npt.NDArray[Any]
+Check = Callable[[], None]
 Publish = Callable[[str, dict[str, Any]], None]
 
 COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
 LARGE_PIXELS = 60_000  # a scene of more is learned in the background and mapped view first
 DRAFT_MAX_PIXELS = 500_000  # mapping more bands takes longer than the final fit: no such draft
-LARGE_HIDDEN = (
-    40  # units of a large scene's drafts, which are mapped in two thirds of the time of 75
-)
+LARGE_HIDDEN = 40  # units of a large scene's drafts, mapped in two thirds of the time of 75
 VIEW_PIXELS = 200_000  # of a draft that are mapped before it is shown; of a larger view, every few
 MAX_INTERRUPTED = 2.0  # seconds of labels without a pause, after which a draft is finished
 FINAL_DELAY = 1.0  # seconds without a label before the final model is fitted
 PARTIAL_INTERVAL = 0.3  # seconds between two partial maps shown
+LEARNING_INTERVAL = 0.5  # seconds between two reports of how much of a scene is learned
+LONGEST_PAUSE = 20.0  # seconds that maps may hold up the learning at a time
+TILE = (256, 256)  # pixels of the tiles that are mapped one after another
 BEST_TILE = (128, 256)  # of the best preset: a new label waits until one is mapped at most
 
 _log = logging.getLogger("polyad.app")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are fitted: the options of ``polyad train``."""
+
+    window: int | None = None
+    random_state: int = 0
+    preset: str = "best"
+    goal: str = "this-scene"
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_preset(self.preset, self.goal)
+
+
+class Outdated(Exception):
+    """The labels changed while a model was fitted to the old ones."""
+
+
+class InterruptibleClassifier:
+    """A classifier that `train` can fit and that calls ``check`` after every step of its fit.
+
+    Parameters
+    ----------
+    classifier : RankRClassifier
+    check : callable
+        Raises `Outdated` to end the fit.
+    warm_epochs : int
+        Continue from where the classifier is for this many epochs; 0 fits from scratch.
+    """
+
+    def __init__(self, classifier: RankRClassifier, check: Check, warm_epochs: int = 0) -> None:
+        self.classifier = classifier
+        self._check = check
+        self._warm_epochs = warm_epochs
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit from scratch or continue."""
+        if not self._warm_epochs:
+            self.classifier.fit(X, y, on_epoch=lambda *_: self._check())
+        for _ in range(self._warm_epochs):
+            self.classifier.partial_fit(X, y)
+            self._check()
+        return self
+
+    @property
+    def classes_(self) -> Array:
+        """Class ids."""
+        return self.classifier.classes_
+
+
+def warm_up() -> None:
+    """Fit something tiny, so that no click waits for what torch loads at the first fit."""
+    X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
+    tiny = RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
+    copy.deepcopy(tiny).partial_fit(X, np.array([1, 2, 1, 2]))
+
+
+class LabelSpectra:
+    """Reads the spectra of labels once, and keeps them as long as the labels stay.
+
+    Parameters
+    ----------
+    scene : DataArray, dims ``(y, x, band)``
+    window : int
+        Side of the window whose mean the advice compares.
+    """
+
+    def __init__(self, scene: xr.DataArray, window: int) -> None:
+        self._scene, self.window = scene, window
+        self._known: dict[Pixel, tuple[Array, Array]] = {}
+
+    def class_means(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Return the mean spectrum and the number of labels of each class, as JSON types."""
+        self._read(snapshot)
+        spectra: dict[int, list[Array]] = {}
+        for pixel in sorted(snapshot.labels):
+            spectra.setdefault(snapshot.labels[pixel], []).append(self._known[pixel][0])
+        return {
+            str(value): {"count": len(some), "mean": plain_floats(np.mean(some, axis=0))}
+            for value, some in sorted(spectra.items())
+        }
+
+    def window_means(self, snapshot: Snapshot) -> Array:
+        """Return the mean spectrum around each label, ``(labels, bands)``."""
+        self._read(snapshot)
+        means = [self._known[pixel][1] for pixel in sorted(snapshot.labels)]
+        return np.nan_to_num(np.array(means))
+
+    def _read(self, snapshot: Snapshot) -> None:
+        """Read what is not known yet, and forget what is no longer labeled."""
+        known = {pixel: self._known[pixel] for pixel in snapshot.labels if pixel in self._known}
+        new = sorted(snapshot.labels.keys() - known.keys())
+        if new:
+            rows, cols = np.array(new).T
+            patches = extract_patches(self._scene, rows, cols, self.window).astype(np.float32)
+            middle = self.window // 2
+            center, mean = patches[:, middle, middle], patches.mean(axis=(1, 2))
+            known |= {pixel: (center[k].copy(), mean[k]) for k, pixel in enumerate(new)}
+        self._known = known
+
+
+def plain_floats(values: Array) -> list[float | None]:
+    """Return numbers for JSON, with None for NaN and infinity.
+
+    Examples
+    --------
+    >>> plain_floats(np.array([1.5, np.nan]))
+    [1.5, None]
+    """
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
+
+
+class _Stopped(Exception):
+    """Nobody waits for the statistics any longer."""
+
+
+class Learning(threading.Thread):
+    """Computes scene statistics; gives way while a map in view is being made.
+
+    Parameters
+    ----------
+    scene : DataArray
+    goal : str
+    report : callable
+        Called with the share that is done, now and then.
+    finish : callable
+        Called once: with the statistics, or with a sentence that says why there are none.
+
+    Attributes
+    ----------
+    share : float
+        How much is done.
+    """
+
+    def __init__(
+        self,
+        scene: xr.DataArray,
+        goal: str,
+        report: Callable[[float], None],
+        finish: Callable[[SceneStatistics | str], None],
+    ) -> None:
+        super().__init__(name="polyad-learning", daemon=True)
+        self.share = 0.0
+        self._scene, self._goal, self._report, self._finish = scene, goal, report, finish
+        self._stop_asked = threading.Event()
+        self._free = threading.Event()
+        self._free.set()
+        self._reported = 0.0
+
+    def stop(self) -> None:
+        """End the thread after the tile it is at; ``finish`` is not called."""
+        self._stop_asked.set()
+        self._free.set()
+
+    def pause(self, on: bool) -> None:
+        """Wait from the next tile on, or go on."""
+        if on and not self._stop_asked.is_set():
+            self._free.clear()
+        else:
+            self._free.set()
+
+    def run(self) -> None:
+        """Learn the scene."""
+        result: SceneStatistics | str
+        try:
+            result = scene_statistics(
+                self._scene,
+                self._goal,
+                progress=self._progress,
+                check=self._check,
+                keep_components=True,
+            )
+        except _Stopped:
+            return
+        except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
+            _log.debug("no scene statistics", exc_info=True)
+            reason = str(error) or "there is not enough memory"
+            result = f"no best map, the fast one instead: {reason}"
+        if not self._stop_asked.is_set():
+            self._finish(result)
+
+    def _progress(self, stage: str, share: float) -> None:
+        del stage
+        self.share = share
+        if time.monotonic() - self._reported > LEARNING_INTERVAL:
+            self._reported = time.monotonic()
+            self._report(share)
+
+    def _check(self) -> None:
+        self._free.wait(LONGEST_PAUSE)
+        if self._stop_asked.is_set():
+            raise _Stopped
 
 
 class Trainer(threading.Thread):
@@ -197,6 +389,9 @@ class Trainer(threading.Thread):
     def run(self) -> None:
         """Wait for labels; fit and map."""
         warm_up()
+        if not self.large:
+            with suppress(PolyadError, OSError, MemoryError, ValueError):  # a fit will say it
+                self.scene.load()  # a few dozen megabytes: no click waits for a file
         if self.settings.preset == "best":
             self._learn_scene()
         while True:
@@ -218,25 +413,22 @@ class Trainer(threading.Thread):
 
     def _learn_scene(self) -> None:
         """Compute scene statistics: of a large scene in the background."""
-        if self.large:
-            with self._wake:
-                if self._stopped:
-                    return
-                self._learning = Learning(
-                    self.scene,
-                    self.settings.goal,
-                    lambda share: self._publish("learning", {"share": share}),
-                    self._take_statistics,
-                )
-                self._publish("learning", {"share": 0.0})
-                self._learning.start()
+        learning = Learning(
+            self.scene, self.settings.goal, self._tell_learned, self._take_statistics
+        )
+        if not self.large:
+            learning.run()
             return
-        try:
-            self._learned = scene_statistics(self.scene, self.settings.goal, keep_components=True)
-            self.scene.load()  # a few dozen megabytes: no click waits for a file
-        except (PolyadError, OSError, MemoryError, ValueError) as error:
-            self._learned = f"no best map, the fast one instead: {error}"
-            self._publish("problem", {"message": self._learned})
+        with self._wake:
+            if self._stopped:
+                return
+            self._learning = learning
+            self._tell_learned(0.0)
+            learning.start()
+
+    def _tell_learned(self, share: float | None) -> None:
+        if self.large:  # a small scene is learned before anybody could look
+            self._publish("learning", {"share": share})
 
     def _take_statistics(self, result: SceneStatistics | str) -> None:
         """Map by the best preset from now on, or say why that cannot be."""
@@ -244,7 +436,7 @@ class Trainer(threading.Thread):
             self._learned, self._learning = result, None
             self._outdated = True  # the round under way goes by the fast preset
             self._wake.notify_all()
-        self._publish("learning", {"share": None})
+        self._tell_learned(None)
         if isinstance(result, str):
             self._publish("problem", {"message": result})
 
@@ -320,7 +512,7 @@ class Trainer(threading.Thread):
             self._last_best = model
         # What the fast preset gives meanwhile is not what was asked for.
         shown = "draft" if self._learning is not None else stage
-        self._show(self._version(snapshot, shown, drawing, model, about))
+        self._show_drawing(snapshot, shown, drawing, model, about)
 
     @contextmanager
     def _undisturbed(self, stage: str) -> Iterator[None]:
@@ -334,19 +526,35 @@ class Trainer(threading.Thread):
             if learning is not None:
                 learning.pause(False)
 
-    def _fit(self, snapshot: Snapshot, stage: str, check: Callable[[], None]) -> SceneModel:
-        if self._statistics is not None:
-            if stage == "draft" and self._drafts_components:
-                return self._fit_components(snapshot, self._statistics, check)
-            return self._fit_best(snapshot, stage, self._statistics, check)
+    def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
+        settings, labels = self.settings, snapshot.raster(self.scene)
+        options: dict[str, Any] = {"window": settings.window, "random_state": settings.random_state}
+        if stage == "draft" and self._statistics is not None and self._drafts_components:
+            fewer = {"hidden": LARGE_HIDDEN} if self.large else {}
+            options |= {"last": self._last_best, "check": check} | fewer | settings.parameters
+            return fit_draft(self._statistics, labels, **options)
+        if self._statistics is None and (stage == "draft" or settings.preset == "paper"):
+            return self._fit_network(labels, stage, check)
+        labels = drop_nodata(self.scene, labels)
+        options |= {"goal": settings.goal, "check": check, **settings.parameters}
+        pixels = np.argwhere(labels.values > 0)
+        if self._statistics is None:
+            return train_fast(self.scene, labels, pixels, **options)
+        check()
+        if stage == "draft":
+            last = self._last_best
+            # By what folds chose last; the final fit chooses anew
+            options |= {"starts": 1, "folds": 0, "choice": None if last is None else last.choice}
+        return train_best(self.scene, labels, pixels, statistics=self._statistics, **options)
+
+    def _fit_network(self, labels: xr.DataArray, stage: str, check: Check) -> SceneModel:
+        """Fit a network alone; a draft starts from the last model if the classes are the same."""
         settings, warm_epochs, window = self.settings, 0, self.settings.window
-        if stage == "final" and settings.preset != "paper":
-            return self._fit_fast(snapshot, check)
         parameters = preset_parameters(settings.preset) | settings.parameters
         classifier = RankRClassifier(random_state=settings.random_state, **parameters)
         if stage == "draft":
             last = self.newest_map.model
-            class_ids = set(snapshot.labels.values())
+            class_ids = set(np.unique(labels.values).tolist()) - {UNLABELED}
             if last is not None and {c.value for c in last.classes} == class_ids:
                 classifier, warm_epochs = copy.deepcopy(last.estimator), WARM_EPOCHS
                 window = last.window
@@ -355,82 +563,33 @@ class Trainer(threading.Thread):
                 classifier.set_params(**COLD_START)
         model = train(
             self.scene,
-            snapshot.raster(self.scene),
+            labels,
             window=window,
             random_state=settings.random_state,
             estimator=InterruptibleClassifier(classifier, check, warm_epochs),
         )
         return replace(model, estimator=classifier)
 
-    def _fit_fast(self, snapshot: Snapshot, check: Callable[[], None]) -> SceneModel:
-        settings = self.settings
-        raster = drop_nodata(self.scene, snapshot.raster(self.scene))
-        options: dict[str, Any] = {"window": settings.window, "goal": settings.goal, "check": check}
-        options |= {"random_state": settings.random_state, **settings.parameters}
-        return train_fast(self.scene, raster, np.argwhere(raster.values > 0), **options)
-
-    def _fit_components(
-        self, snapshot: Snapshot, statistics: SceneStatistics, check: Callable[[], None]
-    ) -> SceneModel:
-        settings, fewer = self.settings, {"hidden": LARGE_HIDDEN} if self.large else {}
-        return fit_draft(
-            statistics,
-            snapshot.raster(self.scene),
-            last=self._last_best,
-            window=settings.window,
-            random_state=settings.random_state,
-            check=check,
-            **(fewer | settings.parameters),
-        )
-
-    def _fit_best(
-        self, snapshot: Snapshot, stage: str, statistics: SceneStatistics, check: Callable[[], None]
-    ) -> SceneModel:
-        settings = self.settings
-        raster = drop_nodata(self.scene, snapshot.raster(self.scene))
-        check()
-        quick: dict[str, Any] = {}
-        if stage == "draft":
-            last = self._last_best
-            # By what folds chose last; the final fit chooses anew
-            quick = {"starts": 1, "folds": 0, "choice": None if last is None else last.choice}
-        return train_best(
-            self.scene,
-            raster,
-            np.argwhere(raster.values > 0),
-            goal=settings.goal,
-            window=settings.window,
-            random_state=settings.random_state,
-            statistics=statistics,
-            check=check,
-            **quick,
-            **settings.parameters,
-        )
-
-    def _map(
-        self, snapshot: Snapshot, model: SceneModel, stage: str, check: Callable[[], None]
-    ) -> Drawing:
+    def _map(self, snapshot: Snapshot, model: SceneModel, stage: str, check: Check) -> Drawing:
         """Map the scene tile by tile, what is in view first, and show partial maps."""
-        shape = self.newest_map.ids.shape[0], self.newest_map.ids.shape[1]
-        sides = (TILE_SIDE, TILE_SIDE) if self._statistics is None else BEST_TILE
-        tiles, view, together = plan_tiles(shape, sides), self.view, 1
+        height, width = self.newest_map.ids.shape
+        tiles = plan_tiles((height, width), TILE if self._statistics is None else BEST_TILE)
+        view, together = self.view, 1
         if stage == "draft" and not self._drafts_components and self._pixels > DRAFT_MAX_PIXELS:
             tiles = [tile for tile in tiles if view.shows(tile)]
-        drawing = Drawing(self.newest_map, tiles, max(16, CANDIDATES // len(tiles)))
+        drawing = Drawing(self.newest_map, tiles)
         if stage == "draft" and self._propagated is not None:
             mapper = draft_mapper(model, self._propagated, check)
             if self.large:
-                draw_view(drawing, mapper, model, view, view.stride(VIEW_PIXELS), check)
+                drawing.draw_view(model, mapper, view, view.stride(VIEW_PIXELS), check)
                 self._show_partial(snapshot, drawing, model)
                 check = self._check_labels  # a map of what is in view has been shown
-            draw = drawer(drawing, model, mapper.probabilities, self._window_means, check)
+            probabilities: Callable[[Tile], Array] = mapper.probabilities
             together = 2 * self._threads[stage]
-        elif self._statistics is not None:
+        else:
             map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
             probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
-            draw = drawer(drawing, model, probabilities, self._window_means, check)
-        else:
-            draw = window_drawer(drawing, model, self.scene)
+        draw = drawing.drawer(model, probabilities, self._window_means, check)
         shown = time.monotonic()
         while batch := drawing.take(self.view, together):
             if together > 1:
@@ -449,21 +608,21 @@ class Trainer(threading.Thread):
         count = len(snapshot.labels)
         self._publish("progress", {"stage": stage, "share": share, "labels": count})
 
-    def _version(
+    def _show_partial(self, snapshot: Snapshot, drawing: Drawing, model: SceneModel) -> None:
+        about = {**self.newest_map.about, "labels": len(snapshot.labels), "share": drawing.share}
+        drawing.shown()
+        self._show_drawing(snapshot, "draft", drawing, model, about)
+
+    def _show_drawing(
         self,
         snapshot: Snapshot,
         stage: str,
         drawing: Drawing,
         model: SceneModel,
         about: dict[str, Any],
-    ) -> MapVersion:
+    ) -> None:
         number, rasters = self.newest_map.version + 1, (drawing.ids, drawing.uncertainty)
-        return MapVersion(number, snapshot.revision, stage, *rasters, model, about)
-
-    def _show_partial(self, snapshot: Snapshot, drawing: Drawing, model: SceneModel) -> None:
-        about = {**self.newest_map.about, "labels": len(snapshot.labels), "share": drawing.share}
-        drawing.shown()
-        self._show(self._version(snapshot, "draft", drawing, model, about))
+        self._show(MapVersion(number, snapshot.revision, stage, *rasters, model, about))
 
     def _show(self, new_map: MapVersion) -> None:
         self.newest_map = new_map

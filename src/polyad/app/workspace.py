@@ -1,29 +1,31 @@
-"""Everything that belongs to a scene being labeled: session, trainer, tiles, events."""
+"""A scene on a page: its tiles and events, and the labels, models and maps of the labeling page."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from rasterio.crs import CRS
 
-from polyad.app.events import EventBus
-from polyad.app.fits import Settings
-from polyad.app.label_spectra import plain_floats
-from polyad.app.session import Session, file_digest
-from polyad.app.tile_images import RAMP, TILE, SceneTiles, levels
-from polyad.app.trainer import Trainer
+from polyad.app.labels import Session, file_digest
+from polyad.app.maps import check_pixel
+from polyad.app.tiles import RAMP, TILE, SceneTiles, levels
+from polyad.app.trainer import Settings, Trainer, plain_floats
 from polyad.app.uploads import BESIDE, UPLOADS
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.color import color_bands
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
-from polyad.scene.raster.classes import class_table
+from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import grid_of
 from polyad.scene.raster.scene import INSIDE, as_labels
@@ -33,9 +35,78 @@ from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
 RasterSource = str | PathLike[str] | xr.DataArray
+ClassMap = tuple[npt.NDArray[np.uint8], Sequence[ClassInfo]]
+
+QUEUE = 256  # messages a page may lag behind before it must fetch the state anew
+HEARTBEAT = 15.0  # seconds; shows whether a page is gone
+
+
+_COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
+_KEYS = ("do", "class", "pixels", "name", "color", "stroke")
 
 
 class Workspace:
+    """A scene on a page, labeled or checked.
+
+    Parameters
+    ----------
+    scene : path, known name, or DataArray with dims (y, x, band)
+    mask, bbox
+        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
+    """
+
+    page = "index.html"
+
+    def __init__(
+        self,
+        scene: RasterSource,
+        mask: RasterSource | None = None,
+        bbox: Sequence[float] | None = None,
+    ) -> None:
+        self.source = str(scene) if isinstance(scene, str | PathLike) else None
+        opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
+        self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
+        if self.source is None:
+            self.name = str(self.scene.attrs.get("title") or self.scene.name or "scene")
+        else:
+            row = KNOWN_SCENES.get(self.source)
+            self.name = Path(self.source).name if row is None else row.title
+        self.scene_tiles = SceneTiles(self.scene)
+        self.events = EventBus()
+
+    def start(self) -> None:
+        """Begin whatever runs beside the answers."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End it, and release the files."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """Return everything a page needs to start."""
+        raise NotImplementedError
+
+    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a command of a page, and return what it changed."""
+        raise NotImplementedError
+
+    def class_map(self) -> ClassMap | None:
+        """Return the map to show, ``(y, x)``, and its classes; None if there is none."""
+        raise NotImplementedError
+
+    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+        """Return the spectrum of one pixel, with None where a band has no value."""
+        check_pixel(row, col, self.scene.shape)
+        stored = np.asarray(self.scene.isel(y=row, x=col).values)
+        values, nodata = stored.astype(float), self.scene.rio.nodata
+        if nodata is not None:
+            values = np.where(values == nodata, np.nan, values)
+        inside = INSIDE not in self.scene.coords or bool(self.scene[INSIDE].values[row, col])
+        has_data = inside and bool(valid_pixels(stored, nodata))
+        return {"row": row, "col": col, "values": plain_floats(values), "data": has_data}
+
+
+class LabelWorkspace(Workspace):
     """A scene with its labels, models and maps.
 
     Parameters
@@ -48,11 +119,10 @@ class Workspace:
     journal : path, optional
         Where labels are kept; by default beside the scene or in the user's data folder.
     settings : Settings, optional
-    reading : mapping, optional
-        How labels and truth are read: ``layer``, ``field`` and ``all_touched`` of
-        `polyad.open_labels`.
+    layer, field, all_touched
+        How labels and truth are read from vector files; see `polyad.open_labels`.
     mask, bbox
-        Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
+        See `Workspace`.
     threads : int, optional
         See `Trainer`.
     """
@@ -65,21 +135,30 @@ class Workspace:
         *,
         journal: str | PathLike[str] | None = None,
         settings: Settings | None = None,
-        reading: Mapping[str, Any] | None = None,
+        layer: str | None = None,
+        field: str | None = None,
+        all_touched: bool = False,
         mask: RasterSource | None = None,
         bbox: Sequence[float] | None = None,
         threads: int | None = None,
     ) -> None:
-        source = str(scene) if isinstance(scene, str | PathLike) else None
-        opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
-        self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
-        self.name = name_of(self.scene, source)
+        super().__init__(scene, mask, bbox)
+
+        def read(source: RasterSource) -> xr.DataArray:
+            if not isinstance(source, str | PathLike):
+                return as_labels(source)
+            if not is_vector(source):
+                return open_labels(source, self.scene)
+            reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+            return open_labels(source, self.scene, **reading)
+
         # Read whatever may be refused before a journal is made.
-        initial = None if labels is None else _as_labels(labels, self.scene, reading or {})
-        self.truth = None if truth is None else _as_labels(truth, self.scene, reading or {})
-        self.session = Session(self.scene, source, None if journal is None else Path(journal))
+        initial = None if labels is None else read(labels)
+        self.truth = None if truth is None else read(truth)
+        self.session = Session(self.scene, self.source, None if journal is None else Path(journal))
         if initial is not None:
-            skipped = self.session.load(initial, _digest(labels))["skipped"]
+            digest = file_digest(str(labels)) if isinstance(labels, str | PathLike) else ""
+            skipped = self.session.load(initial, digest)["skipped"]
             if skipped:
                 warnings.warn(
                     f"{skipped:,} labels lie where the scene has no data and were left out",
@@ -89,8 +168,6 @@ class Workspace:
         if self.truth is not None and not self.session.label_state.classes:
             offered = [list(c) for c in class_table(self.truth)]
             self.session.do({"do": "load", "classes": offered, "labels": [], "given": True})
-        self.scene_tiles = SceneTiles(self.scene)
-        self.events = EventBus()
         self.trainer = Trainer(
             self.scene, self.session, self.events.publish, self.truth, settings, threads
         )
@@ -108,30 +185,35 @@ class Workspace:
             self.trainer.join(timeout=10)
         self.session.close()
 
-    def about(self) -> dict[str, Any]:
-        """Return what a page must know of the scene."""
-        return {
-            **describe_scene(self.scene, self.name),
+    def state(self) -> dict[str, Any]:
+        """Return everything a page needs to start."""
+        scene = describe_scene(self.scene, self.name) | {
             "truth": self.truth is not None,
             "large": self.trainer.large,
             "uncertainty_ramp": [[at, list(color)] for at, color in RAMP],
             "journal": self.session.journal.path.name,
             "uploads": [UPLOADS, BESIDE],
         }
-
-    def state(self) -> dict[str, Any]:
-        """Return everything a page needs to start."""
         return {
-            "scene": self.about(),
+            "scene": scene,
             **self.session.state(),
             "map": self.trainer.newest_map.describe(),
             "learned": self.trainer.learned,
             "failed": self.trainer.failed,
         }
 
-    def spectrum(self, row: int, col: int) -> dict[str, Any]:
-        """Return the spectrum of one pixel, with None where a band has no value."""
-        return pixel_spectrum(self.scene, row, col)
+    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a command with the keys a command has, and no others."""
+        if body.get("do") not in _COMMANDS:
+            raise InputError(f"no such command: {str(body.get('do'))[:40]!r}")
+        for key in ("name", "color", "stroke"):
+            if not isinstance(body.get(key, ""), str | None):
+                raise InputError(f"{key} must be text")
+        return self.session.do({key: body[key] for key in _KEYS if key in body})
+
+    def class_map(self) -> ClassMap:
+        """Return the newest map, ``(y, x)``, and the classes."""
+        return self.trainer.newest_map.ids, self.session.snapshot().classes
 
 
 def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
@@ -179,35 +261,54 @@ def describe_crs(crs: CRS | None) -> tuple[str, str]:
     return name, {"metre": "m", "meter": "m"}.get(unit, unit)
 
 
-def pixel_spectrum(scene: xr.DataArray, row: int, col: int) -> dict[str, Any]:
-    """Return the spectrum of one pixel, with None where a band has no value."""
-    height, width = scene.shape[:2]
-    if not (0 <= row < height and 0 <= col < width):
-        raise InputError(f"pixel [{row}, {col}] lies outside the scene")
-    stored = np.asarray(scene.isel(y=row, x=col).values)
-    values, nodata = stored.astype(float), scene.rio.nodata
-    if nodata is not None:
-        values = np.where(values == nodata, np.nan, values)
-    inside = INSIDE not in scene.coords or bool(scene[INSIDE].values[row, col])
-    has_data = inside and bool(valid_pixels(stored, nodata))
-    return {"row": row, "col": col, "values": plain_floats(values), "data": has_data}
+class EventBus:
+    """Sends each event to every listener, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+        self._closed = False
+
+    def publish(self, kind: str, about: dict[str, Any]) -> None:
+        """Send an event to every listener without waiting."""
+        text = f"event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n"
+        with self._lock:
+            listeners = list(self._listeners.items())
+        for queue, loop in listeners:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_put, queue, text)
+
+    def close(self) -> None:
+        """End every stream."""
+        self._closed = True
+        self.publish("bye", {})
+
+    @property
+    def listeners(self) -> int:
+        """The number of pages that listen."""
+        return len(self._listeners)
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield events as text until the page is gone."""
+        queue: asyncio.Queue[str] = asyncio.Queue(QUEUE)
+        with self._lock:
+            self._listeners[queue] = asyncio.get_running_loop()
+        try:
+            yield "retry: 1000\nevent: hello\ndata: {}\n\n"
+            while not self._closed:
+                try:
+                    yield await asyncio.wait_for(queue.get(), HEARTBEAT)
+                except TimeoutError:
+                    yield ": still here\n\n"
+        finally:
+            with self._lock:
+                del self._listeners[queue]
 
 
-def _as_labels(
-    source: RasterSource, scene: xr.DataArray, reading: Mapping[str, Any]
-) -> xr.DataArray:
-    if isinstance(source, str | PathLike):
-        return open_labels(source, scene, **(reading if is_vector(source) else {}))
-    return as_labels(source)
-
-
-def _digest(source: RasterSource | None) -> str:
-    return file_digest(str(source)) if isinstance(source, str | PathLike) else ""
-
-
-def name_of(scene: xr.DataArray, source: str | None) -> str:
-    """Return what a scene is called on its page."""
-    if source is None:
-        return str(scene.attrs.get("title") or scene.name or "scene")
-    row = KNOWN_SCENES.get(source)
-    return Path(source).name if row is None else row.title
+def _put(queue: asyncio.Queue[str], text: str) -> None:
+    """Queue an event; a page that lags too far behind is told to fetch the state anew."""
+    if queue.full():
+        while not queue.empty():
+            queue.get_nowait()
+        text = "event: lost\ndata: {}\n\n"
+    queue.put_nowait(text)

@@ -114,7 +114,7 @@ Reports = Annotated[
     option(
         OUTPUT,
         "--report",
-        help="Write a report as .html, or its content as .json. Repeatable.",
+        help="Write a report as .html.",
         metavar="FILE",
     ),
 ]

@@ -9,7 +9,8 @@ from tqdm import tqdm
 
 from polyad.atomic import replacing
 from polyad.scene.assess.evaluation import examine
-from polyad.scene.assess.report import report_page
+from polyad.scene.assess.pages import record_run, write_page
+from polyad.scene.assess.report import About, report_page
 from polyad.scene.draw.figures import comparison, to_png
 from polyad.scene.files.paths import make_folder
 from polyad.scene.learn.training import train
@@ -73,18 +74,10 @@ def run_demo(
         bar.update()
         with replacing(out / "map.png") as temporary:
             temporary.write_bytes(to_png(comparison(scene, labels, class_map)))
-        page = report_page(
-            model,
-            scene,
-            class_map,
-            examined,
-            result,
-            title=f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class",
-            command=f"polyad demo --seed {seed}" + _options(preset, goal),
-            facts=_facts(result),
-        )
-        with replacing(out / "report.html") as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        title = f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class"
+        command = f"polyad demo --seed {seed}" + _options(preset, goal)
+        about = About(title, record_run(command), _facts(result))
+        write_page(out / "report.html", report_page(model, scene, class_map, examined, about))
         bar.update()
     return result
 

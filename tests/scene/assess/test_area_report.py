@@ -12,10 +12,10 @@ import xarray as xr
 
 from polyad.errors import InputError
 from polyad.scene.assess.areas import AreaEstimates, estimate_areas
-from polyad.scene.assess.report import _uneven, area_page, write_area_report
+from polyad.scene.assess.pages import record_run
+from polyad.scene.assess.report import About, _uneven, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
-from polyad.scene.draw.figures import to_png
-from polyad.scene.draw.intervals import area_figure
+from polyad.scene.draw.figures import area_figure, to_png
 from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
@@ -54,7 +54,7 @@ def estimates(seen: tuple[int, ...] = (1, 1, 1, 2, 2, 2, 2, 2)) -> AreaEstimates
 
 
 def test_the_page_is_whole_and_escapes_every_name():
-    page = area_page(estimates(), title="map", command="polyad area map.tif <points>")
+    page = area_page(estimates(), About("map", record_run("polyad area map.tif <points>")))
     parsed = Page(page)
     assert parsed.open == []
     assert "<script>" not in page
@@ -63,14 +63,14 @@ def test_the_page_is_whole_and_escapes_every_name():
 
 
 def test_the_page_fetches_nothing_and_its_bars_follow_the_theme():
-    page = area_page(estimates(), title="map", command="")
+    page = area_page(estimates(), About("map", record_run("")))
     assert not re.search(r"(src|href|srcset)=\"(?!data:)", page)
     assert page.count('class="estimate"') == page.count('class="mapped"') == 2
     assert ".estimate { fill: var(--accent)" in page
 
 
 def test_the_page_says_what_a_table_of_a_paper_says():
-    words = "".join(Page(area_page(estimates(), title="map", command="")).words)
+    words = "".join(Page(area_page(estimates(), About("map", record_run("")))).words)
     for said in (
         "85.0",
         "95 % interval",
@@ -121,7 +121,7 @@ def test_a_picture_of_other_lengths_is_refused():
 
 
 def test_uneven_points_are_said_to_be_no_shares_of_the_area():
-    page = area_page(estimates(), title="map", command="")
+    page = area_page(estimates(), About("map", record_run("")))
     assert "shares of points are not shares" not in page  # no picture, no legend
     even, uneven = ((SimpleNamespace(strata=[("", 60, 6), ("", 40, n)])) for n in (4, 6))
     assert not _uneven(even)

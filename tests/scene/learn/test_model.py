@@ -132,7 +132,7 @@ def test_a_model_of_no_scene_is_refused_for_mapping(tmp_path):
         {"output": {"classes": [[3, "Corn", "#112233"]]}},
         {"output": {"classes": [[3, "Corn"]]}},
         {"output": {"classes": None}},
-        {"output": {"kind": "targets"}},
+        {"output": {"kind": "regression"}},
         {"spectral": {"wavelength": [400.0]}},
         {"spectral": {"wavelength": ["red"] * 6}},
         {"fill": 3},

@@ -8,14 +8,12 @@ import scipy.io
 import xarray as xr
 from affine import Affine
 
-from polyad.atomic import replacing_together
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import grid_of
 from polyad.scene.read.label_rasters import read_label_raster
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.read.scenes import scene_from_array
-from polyad.scene.write.envi import add_envi_map
 from polyad.scene.write.writers import MapWriter
 
 UTM = "EPSG:32632"
@@ -101,8 +99,8 @@ def test_palette_colors_are_kept_and_nodata_is_unlabeled(tmp_path):
 
 
 def test_envi_classification_comes_back_with_names_and_colors(tmp_path):
-    with replacing_together() as outputs:
-        add_envi_map(outputs, tmp_path / "m.hdr", (3, 4), CLASSES, [IDS], transform=NORTH_UP)
+    with MapWriter(tmp_path / "m.hdr", (3, 4), CLASSES, transform=NORTH_UP) as out:
+        out.write((slice(None), slice(None)), IDS)
     for name in ("m.hdr", "m.img"):
         labels = open_labels(tmp_path / name, scene(crs=None))
         np.testing.assert_array_equal(labels.values, IDS)

@@ -1,16 +1,19 @@
-"""A report as one document: plain values, which are written as JSON or shown as a page."""
+"""Reports as HTML pages from templates: one style, all text escaped, nothing fetched.
+
+A page is one file, readable on a phone and on a desk, in light and dark, and can be mailed. It says
+what was run: files by name and SHA-256, and no folder, since where a file lay says nothing to a
+reader and may say more of the writer than they mean to publish.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import math
 import os
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -25,8 +28,8 @@ from tqdm import tqdm
 
 from polyad.atomic import replacing
 from polyad.regular import open_regular
-from polyad.scene.draw.marks import Overlay
-from polyad.scene.draw.png import encode_rgb
+from polyad.scene.draw.charts import Overlay
+from polyad.scene.draw.color import encode_rgb
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import check_output, files_of, is_address, locate, split_key
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color
@@ -38,69 +41,21 @@ if TYPE_CHECKING:
 Reports = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-@dataclass(frozen=True)
-class Document:
-    """The content of a report, and what draws its page.
-
-    Attributes
-    ----------
-    kind : str
-        What the report is about: training, evaluation, map or areas.
-    content : mapping
-        Numbers, strings, lists and mappings: all that the page tells.
-    page : callable
-        Returns the page as HTML; pictures are drawn only if it is asked for.
-    """
-
-    kind: str
-    content: Mapping[str, Any]
-    page: Callable[[], str]
-
-    @property
-    def json(self) -> str:
-        """The content as JSON, marked as a report of polyad; NaN becomes null."""
-        marked = {"polyad_report": self.kind, **self.content}
-        return json.dumps(plain(marked), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def check_reports(path: Reports) -> None:
     """Raise `OutputError` now if a report could not be written later."""
     for one in _several(path):
         check_output(one, "report")
 
 
-def write_document(path: Reports, document: Document) -> None:
-    """Write a report to one or several files: JSON where the name ends in .json, else a page."""
+def write_page(path: Reports, page: str) -> None:
+    """Write a page to one or several files."""
     for one in _several(path):
-        text = document.json if Path(one).suffix.lower() == ".json" else document.page()
         with replacing(one) as temporary:  # names of files may be odd
-            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def plain(value: Any) -> Any:
-    """Return ``value`` in types that JSON knows; numbers that are not finite become None.
-
-    Examples
-    --------
-    >>> plain({"a": (1.5, float("nan"))})
-    {'a': [1.5, None]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):  # of NumPy
-        return plain(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+            temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def _several(path: Reports) -> list[str | os.PathLike[str]]:
     return [path] if isinstance(path, str | os.PathLike) else list(path)
-
-
-# HTML pages from templates: one style, all text escaped, nothing fetched from outside.
-#
-# A page is one file, readable on a phone and on a desk, in light and dark, and can be mailed.
 
 
 HERE = "polyad.scene.assess"
@@ -224,12 +179,6 @@ def _safe_color(color: str) -> str:
 
 def _address(content: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-
-
-# What was run, for a reader who wants to check it or do it again.
-#
-# A report names its files and their SHA-256, and no folder: where a file lay says nothing to a
-# reader, and may say more of the writer than he means to publish.
 
 
 HASHED_BYTES = 16 * 2**30  # of one file, unless asked for: half a minute at 0.6 GB/s

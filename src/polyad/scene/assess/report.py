@@ -1,8 +1,13 @@
-"""The page about a model on a scene, from plain values and pictures."""
+"""Reports about a training, an evaluation and the areas of a map, of classes and of regression.
+
+Each ``write_...report`` gathers figures, pictures and facts and fills one template of
+`polyad.scene.assess.pages`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +20,6 @@ from polyad.errors import SceneError
 from polyad.scene.assess.areas import AreaEstimates, interval
 from polyad.scene.assess.evaluation import Examination, ValueExamination, examine
 from polyad.scene.assess.pages import (
-    Document,
     PageFigure,
     PageImage,
     Picture,
@@ -27,14 +31,13 @@ from polyad.scene.assess.pages import (
     percent,
     record_run,
     render,
-    write_document,
+    write_page,
 )
 from polyad.scene.draw.charts import (
     DARK,
     LIGHT,
-    ClassSpectra,
     class_spectra,
-    reliability_bins,
+    overlay_points,
     reliability_chart,
     spectra_chart,
 )
@@ -46,11 +49,9 @@ from polyad.scene.draw.color import (
     false_color,
     see_through,
 )
-from polyad.scene.draw.marks import overlay_points
-from polyad.scene.draw.values import COLORS, scatter_figure
+from polyad.scene.draw.figures import COLORS, scatter_figure
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.outputs import ValueScore
 from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
@@ -282,33 +283,6 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
     return facts
 
 
-def model_content(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, Any]:
-    """Return the same, and all settings, as plain values."""
-    recipe, choice = model.recipe, model.choice
-    network = getattr(model.estimator, "network_", None)
-    return {
-        "preset": None if recipe is None else recipe.preset,
-        "goal": None if recipe is None else recipe.goal,
-        "steps": None if recipe is None else _steps(model, recipe, scene),
-        "window": model.window,
-        "bands": model.bands,
-        "bands_left_out": model.spectral.left_out,
-        "kind": type(model.estimator).__name__,
-        "rank": getattr(model.estimator, "rank", None),
-        "hidden": None if network is None else network.hidden.out_features,
-        "weights": getattr(network, "n_weights", None),
-        "settings": None if _merged(model) else _settings(model.estimator),
-        "choice": None if choice is None else choice.to_data(),
-        "not_tested": dict(model.untested),
-        "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),
-        "fit_seconds": model.fit_seconds,
-        "labels": model.label_counts,
-        "labels_without_data": model.training.without_data,
-        "pixels_replaced": model.training.replaced,
-        "adapted": model.adapted,
-    }
-
-
 def _steps(model: SceneModel, recipe: Recipe, scene: xr.DataArray | None) -> str:
     """Return the steps in words, and what is left out of them on a scene that is another one."""
     if scene is None or recipe.propagation is None or model.learned_from(scene):
@@ -319,13 +293,6 @@ def _steps(model: SceneModel, recipe: Recipe, scene: xr.DataArray | None) -> str
 def _merged(model: SceneModel) -> bool:
     """Whether the network is merged from several, whose settings are those of the steps."""
     return model.recipe is not None and model.recipe.preset != "paper"
-
-
-def _settings(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are plain values."""
-    kinds = (bool, int, float, str, type(None))
-    given = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return {name: value for name, value in given.items() if isinstance(value, kinds)}
 
 
 # The report of a model on a scene: what was done, pictures, scores, spectra, calibration.
@@ -353,8 +320,7 @@ def write_report(
     Parameters
     ----------
     path : path-like or sequence of path-like
-        The report: a name ending in ``.json`` gets its content as JSON, any other the page, by
-        custom ``.html``.
+        The page, by custom ``.html``.
     model, scene, labels, split, adapt, progress
         See `polyad.scene.evaluate`.
     title : str
@@ -376,86 +342,52 @@ def write_report(
     check_reports(path)
     model = adapt_model(model, scene, adapt)
     class_map = blank_map(model, scene)
-    options: dict[str, Any] = {"coverage": coverage, "progress": progress}
-    examination = examine(model, scene, labels, split, whole=class_map.values, **options)
-    told = examination.to_dict()
-    given: dict[str, Any] = {"title": title, "command": command, "record": record}
-    document = report_document(model, scene, class_map, examination, told, **given)
-    write_document(path, document)
+    examination = examine(
+        model, scene, labels, split, whole=class_map.values, coverage=coverage, progress=progress
+    )
+    about = About(title, record_run(command) if record is None else record)
+    write_page(path, report_page(model, scene, class_map, examination, about))
     return examination
 
 
-def report_document(
+@dataclass(frozen=True)
+class About:
+    """What a page is called, what was run, and facts shown behind those known of every model."""
+
+    title: str
+    record: RunRecord
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def report_page(
     model: SceneModel,
     scene: xr.DataArray,
     class_map: xr.DataArray,
     examination: Examination,
-    result: Mapping[str, Any],
-    *,
-    title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    facts: Mapping[str, str] | None = None,
-) -> Document:
-    """Return the report; ``facts`` are shown behind those known of every model."""
-    record = record_run(command) if record is None else record
+    about: About,
+) -> str:
+    """Return the page about a model on a scene as HTML."""
     scene, class_map = model.view(scene), as_labels(class_map)
-    labels, scores = examination.labels, with_totals(result)
-    spectra = class_spectra(scene, labels)
+    scores = examination.to_dict()
+    spectra = class_spectra(scene, examination.labels)
     certain = (examination.confidence, examination.right)
-    told: dict[str, Any] = {
-        "title": title,
-        "summary": _summary(class_map, model, result),
-        "notes": examination.scores.notes(),
-        "scores": scores,
-        "areas": mapped_areas(class_map),
-        "facts": _facts(scene, model, result) | dict(facts or {}),
-        "record": record.to_dict(),
-    }
-    count, sure, hit = reliability_bins(*certain)
-    content = told | {
-        "model": model_content(model, scene),
-        "spectra": spectra_content(spectra),
-        "reliability": {"pixels": count, "mean_probability": sure, "share_right": hit},
-    }
-
-    def page() -> str:
-        return render_report(
-            **told,
-            classes=_legend(model, examination),
-            pictures=_pictures(model, scene, class_map, examination),
-            figures={
-                "spectra": Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK))),
-                "reliability": Themed(
-                    *(reliability_chart(*certain, theme=theme) for theme in (LIGHT, DARK))
-                ),
-            },
-        )
-
-    return Document("evaluation", content, page)
-
-
-def report_page(*arguments: Any, **options: Any) -> str:
-    """Return the page of `report_document` as HTML."""
-    return report_document(*arguments, **options).page()
-
-
-def spectra_content(spectra: ClassSpectra) -> dict[str, Any]:
-    """Return mean spectra as plain values, to five figures; gaps of the axis are left out."""
-    bands = np.isfinite(spectra.axis)
-
-    def short(values: Any) -> list[float]:
-        return [float(f"{value:.5g}") for value in values[bands]]
-
-    rows = zip(spectra.classes, spectra.means, spectra.spreads, strict=True)
-    return {
-        "axis": spectra.name,
-        "at": short(spectra.axis),
-        "classes": [
-            {"id": info.value, "name": info.name, "mean": short(m), "standard_deviation": short(s)}
-            for info, m, s in rows
-        ],
-    }
+    return render_report(
+        title=about.title,
+        summary=_summary(class_map, model, scores),
+        notes=examination.scores.notes(),
+        scores=scores,
+        areas=mapped_areas(class_map),
+        facts=_facts(scene, model, scores) | dict(about.facts),
+        record=about.record.to_dict(),
+        classes=_legend(model, examination),
+        pictures=_pictures(model, scene, class_map, examination),
+        figures={
+            "spectra": Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK))),
+            "reliability": Themed(
+                *(reliability_chart(*certain, theme=theme) for theme in (LIGHT, DARK))
+            ),
+        },
+    )
 
 
 def _pictures(
@@ -564,8 +496,7 @@ def write_training_report(
     Parameters
     ----------
     path : path-like or sequence of path-like
-        The report: a name ending in ``.json`` gets its content as JSON, any other the page, by
-        custom ``.html``.
+        The page, by custom ``.html``.
     model : SceneModel
         Just trained.
     scene, labels : DataArray
@@ -583,59 +514,33 @@ def write_training_report(
         Shown behind those known of every model, such as the seed.
     """
     check_reports(path)
-    given: dict[str, Any] = {"title": title, "command": command, "record": record, "facts": facts}
-    write_document(path, training_document(model, scene, labels, merge=merge, **given))
-
-
-def training_document(
-    model: SceneModel,
-    scene: xr.DataArray,
-    labels: xr.DataArray,
-    *,
-    title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    merge: str | Sequence[str] | None = None,
-    facts: Mapping[str, str] | None = None,
-) -> Document:
-    """Return the report; see `write_training_report`."""
     record = record_run(command) if record is None else record
     scene, labels = model.view(as_scene(scene)), as_labels(labels).transpose("y", "x")
     labels = with_classes(with_legend(labels, merge or ()), model.classes)
     shape = (labels.sizes["y"], labels.sizes["x"])
     pixels = model.training_pixels(shape)
+    ids = labels.values[tuple(pixels.T)]
     used = labels.copy(data=labels.values * 0)
-    used.values[tuple(pixels.T)] = labels.values[tuple(pixels.T)]
+    used.values[tuple(pixels.T)] = ids
     spectra = class_spectra(scene, used)
-    content: dict[str, Any] = {
-        "title": title,
-        "summary": _summary_training_report(model, len(pixels)),
-        "accuracy": accuracy_content(model),
-        "labels": _label_rows(model),
-        "n_train": len(pixels),
-        "facts": {"Scene": scene_size(scene), **model_facts(model), **dict(facts or {})},
-        "model": model_content(model),
-        "spectra": spectra_content(spectra),
-        "record": record.to_dict(),
-    }
-
-    def page() -> str:
-        colors = {c.value: c.color for c in model.classes}
-        ids = labels.values[tuple(pixels.T)]
-        points = overlay_points(pixels, ids, colors, shape)
-        picture = false_color(thinned(scene.transpose("y", "x", "band")))
-        themed = Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK)))
-        return render(
-            "training_report.html",
-            heading=f"{title}: trained on {len(pixels):,} labels",
-            tiles=_tiles_training_report(content),
-            picture=page_image(picture, "Scene with training points", points=points),
-            figures=[page_figure("spectra", themed)],
-            **{key: content[key] for key in ("summary", "accuracy", "labels", "facts", "record")},
-            n_train=content["n_train"],
-        )
-
-    return Document("training", content, page)
+    points = overlay_points(pixels, ids, {c.value: c.color for c in model.classes}, shape)
+    picture = false_color(thinned(scene.transpose("y", "x", "band")))
+    themed = Themed(*(spectra_chart(spectra, theme) for theme in (LIGHT, DARK)))
+    accuracy = accuracy_content(model)
+    page = render(
+        "training_report.html",
+        heading=f"{title}: trained on {len(pixels):,} labels",
+        summary=_summary_training_report(model, len(pixels)),
+        tiles=_tiles_training_report(accuracy, len(pixels)),
+        accuracy=accuracy,
+        labels=_label_rows(model),
+        n_train=len(pixels),
+        picture=page_image(picture, "Scene with training points", points=points),
+        figures=[page_figure("spectra", themed)],
+        facts={"Scene": scene_size(scene), **model_facts(model), **dict(facts or {})},
+        record=record.to_dict(),
+    )
+    write_page(path, page)
 
 
 def accuracy_content(model: SceneModel) -> dict[str, Any]:
@@ -696,8 +601,7 @@ def _summary_training_report(model: SceneModel, n: int) -> str:
     )
 
 
-def _tiles_training_report(content: Mapping[str, Any]) -> dict[str, str]:
-    told = content["accuracy"]
+def _tiles_training_report(told: Mapping[str, Any], n_train: int) -> dict[str, str]:
     tiles = {}
     if told["overall_accuracy"] is not None:
         tiles["overall accuracy by spatial folds"] = percent(told["overall_accuracy"])
@@ -708,7 +612,7 @@ def _tiles_training_report(content: Mapping[str, Any]) -> dict[str, str]:
         tiles["average accuracy"] = percent(told["average_accuracy"])
     if told.get("kappa") is not None:
         tiles["kappa"] = f"{told['kappa']:.3f}"
-    return tiles | {"training pixels": f"{content['n_train']:,}"}
+    return tiles | {"training pixels": f"{n_train:,}"}
 
 
 # The report about areas: a table to publish, a picture, the error matrix, and how it was done.
@@ -729,8 +633,7 @@ def write_area_report(
     Parameters
     ----------
     path : path-like or sequence of path-like
-        The report: a name ending in ``.json`` gets its content as JSON, any other the page, by
-        custom ``.html``.
+        The page, by custom ``.html``.
     estimates : AreaEstimates
     title : str
         Name of the map.
@@ -743,54 +646,22 @@ def write_area_report(
         The map and its checked points, for a picture of both.
     """
     check_reports(path)
-    given: dict[str, Any] = {"title": title, "command": command, "record": record}
-    write_document(path, area_document(estimates, **given, class_map=class_map, points=points))
+    about = About(title, record_run(command) if record is None else record)
+    write_page(path, area_page(estimates, about, _picture(class_map, points)))
 
 
-def area_document(
-    estimates: AreaEstimates,
-    *,
-    title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    class_map: xr.DataArray | None = None,
-    points: SamplePoints | None = None,
-) -> Document:
-    """Return the report; see `write_area_report`."""
-    record = record_run(command) if record is None else record
+def area_page(estimates: AreaEstimates, about: About, picture: PageImage | None = None) -> str:
+    """Return the page about areas as HTML."""
     shares = estimates.shares
-    content = {
-        "title": title,
-        "summary": (
+    low, high = interval(shares.overall, shares.overall_se)
+    head, *rows = estimates.table()
+    return render(
+        "area_report.html",
+        heading=f"{about.title}: areas of {len(estimates.classes)} classes",
+        summary=(
             f"Estimated from {estimates.points:,} checked points. {estimates.estimator[0].upper()}"
             f"{estimates.estimator[1:]}. Areas are those of the reference, not of the map."
         ),
-        "areas": estimates.to_dict(),
-        "table": estimates.table(),
-        "error_matrix_sums": {
-            "map": shares.matrix.sum(axis=1).tolist(),
-            "reference": shares.matrix.sum(axis=0).tolist(),
-        },
-        "record": record.to_dict(),
-    }
-    return Document(
-        "areas", content, lambda: _page(content, estimates, _picture(class_map, points))
-    )
-
-
-def area_page(estimates: AreaEstimates, **given: Any) -> str:
-    """Return the page as HTML; see `area_document`."""
-    return area_document(estimates, **given).page()
-
-
-def _page(content: dict[str, Any], estimates: AreaEstimates, picture: PageImage | None) -> str:
-    shares = estimates.shares
-    low, high = interval(shares.overall, shares.overall_se)
-    head, *rows = content["table"]
-    return render(
-        "area_report.html",
-        heading=f"{content['title']}: areas of {len(estimates.classes)} classes",
-        summary=content["summary"],
         tiles={
             "overall accuracy": percent(shares.overall),
             "its 95 % interval": f"{100 * low:.1f}\N{EN DASH}{percent(high)}",
@@ -814,10 +685,10 @@ def _page(content: dict[str, Any], estimates: AreaEstimates, picture: PageImage 
         classes=estimates.classes,
         matrix=shares.matrix.tolist(),
         counts=estimates.counts.tolist(),
-        column_sums=content["error_matrix_sums"]["reference"],
-        row_sums=content["error_matrix_sums"]["map"],
+        column_sums=shares.matrix.sum(axis=0).tolist(),
+        row_sums=shares.matrix.sum(axis=1).tolist(),
         strata=estimates.strata,
-        record=content["record"],
+        record=about.record.to_dict(),
     )
 
 
@@ -879,7 +750,7 @@ def write_value_training_report(
     Parameters
     ----------
     path : path-like or sequence of path-like
-        A name ending in ``.json`` gets the content as JSON, any other the page.
+        The page, by custom ``.html``.
     model : SceneModel
         Just trained, by `polyad.scene.train_values`.
     scene, values : DataArray
@@ -895,54 +766,33 @@ def write_value_training_report(
     """
     check_reports(path)
     record = record_run(command) if record is None else record
-    told = {"title": title, "record": record.to_dict()}
-    write_document(path, _document(model, scene, as_values(values), told, facts or {}))
-
-
-def _document(
-    model: SceneModel,
-    scene: xr.DataArray,
-    values: xr.DataArray,
-    told: Mapping[str, Any],
-    facts: Mapping[str, str],
-) -> Document:
-    fit, scene = model.value_fit, model.view(as_scene(scene))
+    fit, scene, values = model.value_fit, model.view(as_scene(scene)), as_values(values)
     shape = (scene.sizes["y"], scene.sizes["x"])
     pixels = model.training_pixels(shape)
     measured = values.transpose("y", "x", "target").values[tuple(pixels.T)]  # (n, targets)
     shares = [_parts(column) for column in measured.T]  # of each target
-    content: dict[str, Any] = {
-        "title": told["title"],
-        "summary": _summary_value_training(model, len(pixels)),
-        "scores": [score.to_dict() for score in fit.scores],
-        "targets": [
+    picture = false_color(thinned(scene.transpose("y", "x", "band")))
+    names = ", ".join(target.name for target in fit.targets)
+    page = render(
+        "value_training_report.html",
+        heading=f"{title}: {names}, trained on {len(pixels):,} pixels",
+        summary=_summary_value_training(model, len(pixels)),
+        rows=[
+            {"name": s.target.title, "n": s.n, "groups": s.groups, "measures": s.parts()}
+            for s in fit.scores
+        ],
+        targets=[
             {"name": target.title, "parts": rows}
             for target, (rows, _) in zip(fit.targets, shares, strict=True)
         ],
-        "points": {"pixels": pixels, "measured": measured},
-        "facts": {"Scene": scene_size(scene), **model_facts(model), **facts},
-        "model": model_content(model),
-        "record": told["record"],
-    }
-
-    def page() -> str:
-        picture = false_color(thinned(scene.transpose("y", "x", "band")))
-        names = ", ".join(target.name for target in fit.targets)
-        return render(
-            "value_training_report.html",
-            heading=f"{told['title']}: {names}, trained on {len(pixels):,} pixels",
-            rows=[
-                {"name": s.target.title, "n": s.n, "groups": s.groups, "measures": s.parts()}
-                for s in fit.scores
-            ],
-            pictures=[
-                _with_points(picture, target, pixels, part, shape)
-                for target, (_, part) in zip(fit.targets, shares, strict=True)
-            ],
-            **{key: content[key] for key in ("summary", "targets", "facts", "record")},
-        )
-
-    return Document("training of values", content, page)
+        pictures=[
+            _with_points(picture, target, pixels, part, shape)
+            for target, (_, part) in zip(fit.targets, shares, strict=True)
+        ],
+        facts={"Scene": scene_size(scene), **model_facts(model), **dict(facts or {})},
+        record=record.to_dict(),
+    )
+    write_page(path, page)
 
 
 def _parts(numbers: Array) -> tuple[list[dict[str, Any]], Array]:
@@ -998,7 +848,7 @@ def write_value_report(
     Parameters
     ----------
     path : path-like or sequence of path-like
-        A name ending in ``.json`` gets the content as JSON, any other the page.
+        The page, by custom ``.html``.
     examination : ValueExamination
     title : str
         Name of the scene.
@@ -1011,30 +861,33 @@ def write_value_report(
     """
     check_reports(path)
     record = record_run(command) if record is None else record
-    write_document(path, value_document(examination, title, record, model))
-
-
-def value_document(
-    examination: ValueExamination, title: str, record: RunRecord, model: SceneModel | None = None
-) -> Document:
-    """Return the report; see `write_value_report`."""
-    summary = f"{len(examination.pixels):,} measured pixels that were not trained on; "
-    summary += f"{examination.n_train:,} were trained on. "
-    summary += "" if examination.adapted is None else f"{examination.adapted}. "
-    content = {
-        "title": title,
-        "summary": summary + "Intervals of 95 % are those of resampled places.",
-        "scores": examination.to_dict(),
-        "points": {
-            "pixels": examination.pixels,
-            "measured": examination.measured,
-            "predicted": examination.predicted,
-        },
-        "facts": _value_facts(examination, model),
-        "model": None if model is None else model_content(model),
-        "record": record.to_dict(),
-    }
-    return Document("evaluation of values", content, lambda: _value_page(content, examination))
+    adapted = "" if examination.adapted is None else f"{examination.adapted}. "
+    figures = [
+        PageFigure(
+            t.title,
+            "",
+            page_image(_value_scatter(examination, k), f"Predicted against measured {t.name}"),
+            True,
+        )
+        for k, t in enumerate(examination.targets)
+    ]
+    page = render(
+        "value_report.html",
+        heading=f"{title}: {', '.join(target.name for target in examination.targets)}",
+        summary=(
+            f"{len(examination.pixels):,} measured pixels that were not trained on; "
+            f"{examination.n_train:,} were trained on. {adapted}Intervals of 95 % are those of "
+            "resampled places."
+        ),
+        rows=[
+            {"name": s.target.title, "n": s.n, "measures": s.parts(), "within": share}
+            for s, share in zip(examination.scores, examination.within, strict=True)
+        ],
+        figures=figures,
+        facts=_value_facts(examination, model),
+        record=record.to_dict(),
+    )
+    write_page(path, page)
 
 
 def _value_facts(examination: ValueExamination, model: SceneModel | None) -> dict[str, str]:
@@ -1045,39 +898,9 @@ def _value_facts(examination: ValueExamination, model: SceneModel | None) -> dic
     }
     if model is None:
         return facts
-    told = {f"{s.target.name} by its own values": line for s, line in _value_own(model)}
-    return facts | model_facts(model) | told
-
-
-def _value_own(model: SceneModel) -> list[tuple[ValueScore, str]]:
-    fit = model.value_fit
-    lines = (line.partition(": ")[2] for line in fit.score_lines)
-    return list(zip(fit.scores, lines, strict=True))
-
-
-def _value_page(content: dict[str, Any], examination: ValueExamination) -> str:
-    names = ", ".join(target.name for target in examination.targets)
-    figures = [
-        PageFigure(
-            t.title,
-            "",
-            page_image(_value_scatter(examination, k), f"Predicted against measured {t.name}"),
-            True,
-        )
-        for k, t in enumerate(examination.targets)
-    ]
-    return render(
-        "value_report.html",
-        heading=f"{content['title']}: {names}",
-        summary=content["summary"],
-        rows=[
-            {"name": s.target.title, "n": s.n, "measures": s.parts(), "within": share}
-            for s, share in zip(examination.scores, examination.within, strict=True)
-        ],
-        figures=figures,
-        facts=content["facts"],
-        record=content["record"],
-    )
+    lines = (line.partition(": ")[2] for line in model.value_fit.score_lines)
+    pairs = zip(model.value_fit.scores, lines, strict=True)
+    return facts | model_facts(model) | {f"{s.target.name} by its own values": n for s, n in pairs}
 
 
 def scatter_of(examination: ValueExamination, k: int, theme: Any = LIGHT) -> Any:

@@ -1,4 +1,4 @@
-"""Charts of reports as SVG: mean spectra of the classes, and reliability of the probabilities.
+"""Charts of reports as SVG: mean spectra, reliability of the probabilities, points on pictures.
 
 Written as text, since a report holds some dozens of panels in two themes, which matplotlib takes
 longer to lay out than a model takes to train. The figures that users draw are in `figures`.
@@ -7,7 +7,7 @@ longer to lay out than a model takes to train. The figures that users draw are i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -16,10 +16,11 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table, rgb
+from polyad.scene.raster.bands import Bands
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, rgb
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.scene import as_labels, as_scene
-from polyad.scene.raster.selection import read_pixels
+from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Scene
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +41,7 @@ LIGHT = Theme("#333333", "#888888", "#BBBBBB", "#EEEEEE", "#E2E2E2", "#4477AA", 
 DARK = Theme("#D5DAE0", "#97A1AD", "#56606C", "#2C343D", "#3E4854", "#7DB8E8", dark=True)
 _SMALL, _NORMAL = 11, 13  # pixels of letters
 _PANEL = (220.0, 92.0)  # pixels of a panel of spectra
-_GAP = "#EE7733"
+GAP = "#EE7733"  # orange, told from the blue of the bars by everybody
 
 
 class ClassSpectra(NamedTuple):
@@ -57,14 +58,14 @@ class ClassSpectra(NamedTuple):
     name: str
 
 
-def class_spectra(scene: xr.DataArray, labels: xr.DataArray) -> ClassSpectra:
+def class_spectra(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> ClassSpectra:
     """Return the mean spectrum and standard deviation of each class that has labels."""
-    scene, labels = as_scene(scene), as_labels(labels)
-    present = set(np.unique(labels.values).tolist())
-    classes = [c for c in class_table(labels) if c.value in present]
+    scene, labels = Scene.of(scene), Labels.of(labels)
+    present = set(np.unique(labels.ids).tolist())
+    classes = [c for c in labels.classes if c.value in present]
     if not classes:
         raise InputError("there is no labeled pixel to take a spectrum of; label some pixels")
-    axis, order, name = _spectral_axis(scene)
+    axis, order, name = _spectral_axis(scene.bands)
     means, spreads = _class_spectra(scene, labels, classes)  # (classes, bands) each
     means, spreads = _broken(axis, means[:, order]), _broken(axis, spreads[:, order])
     return ClassSpectra(classes, _broken(axis, axis), means, spreads, name)
@@ -120,7 +121,7 @@ def reliability_chart(
     upper = _frame(across, up, theme, bottom=False, side=True)
     upper.append(f'<path d="M0,260L350,0" stroke="{theme.soft}" stroke-dasharray="6 4"/>')
     upper += [
-        f'<path d="M{a:.1f},{up(p):.1f}V{b:.1f}" stroke="{_GAP}" stroke-width="4" opacity="0.6"/>'
+        f'<path d="M{a:.1f},{up(p):.1f}V{b:.1f}" stroke="{GAP}" stroke-width="4" opacity="0.6"/>'
         for a, p, b in zip(x, sure, y, strict=True)
     ]
     upper.append(f'<path d="{_line(x, y)}" fill="none" stroke="{theme.accent}" '
@@ -130,7 +131,7 @@ def reliability_chart(
         f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{r:.1f}" fill="{theme.accent}"/>'
         for a, b, r in zip(x, y, radii, strict=True)
     ]
-    keys = ((theme.soft, "perfectly calibrated"), (_GAP, "gap"), (theme.accent, "this map"))
+    keys = ((theme.soft, "perfectly calibrated"), (GAP, "gap"), (theme.accent, "this map"))
     for k, (color, words) in enumerate(keys):
         dashes = ' stroke-dasharray="6 4"' if k == 0 else ""
         upper.append(f'<path d="M10,{14 + 18 * k}h22" stroke="{color}" stroke-width="2"{dashes}/>')
@@ -266,35 +267,33 @@ def _svg(size: tuple[float, float], parts: Sequence[str]) -> str:
     )
 
 
-def _spectral_axis(scene: xr.DataArray) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp], str]:
+def _spectral_axis(bands: Bands) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp], str]:
     """Return the horizontal axis in increasing order, the order of the bands, and its label."""
-    if "wavelength" in scene.coords and np.isfinite(scene["wavelength"].values).all():
-        nm = np.asarray(scene["wavelength"].values, dtype=float)
+    if bands.wavelength is not None and np.isfinite(bands.wavelength).all():
+        nm = np.asarray(bands.wavelength, dtype=float)
         order = np.argsort(nm, kind="stable")  # where spectrometers overlap, bands are interleaved
         return nm[order], order, "wavelength (nm)"
-    n = scene.sizes["band"]
-    return np.arange(1.0, n + 1), np.arange(n), "band number"
+    return np.arange(1.0, bands.count + 1), np.arange(bands.count), "band number"
 
 
 def _class_spectra(
-    scene: xr.DataArray, labels: xr.DataArray, classes: Sequence[ClassInfo]
+    scene: Scene, labels: Labels, classes: Sequence[ClassInfo]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return mean and standard deviation of each class, (classes, bands) each, row by row.
 
     Only sums are kept, so the scene may be larger than memory.
     """
-    scene, labels = scene.transpose("y", "x", "band"), labels.transpose("y", "x")
-    bands, nodata = scene.sizes["band"], scene.rio.nodata
+    height, width, bands = scene.shape
     count = np.zeros((len(classes), 1))
     total, squares = np.zeros((2, len(classes), bands))
-    strip = max(1, 2**24 // max(1, scene.sizes["x"] * bands))
-    for top in range(0, scene.sizes["y"], strip):
+    strip = max(1, 2**24 // max(1, width * bands))
+    for top in range(0, height, strip):
         rows = slice(top, top + strip)
-        ids = labels.isel(y=rows).values
+        ids = labels.ids[rows]
         if not (ids != UNLABELED).any():
             continue
-        values = read_pixels(scene, rows, slice(None))
-        good = valid_pixels(values, nodata)
+        values = scene.read(rows, slice(None))
+        good = valid_pixels(values, scene.nodata)
         for k, info in enumerate(classes):
             spectra = values[(ids == info.value) & good].astype(float)  # (pixels, bands)
             count[k] += len(spectra)
@@ -322,3 +321,63 @@ def _visible(color: str, theme: Theme) -> str:
 def shortened(name: str, letters: int) -> str:
     """Return a name of at most so many letters."""
     return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
+
+
+MOST_POINTS = 4000  # more hide the picture, and make a page heavy
+_DENSE = 600  # more points than this are drawn smaller
+
+
+class Overlay(NamedTuple):
+    """Points on a picture of ``height`` by ``width`` pixels.
+
+    ``paths`` are a color and the path of all points that have it; ``shown`` of ``total`` points
+    are drawn.
+    """
+
+    height: int
+    width: int
+    paths: tuple[tuple[str, str], ...]
+    shown: int
+    total: int
+
+    @property
+    def dense(self) -> bool:
+        """Whether points must be small."""
+        return self.shown > _DENSE
+
+
+def overlay_points(
+    pixels: npt.ArrayLike,
+    ids: npt.ArrayLike,
+    colors: Mapping[int, str],
+    shape: tuple[int, int],
+    most: int = MOST_POINTS,
+) -> Overlay | None:
+    """Return points at the centers of pixels; None if there are none.
+
+    Parameters
+    ----------
+    pixels : array of int, shape (n, 2)
+        Rows and columns.
+    ids : array of int, shape (n,)
+    colors : mapping of int to str
+        Color of each id, as ``#rrggbb``.
+    shape : (int, int)
+        Rows and columns of the whole picture.
+    most : int
+        Of more points than this every k-th of each color is drawn.
+
+    Examples
+    --------
+    >>> overlay_points([[0, 4], [2, 1]], [1, 1], {1: "#4477AA"}, (3, 5)).paths
+    (('#4477AA', 'M4.5 0.5h0M1.5 2.5h0'),)
+    """
+    places, owners = np.asarray(pixels, np.int64).reshape(-1, 2), np.asarray(ids).ravel()
+    step = max(1, -(-len(places) // most))
+    paths, shown = [], 0
+    for value in np.unique(owners).tolist():
+        kept = places[owners == value][::step]
+        shown += len(kept)
+        path = "".join(f"M{col}.5 {row}.5h0" for row, col in kept.tolist())
+        paths.append((colors.get(value, "#808080"), path))
+    return Overlay(*shape, tuple(paths), shown, len(places)) if paths else None

@@ -1,18 +1,20 @@
-"""Scenes and class maps as pictures: arrays of uint8, shape (y, x, 3); nothing is drawn."""
+"""Scenes and class maps as pictures: arrays of uint8, shape (y, x, 3), and their PNG."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from PIL import Image
 
 from polyad.errors import InputError
 from polyad.scene.raster.classes import ClassInfo, rgb
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 
 BLANK = (240, 240, 240)
 """Color of pixels without measurement or without class: lighter than any class."""
@@ -26,9 +28,10 @@ _REACH_NM = 60.0  # a band further away than this is another color
 _SAMPLE = 1_000_000  # pixels that are enough to know percentiles
 
 Pixels = npt.NDArray[Any]
+RGBA = tuple[int, int, int, int]
 
 
-def color_bands(scene: xr.DataArray, true_color: bool = False) -> tuple[int, int, int]:
+def color_bands(scene: xr.DataArray | Scene, true_color: bool = False) -> tuple[int, int, int]:
     """Return the bands to show as red, green and blue.
 
     Parameters
@@ -49,10 +52,10 @@ def color_bands(scene: xr.DataArray, true_color: bool = False) -> tuple[int, int
     >>> color_bands(xr.DataArray(np.zeros((1, 1, 200)), dims=("y", "x", "band")))
     (100, 50, 25)
     """
-    scene = as_scene(scene)
-    n = scene.sizes["band"]
-    if "wavelength" in scene.coords:
-        nm = np.asarray(scene["wavelength"].values, dtype=float)
+    bands = Scene.of(scene).bands
+    n = bands.count
+    if bands.wavelength is not None:
+        nm = np.asarray(bands.wavelength, dtype=float)
         wanted = np.array(_TRUE_COLOR_NM if true_color else _FALSE_COLOR_NM)
         distance = np.abs(nm[:, np.newaxis] - wanted)  # (bands, 3)
         if np.isfinite(distance).all() and (distance.min(axis=0) <= _REACH_NM).all():
@@ -62,7 +65,7 @@ def color_bands(scene: xr.DataArray, true_color: bool = False) -> tuple[int, int
 
 
 def false_color(
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     bands: Sequence[int] | None = None,
     percentiles: tuple[float, float] = (2.0, 98.0),
     *,
@@ -86,16 +89,15 @@ def false_color(
     numpy.ndarray of uint8, shape (y, x, 3)
         Light gray where there is no measurement.
     """
-    scene = as_scene(scene)
-    chosen = color_bands(scene, true_color) if bands is None else tuple(bands)
-    n = scene.sizes["band"]
+    known = Scene.of(scene)
+    chosen = color_bands(known, true_color) if bands is None else tuple(bands)
+    n = known.bands.count
     if len(chosen) != 3 or not all(-n <= b < n for b in chosen):
         raise InputError(
             f"bands must be three positions between 0 and {n - 1} (red, green, blue), got {chosen}"
         )
-    three = scene.isel(band=list(chosen))
-    values = three.values  # (y, x, 3)
-    seen = valid_pixels(values, scene.rio.nodata) & np.isfinite(values).all(axis=-1)
+    values = known.array.isel(band=list(chosen)).values  # (y, x, 3)
+    seen = valid_pixels(values, known.nodata) & np.isfinite(values).all(axis=-1)
     with np.errstate(over="ignore"):  # what is infinite as float32 is not seen
         values = values.astype(np.float32)
     picture = np.zeros(values.shape, dtype=np.uint8)
@@ -161,3 +163,28 @@ def _stretched(
     low, high = np.percentile(inside[:: max(1, len(inside) // _SAMPLE)], percentiles)
     shown = np.clip((band - low) / max(high - low, np.finfo(np.float32).tiny), 0.0, 1.0)
     return np.where(seen, np.rint(255 * np.nan_to_num(shown)), 0).astype(np.uint8)
+
+
+def encode_rgb(image: Pixels) -> bytes:
+    r"""Return an array of uint8, shape (height, width, 3) or with alpha 4, as PNG.
+
+    Examples
+    --------
+    >>> encode_rgb(np.zeros((1, 1, 3), np.uint8))[:4]
+    b'\x89PNG'
+    """
+    return _encode(Image.fromarray(np.ascontiguousarray(image, np.uint8)))
+
+
+def encode_indexed(indices: Pixels, colors: Sequence[RGBA]) -> bytes:
+    """Return indices of uint8, shape (height, width), in at most 256 colors, as PNG."""
+    table = np.asarray(colors, np.uint8)  # (n, 4)
+    picture = Image.fromarray(np.ascontiguousarray(indices, np.uint8))
+    picture.putpalette(table[:, :3].tobytes())
+    return _encode(picture, transparency=table[:, 3].tobytes())
+
+
+def _encode(picture: Image.Image, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=3, **options)  # quick: few leave this machine
+    return buffer.getvalue()

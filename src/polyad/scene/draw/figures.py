@@ -6,7 +6,10 @@ Nothing here touches pyplot or its global state, so servers and threads may draw
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ from matplotlib.patches import Patch
 
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.draw.charts import (
+    GAP,
     LIGHT,
     Theme,
     class_spectra,
@@ -25,14 +29,16 @@ from polyad.scene.draw.charts import (
     shortened,
 )
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_key, class_table
-from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, class_key
+from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Raster, Scene
 
 _INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points
 _LISTED_CLASSES = 40  # a legend has no more entries than this
 _SHOWN_PIXELS = 1500  # a picture shows no more rows or columns than this
+Shown = TypeVar("Shown", bound=Raster)
 
 
 def to_png(figure: Figure, dpi: int = 150, transparent: bool = False) -> bytes:
@@ -54,12 +60,11 @@ def map_figure(class_map: xr.DataArray, title: str | None = None) -> Figure:
     title : str, optional
         Title above the map.
     """
-    class_map = _thinned(as_labels(class_map))
-    classes = class_table(class_map)
-    figure, (axes,) = _panels(class_map, 1)
-    _show(axes, class_picture(class_map.values, classes), title)
-    _scale_bar(axes, class_map)
-    _legend(figure, classes, _any_blank(class_map))
+    shown = _thinned(Labels.of(class_map))
+    figure, (axes,) = _panels(shown.array, 1)
+    _show(axes, class_picture(shown.ids, shown.classes), title)
+    _scale_bar(axes, shown.grid)
+    _legend(figure, shown.classes, bool((shown.ids == UNLABELED).any()))
     return figure
 
 
@@ -84,25 +89,23 @@ def comparison(
     map_title, truth_title : str
         Titles, for example with the number of labels or the accuracy.
     """
-    scene, truth, class_map = as_scene(scene), as_labels(truth), as_labels(class_map)
-    for what, raster in (("ground truth", truth), ("map", class_map)):
-        if _size(raster) != _size(scene):
+    whole, known, mapped = Scene.of(scene), Labels.of(truth), Labels.of(class_map)
+    for what, raster in (("ground truth", known), ("map", mapped)):
+        if raster.shape != whole.shape[:2]:
             raise SceneMismatch(
-                f"the scene has {_size(scene)} rows and columns, the {what} has {_size(raster)}; "
+                f"the scene has {whole.shape[:2]} rows and columns, the {what} has {raster.shape}; "
                 "pass rasters of the same scene"
             )
-    truth, class_map = (_thinned(r.transpose("y", "x")) for r in (truth, class_map))
-    classes = tuple(sorted({*class_table(truth), *class_table(class_map)}))
-    whole = scene
-    scene = _thinned(scene)
-    figure, panels = _panels(scene, 3)
-    bands = color_bands(scene)
-    _show(panels[0], false_color(scene, bands), "False color")
+    shown, known, mapped = _thinned(whole), _thinned(known), _thinned(mapped)
+    classes = tuple(sorted({*known.classes, *mapped.classes}))
+    figure, panels = _panels(shown.array, 3)
+    bands = color_bands(shown)
+    _show(panels[0], false_color(shown, bands), "False color")
     panels[0].set_xlabel(_caption(whole, bands), fontsize=_SMALL, color=_SOFT)
-    _show(panels[1], class_picture(truth.values, classes), truth_title)
-    _show(panels[2], class_picture(class_map.values, classes), map_title)
-    _scale_bar(panels[0], scene)
-    _legend(figure, classes, _any_blank(truth) or _any_blank(class_map))
+    _show(panels[1], class_picture(known.ids, classes), truth_title)
+    _show(panels[2], class_picture(mapped.ids, classes), map_title)
+    _scale_bar(panels[0], shown.grid)
+    _legend(figure, classes, any((r.ids == UNLABELED).any() for r in (known, mapped)))
     return figure
 
 
@@ -205,7 +208,7 @@ def reliability_figure(
     upper.plot(
         [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
     )
-    upper.vlines(mean_sure, mean_sure, accuracy, color="#EE7733", alpha=0.6, linewidth=3,
+    upper.vlines(mean_sure, mean_sure, accuracy, color=GAP, alpha=0.6, linewidth=3,
                  label="gap")  # fmt: skip
     upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
     weight = 12 + 150 * count[filled] / total  # a bin of few pixels says little
@@ -223,7 +226,7 @@ def reliability_figure(
 
 def _panels(raster: xr.DataArray, count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``count`` panels of the shape of ``raster``, in a row or a column."""
-    height, width = _size(raster)
+    height, width = raster.sizes["y"], raster.sizes["x"]
     stacked = count > 1 and width > 2 * height
     longest = 3.5 if count > 1 and not stacked else 6.5  # inches
     if stacked:
@@ -265,10 +268,9 @@ def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
     )  # fmt: skip
 
 
-def _scale_bar(axes: Axes, raster: xr.DataArray) -> None:
+def _scale_bar(axes: Axes, grid: Grid) -> None:
     """Draw a bar of a round length, about a quarter of the width, if the map is in meters."""
-    crs, transform = georeference(raster)
-    height, width = _size(raster)
+    crs, transform, (height, width) = grid.crs, grid.transform, grid.shape
     if crs is None or transform is None or not crs.is_projected:
         return
     meters = float(np.hypot(transform.a, transform.d)) * crs.linear_units_factor[1]
@@ -285,10 +287,10 @@ def _scale_bar(axes: Axes, raster: xr.DataArray) -> None:
               bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1})  # fmt: skip
 
 
-def _caption(scene: xr.DataArray, bands: Sequence[int]) -> str:
-    rows, columns = _size(scene)
-    if "wavelength" in scene.coords:
-        shown = ", ".join(f"{float(scene['wavelength'][b]):.0f}" for b in bands) + " nm"
+def _caption(scene: Scene, bands: Sequence[int]) -> str:
+    rows, columns, _ = scene.shape
+    if scene.bands.wavelength is not None:
+        shown = ", ".join(f"{scene.bands.wavelength[b]:.0f}" for b in bands) + " nm"
     else:
         shown = "bands " + ", ".join(str(b + 1) for b in bands)
     return f"{rows} rows x {columns} columns; {shown}"
@@ -302,15 +304,172 @@ def _plain(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
-def _size(raster: xr.DataArray) -> tuple[int, int]:
-    return raster.sizes["y"], raster.sizes["x"]
-
-
-def _thinned(raster: xr.DataArray) -> xr.DataArray:
+def _thinned(raster: Shown) -> Shown:
     """Return every k-th pixel of a large raster: more than a figure can show is not read."""
-    step = max(1, max(_size(raster)) // _SHOWN_PIXELS)
-    return raster.isel(y=slice(None, None, step), x=slice(None, None, step))
+    side = max(raster.array.sizes[d] for d in ("y", "x"))
+    step = slice(None, None, max(1, side // _SHOWN_PIXELS))
+    return replace(raster, array=raster.array.isel(y=step, x=step))
 
 
-def _any_blank(raster: xr.DataArray) -> bool:
-    return bool((raster.values == UNLABELED).any())
+def area_figure(
+    names: Sequence[str],
+    areas: npt.ArrayLike,
+    intervals: npt.ArrayLike,
+    mapped: npt.ArrayLike,
+    unit: str = "ha",
+    theme: Theme = LIGHT,
+) -> Figure:
+    """Draw the area of each class as a bar with its 95 % interval, and what the map alone says.
+
+    Parameters
+    ----------
+    names : sequence of str, length C
+    areas : array of float, shape (C,)
+        Estimated.
+    intervals : array of float, shape (C, 2)
+    mapped : array of float, shape (C,)
+        Areas by the map alone.
+    unit : str
+    theme : Theme
+    """
+    middle, ends, by_map = (np.asarray(a, float) for a in (areas, intervals, mapped))
+    n = len(names)
+    if middle.shape != (n,) or ends.shape != (n, 2) or by_map.shape != (n,):
+        raise InputError(
+            f"{n} names want {n} areas, intervals and mapped areas, got shapes {middle.shape}, "
+            f"{ends.shape} and {by_map.shape}"
+        )
+    figure = Figure(figsize=(6.6, 1.2 + 0.4 * n), layout="constrained")
+    axes = figure.subplots()
+    rows = np.arange(n)
+    axes.barh(rows, middle, height=0.62, color=theme.accent, alpha=0.75, label="estimated area")
+    reach = np.abs(np.stack([middle - ends[:, 0], ends[:, 1] - middle]))
+    axes.errorbar(
+        middle, rows, xerr=reach, fmt="none", ecolor=theme.ink, elinewidth=1.6, capsize=4,
+        label="95 % interval",
+    )  # fmt: skip
+    axes.plot(
+        by_map, rows, "D", color=GAP, markeredgecolor=theme.ink, markeredgewidth=0.8,
+        markersize=6.5, linestyle="none", label="by the map alone", clip_on=False, zorder=4,
+    )  # fmt: skip
+    axes.set_yticks(rows, [shortened(name, 32) for name in names])
+    axes.set(ylim=(n - 0.45, -0.55), xlim=(0, None))
+    axes.set_xlabel(f"area, {unit}", fontsize=9.5, color=theme.ink)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.axis)
+    axes.tick_params(labelsize=9, colors=theme.ink, color=theme.axis, length=3)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    figure.legend(
+        loc="outside upper left", ncols=3, fontsize=8.5, frameon=False, labelcolor=theme.ink
+    )
+    return figure
+
+
+Array = npt.NDArray[np.floating]
+COLORS = "viridis"  # even in lightness, and for those who see no red or green
+MANY = 3000  # points; more are drawn as counts
+_SIDE = 4.2  # inches of a panel
+
+
+def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
+    """Draw a map of values with its colors explained, a panel for each target.
+
+    Parameters
+    ----------
+    values : DataArray of float, dims (y, x, target)
+        NaN where there is none, which is left white.
+    targets : sequence of Target
+        Bounds are the ends of the colors; else the 2nd and 98th percentile.
+    """
+    shown = _thinned(Raster(values))
+    values = shown.array
+    height, width = values.sizes["y"], values.sizes["x"]
+    tall = min(max(_SIDE * height / width, 1.5), 9.0)
+    across = min(len(targets), 3)
+    down = math.ceil(len(targets) / across)
+    size = (across * (_SIDE + 0.9), down * (tall + 0.5))
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(targets) :]:
+        axes.set_axis_off()
+    for k, (axes, target) in enumerate(zip(panels, targets, strict=False)):
+        numbers = values.isel(target=k).values
+        low, high = _range(numbers, target)
+        image = axes.imshow(numbers, cmap=COLORS, vmin=low, vmax=high, interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color(LIGHT.axis)
+        axes.set_title(target.title, fontsize=_NORMAL, color=LIGHT.ink, loc="left")
+        known = numbers[np.isfinite(numbers)]
+        below, above = bool((known < low).any()), bool((known > high).any())
+        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
+        extend = ends.get((below, above), "neither")
+        bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
+        bar.ax.tick_params(labelsize=_SMALL, colors=LIGHT.ink)
+        bar.outline.set_visible(False)
+        _scale_bar(axes, shown.grid)
+    return figure
+
+
+def scatter_figure(
+    measured: Array, predicted: Array, target: Target, *, note: str = "", theme: Theme = LIGHT
+) -> Figure:
+    """Draw predicted against measured values, with the line on which they would be equal.
+
+    Parameters
+    ----------
+    measured, predicted : ndarray, ``(n,)``
+    target : Target
+    note : str
+        A few words in the corner, such as R2.
+    theme : Theme
+    """
+    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+    axes = figure.subplots()
+    _plain(axes, theme)
+    ends = np.concatenate([measured, predicted])
+    low, high = float(ends.min()), float(ends.max())
+    margin = 0.04 * ((high - low) or 1.0)
+    low, high = low - margin, high + margin
+    axes.plot([low, high], [low, high], color=theme.soft, linewidth=1, zorder=1)
+    if len(measured) > MANY:
+        drawn = axes.hexbin(
+            measured, predicted, gridsize=50, bins="log", mincnt=1, cmap=COLORS,
+            extent=(low, high, low, high),
+        )  # fmt: skip
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02)
+        bar.set_label("pixels", fontsize=_SMALL, color=theme.ink)
+        bar.ax.tick_params(labelsize=_SMALL, colors=theme.ink)
+        bar.outline.set_visible(False)
+    else:
+        axes.scatter(
+            measured, predicted, s=22, color=theme.accent, alpha=0.7, linewidths=0, zorder=2
+        )
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"measured {target.title}", fontsize=_NORMAL, color=theme.ink)
+    axes.set_ylabel(f"predicted {target.title}", fontsize=_NORMAL, color=theme.ink)
+    if note:
+        axes.text(
+            0.03,
+            0.97,
+            note,
+            transform=axes.transAxes,
+            va="top",
+            fontsize=_SMALL,
+            color=theme.ink,
+        )
+    return figure
+
+
+def _range(numbers: Array, target: Target) -> tuple[float, float]:
+    if target.low is not None and target.high is not None:
+        return target.low, target.high
+    known = numbers[np.isfinite(numbers)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = np.quantile(known, [0.02, 0.98])
+    return (float(low), float(high)) if high > low else (float(low), float(low) + 1.0)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
@@ -30,7 +28,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "file of scores": (".json", ".csv"),
     "sample": (".gpkg", ".geojson", ".csv"),
     "table of areas": (".csv", ".json"),
-    "report": (".html", ".htm", ".json"),
+    "report": (".html", ".htm"),
 }
 
 ENVI_DATA = (  # beside a header
@@ -348,9 +346,7 @@ def make_folder(path: Path) -> None:
         raise OutputError(f"cannot make the folder {path}: {error.strerror}") from error
 
 
-_HEAD = 2**16  # bytes
-_TAGS = 1000  # of a TIFF's first picture; ours has 16
-_GDAL_METADATA = 42112
+_HEAD = 2**16  # bytes that are read at the beginning and at the end of a file
 NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
 QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
 LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
@@ -360,12 +356,29 @@ DEVIATION = "standard deviation of the predicted value"  # and of what is writte
 DRAWN_FROM = "drawn_from"
 _SAMPLES, _SAMPLE_BYTES = (".gpkg", ".geojson", ".csv"), 2**24
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
-# Byte order and number -> unpacked with: the first offset, the count, an entry's number and value.
-_TIFF = {
-    b"II*\0": ("<", 4, "I", "H", "HHI4s"),
-    b"MM\0*": (">", 4, "I", "H", "HHI4s"),
-    b"II+\0": ("<", 8, "Q", "Q", "HHQ8s"),
-    b"MM\0+": (">", 8, "Q", "Q", "HHQ8s"),
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# Labels are a NumPy array of ids too; a map is told from them by a head wider than need be
+_NPY = rb"'descr': '([|<](u1|u2)'.*'shape': \(\d+, \d+\)|<f4'.*'shape': \(\d+, \d+, \d+\))"
+# By what is written and the ending, "" for any other: how the file begins, and a mark that it has
+_MARKS: dict[tuple[str, str], tuple[bytes | tuple[bytes, ...], bytes]] = {
+    ("map", ".tif"): (_TIFF, b"class_values|" + VALUES.encode()),
+    ("map", ".hdr"): (b"ENVI", b"class map written by polyad"),
+    ("map", ".png"): (b"\x89PNG\r\n", b"Software\0polyad"),
+    ("map", ".nc"): (b"\x89HDF\r\n", b"written by polyad"),
+    ("map", ".npy"): (b"\x93NUMPY\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"), _NPY),
+    ("file of probabilities", ""): (_TIFF, b"class probability"),
+    ("file of uncertainty", ""): (_TIFF, b"class uncertainty|" + DEVIATION.encode()),
+    ("file of set sizes", ""): (_TIFF, b"prediction set size"),
+    ("file of sets", ""): (_TIFF, b"prediction set members"),
+    ("style", ""): (b"<qgis", QML_MARK.encode()),
+    ("file of scores", ".json"): (b"{", b'"overall_accuracy"|"rmse_ci95"'),
+    ("file of scores", ""): (b"measure,class,value", b""),
+    ("table of areas", ".json"): (b"{", b'"area_ha"'),
+    ("table of areas", ""): (b"class,id,area_ha,se_ha", b""),
+    ("side", ""): (b"<PAMDataset>", b"<Category>Unclassified</Category>"),
+    ("model", ""): (b"", rb'\A.{8}\{"__metadata__":.*"polyad":'),
+    ("ONNX file", ""): (b"\x08", b"\x12\x06polyad"),  # its maker, in the second field
+    ("report", ""): (b"<!doctype html>", b'<meta name="generator" content="polyad">'),
 }
 
 
@@ -383,14 +396,20 @@ def is_ours(path: Path, what: str) -> bool:
     """
     if path.is_dir():
         return what == "map" and path.suffix.lower() == ".zarr" and _is_zarr_map(path)
-    tell = _MARKS.get((what, path.suffix.lower())) or _MARKS[what, ""]
+    ending = path.suffix.lower().replace(".tiff", ".tif")
+    known = _MARKS.get((what, ending)) or _MARKS.get((what, ""))
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if known is None or not path.is_file():  # a pipe would be waited for
             return False
         with path.open("rb") as file:
-            return tell(file)
-    except (OSError, struct.error, OverflowError, ValueError):
+            text = file.read(_HEAD)
+            file.seek(max(len(text), path.stat().st_size - _HEAD))
+            text += file.read(_HEAD)
+    except OSError:
         return False
+    # Text lies in all formats as it is. GDAL keeps its tags at either end of a TIFF.
+    marked = text.startswith(known[0]) and re.search(known[1], text, re.DOTALL) is not None
+    return marked and not (what == "map" and f'name="quantity">{LABELS}<'.encode() in text)
 
 
 def drawn_from(name: str, digest: str) -> str:
@@ -444,106 +463,3 @@ def _is_of_map(path: tuple[str, ...], about: bytes) -> bool:
     known = len(rest) == 1 and rest[0] in _ZARR
     numbers = len(chunk) <= 2 and all(re.fullmatch(r"\d+(\.\d+)?", key) for key in chunk)
     return (name == "class_map" or named) and (known or numbers)
-
-
-def _has(beginning: bytes, mark: bytes) -> Callable[[BinaryIO], bool]:
-    def tell(file: BinaryIO) -> bool:
-        head = file.read(_HEAD)
-        return head.startswith(beginning) and mark in head
-
-    return tell
-
-
-def _is_model(file: BinaryIO) -> bool:
-    head = file.read(_HEAD)
-    return head[8:].startswith(b'{"__metadata__":') and b'"polyad":' in head
-
-
-def _is_ids(file: BinaryIO) -> bool:
-    """Whether the file is a NumPy array such as a map is: of small whole numbers, or of values.
-
-    Labels are such an array too; a map is told from them by a head that is wider than need be.
-    """
-    head = file.read(_HEAD)
-    if head[6:10] != b"\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"):
-        return False
-    ids, values = rb"[|<](u1|u2)'.*'shape': \(\d+, \d+\)", rb"<f4'.*'shape': \(\d+, \d+, \d+\)"
-    kind = re.search(rb"'descr': '(%s|%s)" % (ids, values), head[:200])
-    return head.startswith(b"\x93NUMPY") and kind is not None
-
-
-def _tiff_with(mark: bytes, without: bytes | None = None) -> Callable[[BinaryIO], bool]:
-    def tell(file: BinaryIO) -> bool:
-        tags = _gdal_metadata(file)
-        return mark in tags and (without is None or without not in tags)
-
-    return tell
-
-
-def _any_of(*ways: Callable[[BinaryIO], bool]) -> Callable[[BinaryIO], bool]:
-    def tell(file: BinaryIO) -> bool:
-        for way in ways:
-            file.seek(0)
-            if way(file):
-                return True
-        return False
-
-    return tell
-
-
-def _gdal_metadata(file: BinaryIO) -> bytes:
-    """Return the text in which GDAL keeps the tags of a TIFF's first picture, "" if it has none."""
-    order, width, offset, count, entry = _TIFF.get(file.read(4), ("<", 0, "", "", ""))
-    if not width:
-        return b""
-    if width == 8:
-        file.seek(8)  # a BigTIFF says first how wide its offsets are
-    _seek(file, order + offset)
-    number = min(_next(file, order + count), _TAGS)
-    size = struct.calcsize(order + entry)
-    for tag, _, length, value in struct.iter_unpack(order + entry, file.read(number * size)):
-        if tag == _GDAL_METADATA:
-            file.seek(struct.unpack(order + offset, value)[0])
-            return file.read(min(length, _HEAD))
-    return b""
-
-
-def _seek(file: BinaryIO, form: str) -> None:
-    file.seek(_next(file, form))
-
-
-def _next(file: BinaryIO, form: str) -> int:
-    return int(struct.unpack(form, file.read(struct.calcsize(form)))[0])
-
-
-_LABELS_TAG = f'name="quantity">{LABELS}<'.encode()
-_MAP_TIFF = _any_of(_tiff_with(b"class_values", without=_LABELS_TAG), _tiff_with(VALUES.encode()))
-_ENVI = _has(b"ENVI", b"class map written by polyad")
-# By what is written and the ending; "" stands for any other.
-_MARKS: dict[tuple[str, str], Callable[[BinaryIO], bool]] = {
-    ("map", ".tif"): _MAP_TIFF,
-    ("map", ".tiff"): _MAP_TIFF,
-    ("map", ".hdr"): _ENVI,
-    ("map", ".png"): _has(b"\x89PNG\r\n", b"Software\0polyad"),
-    ("map", ".nc"): _has(b"\x89HDF\r\n", b"written by polyad"),
-    ("map", ".npy"): _is_ids,
-    ("map", ""): lambda _: False,
-    ("file of probabilities", ""): _tiff_with(b"class probability"),
-    ("file of uncertainty", ""): _any_of(
-        _tiff_with(b"class uncertainty"), _tiff_with(DEVIATION.encode())
-    ),
-    ("file of set sizes", ""): _tiff_with(b"prediction set size"),
-    ("file of sets", ""): _tiff_with(b"prediction set members"),
-    ("style", ""): _has(b"<qgis", QML_MARK.encode()),
-    ("file of scores", ".json"): _any_of(
-        _has(b"{", b'"overall_accuracy"'), _has(b"{", b'"rmse_ci95"')
-    ),
-    ("file of scores", ""): _has(b"measure,class,value", b""),
-    ("table of areas", ".json"): _has(b"{", b'"area_ha"'),
-    ("table of areas", ""): _has(b"class,id,area_ha,se_ha", b""),
-    ("side", ""): _has(b"<PAMDataset>", b"<Category>Unclassified</Category>"),
-    ("model", ""): _is_model,
-    ("report", ".json"): _has(b"{", b'"polyad_report"'),
-    ("ONNX file", ""): _has(b"\x08", b"\x12\x06polyad"),  # its maker, in the second field
-    ("report", ""): _has(b"<!doctype html>", b'<meta name="generator" content="polyad">'),
-}

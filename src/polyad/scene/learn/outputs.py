@@ -224,7 +224,7 @@ class Classes(Record):
     classes : tuple of ClassInfo
     """
 
-    kind: Literal["classes"] = "classes"
+    kind: Literal["classification"] = "classification"
     classes: Annotated[Row[ClassRow], Field(min_length=1, max_length=OUTPUTS)]
 
     @classmethod
@@ -272,7 +272,7 @@ class Targets(Weighted):
         Of the folds: side of a block in pixels, and how many values were held out.
     """
 
-    kind: Literal["targets"] = "targets"
+    kind: Literal["regression"] = "regression"
     targets: Annotated[Row[TargetRow], Field(min_length=1, max_length=MOST_TARGETS)]
     folds: Annotated[int, Field(ge=0, le=MOST_FOLDS)]
     noise: Row[Annotated[float, Field(ge=0, le=NOISE)]]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import os
 import re
 import unicodedata
 import zlib
@@ -29,7 +28,6 @@ from typing import Any
 
 import h5netcdf
 import numpy as np
-import numpy.typing as npt
 import rioxarray  # noqa: F401  (registers the .rio accessor)
 import xarray as xr
 from affine import Affine
@@ -38,9 +36,9 @@ from xarray.backends import H5NetCDFStore
 
 from polyad.atomic import Outputs, check_room
 from polyad.errors import OutputError
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, with_classes
-from polyad.scene.write.cog import Slices
-from polyad.scene.write.geotiff import checked_ids
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, with_classes
+from polyad.scene.raster.grid import Grid
+from polyad.scene.write.frame import Array, MapFrame, Slices, Whole
 from polyad.text import clean_name
 
 CONVENTIONS = "CF-1.8"
@@ -53,46 +51,28 @@ _SWATH = {
 _DEGREES = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
-def add_netcdf_map(
-    outputs: Outputs,
-    path: str | os.PathLike[str],
-    class_map: xr.DataArray,
-    crs: CRS | None = None,
-    transform: Affine | None = None,
-) -> None:
-    """Write a class map as CF NetCDF.
+@contextmanager
+def open_netcdf(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Whole]:
+    """Yield a map as CF NetCDF: a variable of class ids, or one for each target.
 
-    Parameters
-    ----------
-    outputs : Outputs
-        What the map appears together with.
-    path : path-like
-        The file, by custom ending in ``.nc``.
-    class_map : DataArray of int, dims (y, x)
-        Class ids, 0 where there is no class, with the attributes of `polyad.scene.raster.classes`.
-    crs : rasterio.crs.CRS, optional
-        Coordinate reference system.
-    transform : affine.Affine, optional
-        From (column, row) to (x, y) of the pixel's corner. A rotated one is kept as GDAL keeps it,
-        in the ``GeoTransform`` of the grid mapping: CF has no words for it.
+    A rotated grid is kept as GDAL keeps it, in the ``GeoTransform`` of the grid mapping: CF has no
+    words for it.
     """
-    out = cf_dataset(class_map, crs, transform)
+    temporary, whole = outputs.temporary(path), Whole(frame)
+    yield whole
+    bands = whole.bands
+    out = value_dataset(frame, bands) if frame.targets else class_dataset(frame, bands[0])
     encoding: dict[str, dict[str, Any]] = {str(n): {"_FillValue": None} for n in out.coords}
-    ids = out[MAP_NAME]
-    encoding[MAP_NAME] = {"_FillValue": ids.dtype.type(UNLABELED), "zlib": True}
-    add_dataset(outputs, path, out, encoding)
-
-
-def add_dataset(
-    outputs: Outputs, path: str | os.PathLike[str], out: xr.Dataset, encoding: dict[str, Any]
-) -> None:
-    """Write a dataset as NetCDF-4."""
+    for name, variable in out.data_vars.items():
+        if name != GRID_MAPPING:
+            blank = np.nan if frame.targets else UNLABELED
+            encoding[str(name)] = {"_FillValue": variable.dtype.type(blank), "zlib": True}
     # In memory: HDF5 brings the whole process down when the disk fills up under it.
     buffer = io.BytesIO()
     with h5netcdf.File(buffer, "w") as file:
         out.dump_to_store(H5NetCDFStore(file), encoding=encoding)
-    check_room(Path(path), buffer.getbuffer().nbytes)
-    outputs.temporary(path).write_bytes(buffer.getbuffer())
+    check_room(path, buffer.getbuffer().nbytes)
+    temporary.write_bytes(buffer.getbuffer())
 
 
 def cf_dtype(classes: Sequence[ClassInfo]) -> np.dtype[Any]:
@@ -100,43 +80,52 @@ def cf_dtype(classes: Sequence[ClassInfo]) -> np.dtype[Any]:
     return np.dtype(np.int16 if max((c.value for c in classes), default=0) < 2**15 else np.int32)
 
 
-def cf_dataset(
-    class_map: xr.DataArray,
-    crs: CRS | None = None,
-    transform: Affine | None = None,
-    ids: npt.NDArray[Any] | None = None,
+def class_dataset(frame: MapFrame, ids: Array) -> xr.Dataset:
+    """Return what is written of a class map: ids, coordinates, grid mapping, their attributes."""
+    classes, dtype = frame.classes, cf_dtype(frame.classes)
+    raster = with_classes(xr.DataArray(ids.astype(dtype, copy=False), dims=("y", "x")), classes)
+    values = np.array([c.value for c in classes], dtype)
+    about = {
+        "long_name": "class",
+        "flag_values": values,
+        "flag_meanings": " ".join(flag_meanings(classes)),
+        "class_values": values,
+    }
+    title = {k: clean_name(str(frame.attrs[k]), 2000) for k in _GLOBAL if k in frame.attrs}
+    variables = {MAP_NAME: raster.assign_attrs(about).variable}
+    return _dataset(frame, variables, {"title": "Class map"} | title)
+
+
+def value_dataset(frame: MapFrame, bands: Array) -> xr.Dataset:
+    """Return what is written of a map of values: a variable for each target."""
+    variables = {}
+    for values, target, name in zip(
+        bands, frame.targets, variable_names(frame.targets), strict=True
+    ):
+        about: dict[str, Any] = {"long_name": target.name}
+        about |= {"units": target.units} if target.units else {}
+        if target.low is not None and target.high is not None:
+            about["valid_range"] = np.array([target.low, target.high], np.float32)
+        variables[name] = xr.Variable(("y", "x"), values, about)
+    return _dataset(frame, variables, {"title": "Map of values"})
+
+
+def _dataset(
+    frame: MapFrame, variables: dict[str, xr.Variable], title: dict[str, str]
 ) -> xr.Dataset:
-    """Return what is written: ids, coordinates, grid mapping, and their attributes.
-
-    The ids are those of ``class_map`` unless ``ids`` are given in their place.
-    """
-    classes = class_table(class_map)
-    dtype = cf_dtype(classes)
-    if ids is None:
-        ids = checked_ids(class_map.values, classes).astype(dtype)
-    raster = xr.DataArray(ids, dims=("y", "x"), coords=pixel_coordinates(class_map, crs, transform))
-    raster = with_classes(raster, classes).assign_attrs(
-        long_name="class",
-        flag_values=np.array([c.value for c in classes], dtype),
-        flag_meanings=" ".join(flag_meanings(classes)),
-        class_values=np.array([c.value for c in classes], dtype),
-    )
-    out = raster.to_dataset(name=MAP_NAME)
+    grid, program = frame.grid, f"polyad {version('polyad')}"
+    out = xr.Dataset(coords=pixel_coordinates(frame))
+    for name, variable in variables.items():
+        out[name] = variable
     # Without a reference system the coordinates say it all, unless the grid is rotated.
-    if crs is not None or (transform is not None and "x" not in out.coords):
-        out[GRID_MAPPING] = grid_mapping(crs, transform)
-        out[MAP_NAME].attrs["grid_mapping"] = GRID_MAPPING
-    told = {k: clean_name(str(class_map.attrs[k]), 2000) for k in _GLOBAL if k in class_map.attrs}
-    out.attrs = global_attributes("Class map", told)
-    return out
-
-
-def global_attributes(title: str, told: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the attributes of a file; what is ``told`` of the map comes before our own words."""
-    program = f"polyad {version('polyad')}"
+    if grid.crs is not None or (grid.transform is not None and "x" not in out.coords):
+        out[GRID_MAPPING] = grid_mapping(grid)
+        for name in variables:
+            out[name].attrs["grid_mapping"] = GRID_MAPPING
     # No date: the same map gives the same bytes.
-    own = {"Conventions": CONVENTIONS, "title": title, "source": program}
-    return own | (told or {}) | {"history": f"written by {program}"}
+    out.attrs = {"Conventions": CONVENTIONS, "title": "", "source": program} | title
+    out.attrs["history"] = f"written by {program}"
+    return out
 
 
 def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:
@@ -158,29 +147,44 @@ def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:
     return words
 
 
-def pixel_coordinates(
-    class_map: xr.DataArray, crs: CRS | None, transform: Affine | None
-) -> dict[str, xr.Variable]:
+def variable_names(targets: Sequence[Target]) -> list[str]:
+    """Return a name for each target in the signs that CF allows, no two alike.
+
+    Examples
+    --------
+    >>> variable_names([Target("cover [%]"), Target("2nd"), Target("cover (%)")])
+    ['cover', 'value_2nd', 'cover_3']
+    """
+    names: list[str] = []
+    for number, target in enumerate(targets, start=1):
+        plain = "".join(c if c.isascii() and c.isalnum() else " " for c in target.name)
+        name = "_".join(plain.split()) or "value"
+        name = name if name[0].isalpha() else f"value_{name}"
+        taken = name in (*names, "x", "y", *_SWATH, GRID_MAPPING)
+        names.append(f"{name}_{number}" if taken else name)
+    return names
+
+
+def pixel_coordinates(frame: MapFrame) -> dict[str, xr.Variable]:
     """Return x and y of the pixels' centers, or the positions of a swath, as CF describes them."""
-    coordinates = {}
-    for dim in ("y", "x"):
-        values = _centers(class_map, dim, transform)
+    coordinates, grid = {}, frame.grid
+    known = xr.DataArray(np.broadcast_to(0, grid.shape), dims=("y", "x"), coords=frame.coords)
+    transform = grid.transform
+    for axis, dim in enumerate(("y", "x")):
+        values: Array | None = None
+        if dim in known.coords and known[dim].dtype.kind in "iuf":
+            values = known[dim].values.astype(np.float64)
+        elif transform is not None and not (transform.b or transform.d):
+            start, step = [(transform.f, transform.e), (transform.c, transform.a)][axis]
+            values = start + step * (np.arange(grid.shape[axis]) + 0.5)
         if values is not None:
-            coordinates[dim] = xr.Variable(dim, values, _described(dim, crs, transform))
+            about = _described(dim, grid.crs, transform)
+            coordinates[dim] = xr.Variable(dim, values, about)
     for name, standard in _SWATH.items():
-        if name in class_map.coords and class_map[name].dims == ("y", "x"):
+        if name in known.coords and known[name].dims == ("y", "x"):
             about = {"standard_name": standard, "units": _DEGREES[standard], "long_name": standard}
-            coordinates[name] = xr.Variable(("y", "x"), class_map[name].values.astype(float), about)
+            coordinates[name] = xr.Variable(("y", "x"), known[name].values.astype(float), about)
     return coordinates
-
-
-def _centers(class_map: xr.DataArray, dim: str, transform: Affine | None) -> Any:
-    if dim in class_map.coords and class_map[dim].dtype.kind in "iuf":
-        return class_map[dim].values.astype(np.float64)
-    if transform is None or transform.b or transform.d:
-        return None
-    start, step = (transform.c, transform.a) if dim == "x" else (transform.f, transform.e)
-    return start + step * (np.arange(class_map.sizes[dim]) + 0.5)
 
 
 def _described(dim: str, crs: CRS | None, transform: Affine | None) -> dict[str, str]:
@@ -202,15 +206,17 @@ def _described(dim: str, crs: CRS | None, transform: Affine | None) -> dict[str,
     return about | {"axis": dim.upper()}
 
 
-def grid_mapping(crs: CRS | None, transform: Affine | None) -> xr.DataArray:
+def grid_mapping(grid: Grid) -> xr.DataArray:
     """Return the variable that holds the reference system, for CF and for GDAL."""
     blank = xr.DataArray(np.zeros((1, 1), np.uint8), dims=("y", "x"))
-    if crs is not None:
-        blank = blank.rio.write_crs(crs)
-    if transform is not None:
-        blank = blank.rio.write_transform(transform)
+    if grid.crs is not None:
+        blank = blank.rio.write_crs(grid.crs)
+    if grid.transform is not None:
+        blank = blank.rio.write_transform(grid.transform)
     return blank[GRID_MAPPING].drop_vars(GRID_MAPPING).astype(np.int32)
 
+
+# --- Zarr ----------------------------------------------------------------------------------------
 
 CHUNK = 512  # pixels: half a megabyte of ids, few files of a large map
 _LEVEL = 6  # of zlib
@@ -237,7 +243,7 @@ class ZarrMap:
         self._chunks = _chunks(shape)
         self._written = 0
 
-    def write(self, window: Slices, bands: npt.NDArray[Any]) -> None:
+    def write(self, window: Slices, bands: Array) -> None:
         """Write ``bands`` (1, rows, columns) into ``window`` (rows, columns)."""
         sides = [range(*side.indices(n)) for side, n in zip(window, self._shape, strict=True)]
         spans = [
@@ -262,7 +268,7 @@ class ZarrMap:
                 "write every window of the scene before leaving the block"
             )
 
-    def _put(self, index: tuple[int, ...], inside: Slices, ids: npt.NDArray[Any]) -> None:
+    def _put(self, index: tuple[int, ...], inside: Slices, ids: Array) -> None:
         temporary = self._temporary / ".".join(map(str, index))
         if temporary.exists():
             known = zlib.decompress(temporary.read_bytes())
@@ -276,49 +282,32 @@ class ZarrMap:
 
 
 @contextmanager
-def open_zarr_map(
-    outputs: Outputs,
-    path: str | os.PathLike[str],
-    frame: xr.DataArray,
-    crs: CRS | None = None,
-    transform: Affine | None = None,
-) -> Iterator[ZarrMap]:
-    """Yield a Zarr store of class ids, to be written window by window; it appears when whole.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        What the map appears together with.
-    path : path-like
-        The folder, by custom ending in ``.zarr``.
-    frame : DataArray, dims (y, x)
-        Size, coordinates and classes of the map; its values are not looked at.
-    crs, transform
-        See `polyad.scene.write.cf.add_netcdf_map`.
-    """
-    blank = np.broadcast_to(cf_dtype(class_table(frame)).type(UNLABELED), frame.shape)
-    dataset = cf_dataset(frame, crs, transform, blank)
+def open_zarr(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[ZarrMap]:
+    """Yield a Zarr store of class ids, to be written window by window; it appears when whole."""
+    blank = np.broadcast_to(cf_dtype(frame.classes).type(UNLABELED), frame.grid.shape)
+    dataset = class_dataset(frame, blank)
+    ids = dataset[MAP_NAME]
     if positions := [str(name) for name in dataset.coords if name not in ("y", "x")]:
-        dataset[MAP_NAME].attrs["coordinates"] = " ".join(positions)  # of a swath
-    if crs is not None:
-        dataset[MAP_NAME].attrs["_CRS"] = {"wkt": crs.to_wkt()}  # where GDAL before 3.10 looks
+        ids.attrs["coordinates"] = " ".join(positions)  # of a swath
+    if frame.grid.crs is not None:
+        ids.attrs["_CRS"] = {"wkt": frame.grid.crs.to_wkt()}  # where GDAL before 3.10 looks
     temporary = outputs.temporary(path, folder=True)
     temporary.mkdir()
-    told: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": dict(dataset.attrs)}
+    metadata: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": dict(dataset.attrs)}
     for name, variable in dataset.variables.items():
         (temporary / str(name)).mkdir()
-        told |= _description(str(name), variable)
+        metadata |= _description(str(name), variable)
         if name != MAP_NAME:
-            packed = zlib.compress(_plain_order(variable.values).tobytes(), _LEVEL)
+            values = variable.values.astype(variable.dtype.newbyteorder("<"))
             first = ".".join("0" * max(variable.ndim, 1))
+            packed = zlib.compress(values.tobytes(), _LEVEL)
             (temporary / str(name) / first).write_bytes(packed)
-    told[".zmetadata"] = {"metadata": dict(told), "zarr_consolidated_format": 1}
-    for name, content in told.items():
+    metadata[".zmetadata"] = {"metadata": dict(metadata), "zarr_consolidated_format": 1}
+    for name, content in metadata.items():
         text = json.dumps(content, indent=2, allow_nan=False)
         (temporary / name).write_text(text + "\n", encoding="utf-8")
-    dtype = dataset[MAP_NAME].dtype.newbyteorder("<")
-    shape = frame.sizes["y"], frame.sizes["x"]
-    out = ZarrMap(temporary / MAP_NAME, Path(path), shape, dtype)
+    dtype = ids.dtype.newbyteorder("<")
+    out = ZarrMap(temporary / MAP_NAME, path, frame.grid.shape, dtype)
     yield out
     out.finish()
 
@@ -343,7 +332,3 @@ def _description(name: str, variable: xr.Variable) -> dict[str, Any]:
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(CHUNK, length) for length in shape)
-
-
-def _plain_order(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values.astype(values.dtype.newbyteorder("<"))

@@ -23,8 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import rasterio
 import rasterio.shutil
-from affine import Affine
-from rasterio.crs import CRS
 from rasterio.enums import Resampling
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window
@@ -32,13 +30,13 @@ from rasterio.windows import Window
 from polyad.atomic import Outputs, disk_full
 from polyad.errors import InputError, OutputError, PolyadError
 from polyad.scene.files.paths import SIDES
+from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.windows import BLOCK
+from polyad.scene.write.frame import Slices
 
 _FLUSH_BYTES = 64 * 2**20  # GDAL's cache would else grow to a twentieth of all memory
 _BLOCK_BYTES = 8 * 2**20  # of one block, all bands
 _LEAST_BLOCK = 16  # a TIFF's blocks have sides of multiples of it
-
-Slices = tuple[slice, slice]
 
 
 class Raster:
@@ -212,16 +210,13 @@ def block_side(bands: int, itemsize: int) -> int:
     return side
 
 
-def placed(shape: tuple[int, int], crs: CRS | None, transform: Affine | None) -> dict[str, Any]:
+def placed(grid: Grid) -> dict[str, Any]:
     """Return size and georeference of a raster as entries of a rasterio profile."""
-    if min(shape) < 1:
-        raise InputError(f"a raster needs at least one row and one column, got shape {shape}")
-    profile: dict[str, Any] = {"height": shape[0], "width": shape[1]}
-    if crs is not None:
-        profile["crs"] = crs
-    if transform is not None:
-        profile["transform"] = transform
-    return profile
+    if min(grid.shape) < 1:
+        raise InputError(f"a raster needs at least one row and one column, got shape {grid.shape}")
+    profile: dict[str, Any] = {"height": grid.shape[0], "width": grid.shape[1]}
+    place = {"crs": grid.crs, "transform": grid.transform}
+    return profile | {key: value for key, value in place.items() if value is not None}
 
 
 def stale_files(path: str | os.PathLike[str]) -> list[Path]:

@@ -22,61 +22,36 @@ step  data                    header              a reader, or who comes after a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from affine import Affine
-from rasterio.crs import CRS
 
 from polyad.atomic import Outputs
 from polyad.scene.raster.classes import EXACT_NAMES, UNLABELED, ClassInfo, class_dtype, rgb
+from polyad.scene.raster.grid import Grid
 from polyad.scene.write.cog import open_quietly, placed, stale_files
-from polyad.scene.write.geotiff import category_names, checked_ids
+from polyad.scene.write.frame import MapFrame, Whole, category_names
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
 _LARGEST_OFFSET = 2**31 - 1  # GDAL reads it into an int
 _GEOREFERENCE = ("map info", "projection info", "coordinate system string")
 
 
-def add_envi_map(
-    outputs: Outputs,
-    path: str | os.PathLike[str],
-    shape: tuple[int, int],
-    classes: Sequence[ClassInfo],
-    strips: Iterable[npt.NDArray[Any]],
-    crs: CRS | None = None,
-    transform: Affine | None = None,
-) -> None:
-    """Write an ENVI classification.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        What the map appears together with.
-    path : path-like
-        Either file of the pair: ``map.hdr`` or ``map.img``.
-    shape : (int, int)
-        Rows and columns.
-    classes : sequence of ClassInfo
-        The classes of the map.
-    strips : iterable of int arrays, each of shape (rows, columns)
-        The class ids from top to bottom.
-    crs : rasterio.crs.CRS, optional
-        Coordinate reference system.
-    transform : affine.Affine, optional
-        From (column, row) to (x, y) of the pixel's corner.
-    """
-    data, header = Path(path).with_suffix(".img"), Path(path).with_suffix(".hdr")
-    dtype = class_dtype(classes)
-    header_from = partial(_header, shape, dtype, classes, _georeference_lines(crs, transform))
-    offset = _shared_offset(data, header, header_from(0), shape[0] * shape[1] * dtype.itemsize)
+@contextmanager
+def open_envi(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Whole]:
+    """Yield an ENVI classification; ``path`` may be either file of the pair."""
+    ids = Whole(frame)
+    data, header = path.with_suffix(".img"), path.with_suffix(".hdr")
+    dtype, georeference = class_dtype(frame.classes), _georeference_lines(frame.grid)
+    header_from = partial(_header, frame.grid.shape, dtype, frame.classes, georeference)
+    offset = _shared_offset(data, header, header_from(0), ids.bands.nbytes)
     outputs.withdraw(*stale_files(data))
     if offset is None:
         data_temporary = outputs.temporary(data)
@@ -85,10 +60,9 @@ def add_envi_map(
         steps = (data, header, data, header, data)
         temporaries = map(outputs.temporary, steps)
         both, shifted_temporary, twice, header_temporary, data_temporary = temporaries
-    with data_temporary.open("wb") as out:
-        for ids in strips:
-            # not numpy's tofile: it tells of a full disk without saying that it is full
-            out.write(checked_ids(ids, classes).astype(dtype.newbyteorder("<")).tobytes())
+    yield ids
+    # not numpy's tofile: it tells of a full disk without saying that it is full
+    data_temporary.write_bytes(ids.bands.astype(dtype.newbyteorder("<"), copy=False).data)
     header_temporary.write_text(header_from(0), encoding="utf-8")
     if offset is not None:
         _join(data, data_temporary, offset, both)
@@ -162,13 +136,13 @@ def _exact_names(names: Sequence[str]) -> list[str]:
     return [f"{EXACT_NAMES} = {text}"]
 
 
-def _georeference_lines(crs: CRS | None, transform: Affine | None) -> list[str]:
+def _georeference_lines(grid: Grid) -> list[str]:
     """Return the header lines that place the map: those GDAL writes for one pixel placed so."""
-    if transform is None:
+    if grid.transform is None:
         return []
     with tempfile.TemporaryDirectory() as folder:
         pixel = Path(folder) / "pixel.img"
-        profile = placed((1, 1), crs, transform)
+        profile = placed(replace(grid, shape=(1, 1)))
         open_quietly(pixel, "w", driver="ENVI", count=1, dtype="uint8", **profile).close()
         lines = pixel.with_suffix(".hdr").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.startswith(_GEOREFERENCE)]

@@ -5,69 +5,49 @@ The file's ending chooses the format.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import rioxarray  # noqa: F401 - gives every DataArray its ``rio``
 import xarray as xr
 from affine import Affine
 from rasterio.crs import CRS
-from rasterio.enums import Resampling
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.paths import (
-    DEVIATION,
-    NPY_HEAD,
-    VALUES,
-    check_distinct,
-    check_ending,
-    set_paths,
-)
+from polyad.scene.files.paths import NPY_HEAD, check_distinct, check_ending, set_paths
 from polyad.scene.raster.classes import (
     UNCERTAINTIES,
     UNCERTAINTY,
-    VALUE_DIMS,
     ClassInfo,
     SetRule,
     Target,
-    class_dtype,
-    class_table,
     set_members,
     set_sizes,
     uncertainty_bands,
-    with_classes,
 )
-from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.scene import as_labels, describe
+from polyad.scene.raster.grid import Grid, grid_of
+from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.windows import BLOCK
-from polyad.scene.write.cf import (
-    GRID_MAPPING,
-    add_dataset,
-    add_netcdf_map,
-    global_attributes,
-    grid_mapping,
-    open_zarr_map,
-    pixel_coordinates,
-)
-from polyad.scene.write.cog import Raster, Slices, open_raster, placed
-from polyad.scene.write.envi import add_envi_map
+from polyad.scene.write.cf import open_netcdf, open_zarr
+from polyad.scene.write.envi import open_envi
+from polyad.scene.write.frame import AnyPath, Array, MapFrame, Slices, Whole, Windows, checked_ids
 from polyad.scene.write.geotiff import (
-    PROBABILITY,
-    checked_ids,
+    Bands,
     encode_probabilities,
-    open_class_map,
-    open_probabilities,
-    open_sets,
+    open_bands,
+    open_geotiff,
+    open_values,
+    probability_bands,
+    set_bands,
 )
 
 
-def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
+def write_map(path: AnyPath, class_map: xr.DataArray) -> None:
     """Write a class map; nothing of an existing file is lost if that fails.
 
     ======== ==========================================================================
@@ -90,19 +70,16 @@ def write_map(path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
         Class ids, 0 where there is no class, with the attributes of `with_classes` and, if it has
         one, a georeference in rioxarray's convention.
     """
-    with replacing_together() as outputs:
-        add_map(outputs, path, class_map)
+    check_ending(path, "map")
+    labels = Labels.of(class_map)
+    array = labels.array
+    frame = MapFrame(labels.grid, labels.classes, coords=array.coords, attrs=array.attrs)
+    with replacing_together() as outputs, open_map(outputs, Path(path), frame) as out:
+        for rows, ids in _strips(array):
+            out.write((rows, slice(None)), checked_ids(ids, labels.classes)[np.newaxis])
 
 
-def add_map(outputs: Outputs, path: str | os.PathLike[str], class_map: xr.DataArray) -> None:
-    """Do what `write_map` does, for a map that is to appear together with other files."""
-    write = _MAP_FORMATS[check_ending(path, "map")]
-    write(outputs, Path(path), as_labels(class_map))
-
-
-def write_probabilities(
-    path: str | os.PathLike[str], proba: xr.DataArray, dtype: str = "float32"
-) -> None:
+def write_probabilities(path: AnyPath, proba: xr.DataArray, dtype: str = "float32") -> None:
     """Write class probabilities as a GeoTIFF with one band for each class, named after it.
 
     Parameters
@@ -116,116 +93,47 @@ def write_probabilities(
         ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
         round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
     """
-    with replacing_together() as outputs:
-        add_probabilities(outputs, path, proba, dtype)
-
-
-def add_probabilities(
-    outputs: Outputs, path: str | os.PathLike[str], proba: xr.DataArray, dtype: str = "float32"
-) -> None:
-    """Do what `write_probabilities` does, for probabilities that appear together with their map."""
     check_ending(path, "file of probabilities")
     if set(proba.dims) != {"y", "x", "class"}:
         raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
     proba = proba.transpose("y", "x", "class")
-    crs, transform = georeference(proba)
-    height, width = proba.sizes["y"], proba.sizes["x"]
-    names = _class_names(proba)
-    with open_probabilities(
-        outputs, path, (height, width), names, dtype=dtype, crs=crs, transform=transform
-    ) as out:
+    bands = probability_bands(_class_names(proba), dtype)
+    with (
+        replacing_together() as outputs,
+        open_bands(outputs, path, grid_of(proba), bands) as out,
+    ):
         for rows, strip in _strips(proba):
             out.write((rows, slice(None)), np.moveaxis(encode_probabilities(strip, dtype), -1, 0))
 
 
-def _write_geotiff(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    crs, transform = georeference(class_map)
-    shape, classes = _shape(class_map), class_table(class_map)
-    options: dict[str, Any] = {"crs": crs, "transform": transform}
-    options["quantity"] = class_map.attrs.get("quantity")
-    with open_class_map(outputs, path, shape, classes, **options) as out:
-        for rows, ids in _strips(class_map):
-            out.write((rows, slice(None)), checked_ids(ids, classes)[np.newaxis])
+def open_map(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextManager[Windows]:
+    """Return a map of any format, to be written window by window in a ``with`` block.
+
+    A GeoTIFF (any name without another known ending) and a Zarr store are written as the windows
+    come; the other formats are kept in memory until the map is whole.
+    """
+    return _FORMATS.get(path.suffix.lower(), open_geotiff)(outputs, path, frame)
 
 
-def _write_envi(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    crs, transform = georeference(class_map)
-    strips = (ids for _, ids in _strips(class_map))
-    classes = class_table(class_map)
-    add_envi_map(outputs, path, _shape(class_map), classes, strips, crs, transform)
+class _Writer(ABC):
+    """Files that are written window by window and appear together when the block ends."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._outputs = stack.enter_context(replacing_together())
+            self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> None:
+        """Open every file."""
 
 
-def _write_png(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    from polyad.scene.draw.figures import map_figure, to_png  # matplotlib is slow to import
-
-    outputs.temporary(path).write_bytes(to_png(map_figure(class_map)))
-
-
-def _write_netcdf(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    add_netcdf_map(outputs, path, class_map, *georeference(class_map))
-
-
-def _write_zarr(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    classes = class_table(class_map)
-    with open_zarr_map(outputs, path, class_map, *georeference(class_map)) as out:
-        for rows, ids in _strips(class_map):
-            out.write((rows, slice(None)), checked_ids(ids, classes)[np.newaxis])
-
-
-def _write_npy(outputs: Outputs, path: Path, class_map: xr.DataArray) -> None:
-    ids = checked_ids(class_map.values, class_table(class_map))
-    about = {"descr": ids.dtype.str, "fortran_order": False, "shape": ids.shape}
-    head = str(about).encode().ljust(NPY_HEAD - 11) + b"\n"
-    # Not by numpy, which tells of a full disk without saying that it is full
-    with outputs.temporary(path).open("wb") as file:
-        file.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
-        file.write(np.ascontiguousarray(ids).data)
-
-
-_MAP_FORMATS: dict[str, Callable[[Outputs, Path, xr.DataArray], None]] = {
-    ".tif": _write_geotiff,
-    ".tiff": _write_geotiff,
-    ".hdr": _write_envi,
-    ".img": _write_envi,
-    ".png": _write_png,
-    ".nc": _write_netcdf,
-    ".zarr": _write_zarr,
-    ".npy": _write_npy,
-}
-
-
-def _shape(raster: xr.DataArray) -> tuple[int, int]:
-    return raster.sizes["y"], raster.sizes["x"]
-
-
-def _strips(raster: xr.DataArray) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
-    """Yield rows and values of ``raster``, one row of GeoTIFF blocks at a time."""
-    for top in range(0, raster.sizes["y"], BLOCK):
-        rows = slice(top, min(top + BLOCK, raster.sizes["y"]))
-        yield rows, raster.isel(y=rows).values
-
-
-def _class_names(proba: xr.DataArray) -> list[str]:
-    given = proba["class"].values if "class" in proba.coords else proba.attrs.get("class_names")
-    if given is None:
-        given = [f"class {k + 1}" for k in range(proba.sizes["class"])]
-    names = [str(name) for name in np.atleast_1d(given)]
-    if len(names) != proba.sizes["class"]:
-        raise InputError(
-            f"probabilities of {proba.sizes['class']} classes carry {len(names)} class names; "
-            "name each class once"
-        )
-    return names
-
-
-AnyPath = str | os.PathLike[str]
-
-
-class _Windows(Protocol):
-    def write(self, window: Slices, bands: npt.NDArray[Any]) -> None: ...
-
-
-class MapWriter:
+class MapWriter(_Writer):
     """Write a class map and, on request, what goes with it, window by window.
 
     The files appear under their names when the ``with`` block ends without an error, and not
@@ -279,45 +187,34 @@ class MapWriter:
         probability_dtype: str = "float32",
         uncertainty: AnyPath | None = None,
         sets: SetRule | None = None,
-        coords: Mapping[Any, Any] | None = None,
+        coords: Mapping[Hashable, Any] | None = None,
     ) -> None:
         self.path = Path(path)
-        self.shape = shape
-        self.classes = tuple(classes)
-        self.crs = crs
-        self.transform = transform
+        self.frame = MapFrame(Grid(shape, crs, transform), tuple(classes), coords=coords)
         self.probabilities = None if probabilities is None else Path(probabilities)
         self.probability_dtype = probability_dtype
         self.uncertainty = None if uncertainty is None else Path(uncertainty)
         self.sets = sets
-        self.coords = coords
-        beside = () if sets is None else set_paths(self.path).values()
-        check_distinct(self.path, self.probabilities, self.uncertainty, *beside)
+        self._set_paths = [] if sets is None else list(set_paths(self.path).values())
+        check_distinct(self.path, self.probabilities, self.uncertainty, *self._set_paths)
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            outputs = stack.enter_context(replacing_together())
-            self._map = stack.enter_context(self._open_map(outputs))
-            self._probabilities = self._uncertainty = None
-            if self.probabilities is not None:
-                names = [c.name for c in self.classes]
-                opened = self._open_bands(outputs, self.probabilities, names, PROBABILITY)
-                self._probabilities = stack.enter_context(opened)
-            if self.uncertainty is not None:
-                opened = self._open_bands(outputs, self.uncertainty, UNCERTAINTIES, UNCERTAINTY)
-                self._uncertainty = stack.enter_context(opened)
-            self._sets = None
-            if self.sets is not None:
-                self._sets = stack.enter_context(self._open_sets(outputs, self.sets))
-            self._stack = stack.pop_all()
-        return self
+    def _open(self, stack: ExitStack) -> None:
+        def bands_at(path: Path, bands: Bands) -> Windows:
+            return stack.enter_context(open_bands(self._outputs, path, self.frame.grid, bands))
 
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
+        names, dtype = [c.name for c in self.frame.classes], self.probability_dtype
+        self._map = stack.enter_context(open_map(self._outputs, self.path, self.frame))
+        self._probabilities = self._uncertainty = None
+        if self.probabilities is not None:
+            self._probabilities = bands_at(self.probabilities, probability_bands(names, dtype))
+        if self.uncertainty is not None:
+            bands = probability_bands(UNCERTAINTIES, dtype, UNCERTAINTY)
+            self._uncertainty = bands_at(self.uncertainty, bands)
+        if self.sets is not None:
+            both = zip(self._set_paths, set_bands(names, self.sets), strict=True)
+            self._sizes, self._members = (bands_at(path, bands) for path, bands in both)
 
-    def write(
-        self, window: Slices, ids: npt.ArrayLike, probabilities: npt.NDArray[Any] | None = None
-    ) -> None:
+    def write(self, window: Slices, ids: npt.ArrayLike, probabilities: Array | None = None) -> None:
         """Write one window of the map.
 
         Parameters
@@ -336,70 +233,24 @@ class MapWriter:
                 "probabilities must be passed to write() if and only if MapWriter was given "
                 "probabilities=PATH, uncertainty=PATH or sets"
             )
-        self._map.write(window, checked_ids(ids, self.classes)[np.newaxis])
+        self._map.write(window, checked_ids(ids, self.frame.classes)[np.newaxis])
         if probabilities is None:
             return
         if self._probabilities is not None:
             self._write_bands(self._probabilities, window, probabilities)
         if self._uncertainty is not None:
             self._write_bands(self._uncertainty, window, uncertainty_bands(probabilities))
-        if self._sets is not None and self.sets is not None:
+        if self.sets is not None:
             members = set_members(probabilities, self.sets)
-            self._sets[0].write(window, set_sizes(members)[np.newaxis])
-            self._sets[1].write(window, np.moveaxis(members, -1, 0))
+            self._sizes.write(window, set_sizes(members)[np.newaxis])
+            self._members.write(window, np.moveaxis(members, -1, 0))
 
-    def _write_bands(self, out: Raster, window: Slices, values: npt.NDArray[Any]) -> None:
+    def _write_bands(self, out: Windows, window: Slices, values: Array) -> None:
         bands = encode_probabilities(values, self.probability_dtype)
         out.write(window, np.moveaxis(bands, -1, 0))  # (band, rows, columns)
 
-    def _open_bands(self, outputs: Outputs, path: Path, names: Sequence[str], quantity: str) -> Any:
-        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
-        dtype = self.probability_dtype
-        return open_probabilities(
-            outputs, path, self.shape, names, dtype=dtype, quantity=quantity, **place
-        )
 
-    def _open_sets(self, outputs: Outputs, rule: SetRule) -> Any:
-        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
-        names, paths = [c.name for c in self.classes], list(set_paths(self.path).values())
-        return open_sets(outputs, paths, self.shape, names, rule, **place)
-
-    def _open_map(self, outputs: Outputs) -> Any:
-        ending = self.path.suffix.lower()
-        if ending == ".zarr":
-            frame = self._frame(np.broadcast_to(np.uint8(0), self.shape))
-            return open_zarr_map(outputs, self.path, frame, self.crs, self.transform)
-        if ending in (".hdr", ".img", ".png", ".nc", ".npy"):
-            return self._open_whole(outputs)
-        place: dict[str, Any] = {"crs": self.crs, "transform": self.transform}
-        return open_class_map(outputs, self.path, self.shape, self.classes, **place)
-
-    @contextmanager
-    def _open_whole(self, outputs: Outputs) -> Iterator[_Windows]:
-        """Yield what keeps the windows of a map that is written at once."""
-        ids = np.zeros(self.shape, class_dtype(self.classes))
-        yield _Whole(ids)
-        add_map(outputs, self.path, self._frame(ids))
-
-    def _frame(self, ids: npt.NDArray[Any]) -> xr.DataArray:
-        raster = xr.DataArray(ids, dims=("y", "x"), coords=self.coords)
-        if self.coords is None and (self.crs is not None or self.transform is not None):
-            raster = describe(raster, crs=self.crs, transform=self.transform)
-        return with_classes(raster, self.classes)
-
-
-class _Whole:
-    def __init__(self, ids: npt.NDArray[Any]) -> None:
-        self.ids = ids
-
-    def write(self, window: Slices, bands: npt.NDArray[Any]) -> None:
-        self.ids[window] = bands[0]
-
-
-Array = npt.NDArray[Any]
-
-
-class ValueWriter:
+class ValueWriter(_Writer):
     """Write a map of values and, on request, their standard deviations, window by window.
 
     The files appear under their names when the ``with`` block ends without an error. A GeoTIFF has
@@ -440,27 +291,20 @@ class ValueWriter:
         crs: CRS | None = None,
         transform: Affine | None = None,
         uncertainty: AnyPath | None = None,
-        coords: Mapping[Any, Any] | None = None,
+        coords: Mapping[Hashable, Any] | None = None,
     ) -> None:
-        self.path, self.shape, self.targets = Path(path), shape, tuple(targets)
-        self.crs, self.transform, self.coords = crs, transform, coords
+        self.path = Path(path)
+        self.frame = MapFrame(Grid(shape, crs, transform), (), tuple(targets), coords)
         self.uncertainty = None if uncertainty is None else Path(uncertainty)
-        self.ending = check_ending(path, "map of values")
+        check_ending(path, "map of values")
         check_distinct(self.path, self.uncertainty)
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            outputs = stack.enter_context(replacing_together())
-            self._map = stack.enter_context(self._open_map(outputs))
-            self._deviation: _Described | None = None
-            if self.uncertainty is not None:
-                opened = _open_bands(outputs, self.uncertainty, self, DEVIATION, companion=True)
-                self._deviation = stack.enter_context(opened)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
+    def _open(self, stack: ExitStack) -> None:
+        self._map = stack.enter_context(open_map(self._outputs, self.path, self.frame))
+        self._deviation: Windows | None = None
+        if self.uncertainty is not None:
+            opened = open_values(self._outputs, self.uncertainty, self.frame, deviation=True)
+            self._deviation = stack.enter_context(opened)
 
     def write(self, window: Slices, mapped: Array, numbers: Array | None) -> None:
         """Write one window of the map.
@@ -474,148 +318,74 @@ class ValueWriter:
             NaN where there is no value; with standard deviations after the values of all targets,
             if they are written.
         """
-        wanted = (*mapped.shape, len(self.targets) * (1 if self._deviation is None else 2))
+        count = len(self.frame.targets)
+        wanted = (*mapped.shape, count * (1 if self._deviation is None else 2))
         if numbers is None or numbers.shape != wanted:
             got = "none" if numbers is None else f"{numbers.shape}"
             raise InputError(f"wanted numbers of shape {wanted} for a window, got {got}")
         bands = np.moveaxis(numbers.astype(np.float32), -1, 0)  # (bands, rows, columns)
-        count = len(self.targets)
         self._map.write(window, bands[:count])
         if self._deviation is not None:
             self._deviation.write(window, bands[count:])
 
-    def _open_map(self, outputs: Outputs) -> Any:
-        if self.ending in (".tif", ".tiff"):
-            return _open_bands(outputs, self.path, self, VALUES, companion=False)
-        return self._open_whole(outputs)
 
-    @contextmanager
-    def _open_whole(self, outputs: Outputs) -> Iterator[_Whole_value_writer]:
-        """Yield what keeps the windows of a map that is written at once."""
-        whole = _Whole_value_writer(np.full((len(self.targets), *self.shape), np.nan, np.float32))
-        yield whole
-        values = np.moveaxis(whole.bands, 0, -1)  # (y, x, target)
-        if self.ending == ".npy":
-            _add_npy(outputs, self.path, values)
-        elif self.ending == ".nc":
-            self._add_netcdf(outputs, values)
-        else:
-            from polyad.scene.draw.figures import to_png
-            from polyad.scene.draw.values import value_figure  # matplotlib is slow to import
+@contextmanager
+def _open_png(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Whole]:
+    temporary, whole = outputs.temporary(path), Whole(frame)
+    yield whole
+    from polyad.scene.draw.figures import (  # matplotlib is slow to import
+        map_figure,
+        to_png,
+        value_figure,
+    )
 
-            figure = value_figure(self._frame(values), self.targets)
-            outputs.temporary(self.path).write_bytes(to_png(figure))
-
-    def _frame(self, values: Array) -> xr.DataArray:
-        raster = xr.DataArray(values, dims=VALUE_DIMS, coords=self.coords)
-        if self.coords is None and (self.crs is not None or self.transform is not None):
-            raster = describe(raster, crs=self.crs, transform=self.transform)
-        return raster.assign_coords(target=[t.name for t in self.targets])
-
-    def _add_netcdf(self, outputs: Outputs, values: Array) -> None:
-        """Write a variable for each target after CF 1.8."""
-        frame = self._frame(values)
-        place = pixel_coordinates(frame, self.crs, self.transform)
-        out, encoding = xr.Dataset(coords=place), {}
-        for k, (target, name) in enumerate(zip(self.targets, variable_names(self.targets),
-                                               strict=True)):  # fmt: skip
-            about: dict[str, Any] = {"long_name": target.name}
-            about |= {"units": target.units} if target.units else {}
-            if target.low is not None and target.high is not None:
-                about["valid_range"] = np.array([target.low, target.high], np.float32)
-            out[name] = (("y", "x"), np.ascontiguousarray(values[..., k]), about)
-            encoding[name] = {"_FillValue": np.float32(np.nan), "zlib": True}
-        if self.crs is not None or (self.transform is not None and "x" not in out.coords):
-            out[GRID_MAPPING] = grid_mapping(self.crs, self.transform)
-            for name in variable_names(self.targets):
-                out[name].attrs["grid_mapping"] = GRID_MAPPING
-        out.attrs = global_attributes("Map of values")
-        encoding |= {str(n): {"_FillValue": None} for n in out.coords}
-        add_dataset(outputs, self.path, out, encoding)
-
-
-def variable_names(targets: Sequence[Target]) -> list[str]:
-    """Return a name for each target in the signs that CF allows, no two alike.
-
-    Examples
-    --------
-    >>> variable_names([Target("cover [%]"), Target("2nd"), Target("cover (%)")])
-    ['cover', 'value_2nd', 'cover_3']
-    """
-    names: list[str] = []
-    for number, target in enumerate(targets, start=1):
-        plain = "".join(c if c.isascii() and c.isalnum() else " " for c in target.name)
-        name = "_".join(plain.split()) or "value"
-        name = name if name[0].isalpha() else f"value_{name}"
-        taken = name in (*names, "x", "y", "lat", "lon", "latitude", "longitude", GRID_MAPPING)
-        names.append(f"{name}_{number}" if taken else name)
-    return names
-
-
-class _Described:
-    """Bands of a GeoTIFF that tells their range when it is whole."""
-
-    def __init__(self, raster: Raster, count: int) -> None:
-        self._raster = raster
-        self._low, self._high = np.full(count, np.inf), np.full(count, -np.inf)
-        self._sums = np.zeros((3, count))  # of ones, values and squares
-
-    def write(self, window: Slices, bands: Array) -> None:
-        """Write ``bands`` (band, rows, columns) into ``window`` (rows, columns)."""
-        self._raster.write(window, bands)
-        known = np.isfinite(bands)
-        if not known.any():
-            return
-        values = np.where(known, bands, 0).astype(np.float64)
-        self._sums += [a.sum(axis=(1, 2)) for a in (known, values, values**2)]
-        self._low = np.minimum(self._low, np.where(known, bands, np.inf).min(axis=(1, 2)))
-        self._high = np.maximum(self._high, np.where(known, bands, -np.inf).max(axis=(1, 2)))
-
-    def tell(self) -> None:
-        """Put the range into the file, under the names that GDAL and a GIS look for."""
-        for k, (count, total, square) in enumerate(self._sums.T.tolist()):
-            if count:
-                mean = total / count
-                told = {"MINIMUM": self._low[k], "MAXIMUM": self._high[k], "MEAN": mean}
-                told["STDDEV"] = max(square / count - mean**2, 0.0) ** 0.5
-                tags = {f"STATISTICS_{name}": f"{value:.7g}" for name, value in told.items()}
-                self._raster.dataset.update_tags(k + 1, **tags)
+    raster = frame.raster(whole.bands)
+    figure = value_figure(raster, frame.targets) if frame.targets else map_figure(raster)
+    temporary.write_bytes(to_png(figure))
 
 
 @contextmanager
-def _open_bands(
-    outputs: Outputs, path: Path, about: ValueWriter, quantity: str, *, companion: bool
-) -> Iterator[_Described]:
-    targets = about.targets
-    profile = placed(about.shape, about.crs, about.transform)
-    profile |= {"count": len(targets), "dtype": "float32", "nodata": np.nan, "predictor": 3}
-    with open_raster(outputs, path, profile, Resampling.average, companion=companion) as raster:
-        raster.dataset.descriptions = tuple(t.name for t in targets)
-        raster.dataset.units = tuple(t.units for t in targets)
-        raster.dataset.update_tags(quantity=quantity)
-        if quantity == VALUES:
-            for k, target in enumerate(targets, start=1):
-                if target.low is not None and target.high is not None:
-                    bounds = {"valid_min": f"{target.low:g}", "valid_max": f"{target.high:g}"}
-                    raster.dataset.update_tags(k, **bounds)
-        raster.flush()
-        bands = _Described(raster, len(targets))
-        yield bands
-        bands.tell()
-
-
-class _Whole_value_writer:
-    def __init__(self, bands: Array) -> None:
-        self.bands = bands
-
-    def write(self, window: Slices, bands: Array) -> None:
-        self.bands[(slice(None), *window)] = bands
-
-
-def _add_npy(outputs: Outputs, path: Path, values: Array) -> None:
-    about = {"descr": "<f4", "fortran_order": False, "shape": values.shape}
+def _open_npy(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Whole]:
+    temporary, whole = outputs.temporary(path), Whole(frame)
+    yield whole
+    values = whole.bands[0]
+    if frame.targets:
+        values = np.ascontiguousarray(np.moveaxis(whole.bands, 0, -1))  # (y, x, target)
+    about = {"descr": values.dtype.str, "fortran_order": False, "shape": values.shape}
     head = str(about).encode().ljust(NPY_HEAD - 11) + b"\n"
     # Not by numpy, which tells of a full disk without saying that it is full
-    with outputs.temporary(path).open("wb") as file:
+    with temporary.open("wb") as file:
         file.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
-        file.write(np.ascontiguousarray(values, "<f4").data)
+        file.write(values.data)
+
+
+_FORMATS: dict[str, Callable[[Outputs, Path, MapFrame], AbstractContextManager[Windows]]] = {
+    ".tif": open_geotiff,
+    ".tiff": open_geotiff,
+    ".hdr": open_envi,
+    ".img": open_envi,
+    ".png": _open_png,
+    ".nc": open_netcdf,
+    ".zarr": open_zarr,
+    ".npy": _open_npy,
+}
+
+
+def _strips(raster: xr.DataArray) -> Iterator[tuple[slice, Array]]:
+    """Yield rows and values of ``raster``, one row of GeoTIFF blocks at a time."""
+    for top in range(0, raster.sizes["y"], BLOCK):
+        rows = slice(top, min(top + BLOCK, raster.sizes["y"]))
+        yield rows, raster.isel(y=rows).values
+
+
+def _class_names(proba: xr.DataArray) -> list[str]:
+    given = proba["class"].values if "class" in proba.coords else proba.attrs.get("class_names")
+    if given is None:
+        given = [f"class {k + 1}" for k in range(proba.sizes["class"])]
+    names = [str(name) for name in np.atleast_1d(given)]
+    if len(names) != proba.sizes["class"]:
+        raise InputError(
+            f"probabilities of {proba.sizes['class']} classes carry {len(names)} class names; "
+            "name each class once"
+        )
+    return names

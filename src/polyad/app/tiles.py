@@ -6,9 +6,8 @@ pixels than it can show, and never for more than three bands.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.errors import InputError
-from polyad.scene.draw.png import RGBA, encode_indexed, encode_rgb
+from polyad.scene.draw.color import RGBA, encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo, rgb
 from polyad.scene.raster.despiking import valid_pixels
 
@@ -24,7 +23,7 @@ Array = npt.NDArray[Any]
 
 TILE = 256  # pixels of a side
 _SAMPLE = 384  # pixels of a side that a band's percentiles are estimated from
-_CACHE_BYTES = 64 * 2**20
+_TILES = 256  # kept; each takes up to 256 KiB
 
 # Uncertainty from transparent through violet to yellow, as share and RGBA; readable with color
 # blindness too.
@@ -65,11 +64,10 @@ class SceneTiles:
     def __init__(self, scene: xr.DataArray) -> None:
         self.scene = scene
         self.shape = (scene.sizes["y"], scene.sizes["x"])
-        self._tiles = ByteCache(_CACHE_BYTES)
-        self._quantiles: dict[int, Array] = {}
-        self._lock = threading.Lock()
+        self.tile = lru_cache(_TILES)(self._tile)
+        self.quantiles = lru_cache(self._sampled_quantiles)
 
-    def tile(
+    def _tile(
         self,
         level: int,
         row: int,
@@ -83,68 +81,27 @@ class SceneTiles:
         low, high = percentiles
         if not 0 <= low < high <= 100:
             raise InputError(f"percentiles rise from 0 to 100, got {low} and {high}")
-        key = (level, row, col, bands, percentiles)
-        image = self._tiles.get(key)
-        if image is None:
-            ys, xs = tile_slices(self.shape, level, row, col)
-            distinct = sorted(set(bands))  # a band shown twice is read once
-            values = np.asarray(self.scene.isel(y=ys, x=xs, band=distinct).values)
-            values = values[..., [distinct.index(b) for b in bands]]
-            image = encode_rgb(self._stretched(values, bands, percentiles))
-            self._tiles.put(key, image)
-        return image
-
-    def _stretched(
-        self, values: Array, bands: tuple[int, int, int], percentiles: tuple[float, float]
-    ) -> Array:
-        valid = valid_pixels(values, self.scene.rio.nodata)
+        ys, xs = tile_slices(self.shape, level, row, col)
+        distinct = sorted(set(bands))  # a band shown twice is read once
+        values = np.asarray(self.scene.isel(y=ys, x=xs, band=distinct).values)
+        values = values[..., [distinct.index(b) for b in bands]]
         image = np.zeros((*values.shape[:2], 4), np.uint8)
         for channel, band in enumerate(bands):
             low, high = np.interp(percentiles, np.linspace(0, 100, 1001), self.quantiles(band))
             with np.errstate(invalid="ignore"):
                 share = (values[..., channel].astype(np.float32) - low) / max(high - low, 1e-12)
             image[..., channel] = np.rint(255 * np.clip(np.nan_to_num(share), 0, 1))
-        image[..., 3] = np.where(valid, 255, 0)
-        return image
+        image[..., 3] = np.where(valid_pixels(values, self.scene.rio.nodata), 255, 0)
+        return encode_rgb(image)
 
-    def quantiles(self, band: int) -> Array:
+    def _sampled_quantiles(self, band: int) -> Array:
         """Return 1001 quantiles of a band, from a sample of the scene."""
-        with self._lock:
-            if band not in self._quantiles:
-                step = [max(1, n // _SAMPLE) for n in self.shape]
-                sample = self.scene.isel(
-                    y=slice(None, None, step[0]), x=slice(None, None, step[1]), band=[band]
-                ).values
-                values = sample[valid_pixels(sample, self.scene.rio.nodata)].ravel()
-                values = values[np.isfinite(values)]
-                values = values if values.size else np.zeros(1)
-                self._quantiles[band] = np.quantile(values.astype(float), np.linspace(0, 1, 1001))
-            return self._quantiles[band]
-
-
-class ByteCache:
-    """A cache of the most recently used images, up to a number of bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self._items: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> bytes | None:
-        """Return what was put under ``key``, or None."""
-        with self._lock:
-            if key in self._items:
-                self._items.move_to_end(key)
-            return self._items.get(key)
-
-    def put(self, key: Hashable, value: bytes) -> None:
-        """Keep ``value``; drop the least recently used if there is no room."""
-        with self._lock:
-            self.bytes += len(value) - len(self._items.pop(key, b""))
-            self._items[key] = value
-            while self.bytes > self.limit and self._items:
-                self.bytes -= len(self._items.popitem(last=False)[1])
+        rows, cols = (slice(None, None, max(1, n // _SAMPLE)) for n in self.shape)
+        sample = self.scene.isel(y=rows, x=cols, band=[band]).values
+        values = sample[valid_pixels(sample, self.scene.rio.nodata)].ravel()
+        values = values[np.isfinite(values)]
+        values = values if values.size else np.zeros(1)
+        return np.quantile(values.astype(float), np.linspace(0, 1, 1001))
 
 
 def map_tile(ids: Array, classes: Sequence[ClassInfo], level: int, row: int, col: int) -> bytes:

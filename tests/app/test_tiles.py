@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.app.tile_images import (
-    ByteCache,
+from polyad.app.tiles import (
     SceneTiles,
     levels,
     map_tile,
     tile_slices,
 )
-from polyad.app.tile_images import uncertainty_tile as unsure_tile
+from polyad.app.tiles import uncertainty_tile as unsure_tile
 from polyad.errors import InputError
-from polyad.scene.draw.png import encode_indexed, encode_rgb
+from polyad.scene.draw.color import encode_indexed, encode_rgb
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.scenes import scene_from_array
 
@@ -100,14 +99,3 @@ def test_map_tiles_have_the_colors_of_the_classes_and_uncertainty_is_clear_where
     unsure = decode(unsure_tile(np.array([[0, 1, 255]], np.uint8), 0, 0, 0))
     assert unsure[0, 0, 3] == 0
     assert unsure[0, 1, 3] < unsure[0, 2, 3]
-
-
-def test_the_cache_forgets_the_oldest_and_stays_within_its_bytes():
-    cache = ByteCache(10)
-    for key in "abc":
-        cache.put(key, b"1234")
-    assert cache.get("a") is None
-    assert cache.get("c") == b"1234"
-    assert cache.bytes == 8
-    cache.put("c", b"1")
-    assert cache.bytes == 5
