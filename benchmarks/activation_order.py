@@ -22,10 +22,9 @@ import torch
 
 from polyad import RankRClassifier
 from polyad.core import RankRNet
-from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.models import MODELS
+from polyad.experiments.runs import SceneEvaluator
 from polyad.experiments.scenes import load_scene
-from polyad.experiments.settings import RunSettings
+from polyad.experiments.settings import MODELS, RunSettings
 from polyad.fitting import alternating, blocks
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads

@@ -317,7 +317,7 @@ $\\min_i \\prod_{{d \\ne i}} I_d$ of the theorem:
   hidden biases, as in the paper's equations, a network with tanh or sigmoid units is odd up to a
   constant, and universal at no R. Estimators have biases by default (`hidden_bias=True`).
 - Universal is not the same as better: on Indian Pines with ten labels per class
-  [rank 1 is the best](../results/paper.md#the-best-r).
+  [rank 1 is the best](../results/findings.md#the-best-r).
 
 ## How many samples are guaranteed to suffice
 

@@ -39,10 +39,9 @@ def fit(noise: str, seed: int, dtype: str, deterministic: bool) -> dict[str, flo
     """Return accuracy on the test pixels, and processor seconds of the fit."""
     import torch
 
-    from polyad.experiments.models import MODELS
     from polyad.experiments.runs import describe_machine, noisy
     from polyad.experiments.scenes import load_scene
-    from polyad.experiments.settings import RunSettings
+    from polyad.experiments.settings import MODELS, RunSettings
     from polyad.scene.raster.windows import extract_patches
 
     torch.set_num_threads(1)

@@ -23,8 +23,8 @@ import numpy as np
 from torch import nn
 
 from benchmarks.folds import deal_folds
-from polyad.baselines import CNNClassifier
 from polyad.errors import Diverged
+from polyad.experiments import CNNClassifier
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import RunSettings
 from polyad.scene.raster.windows import extract_patches

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from polyad import RankRClassifier
-from polyad.estimators.base import HEAD_START, JOINT_DEFAULTS
+from polyad.estimators.base import HEAD_START
+from polyad.estimators.parameters import JOINT_DEFAULTS
 from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.joint import HEAD_STEPS
 from polyad.fitting.problem import Problem

@@ -13,12 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polyad.experiments.figures import STYLES, write_figures
-from polyad.experiments.models import MODELS
-from polyad.experiments.paper_tables import noise_level_table
-from polyad.experiments.records import Record, RecordStore
-from polyad.experiments.results import Results
-from polyad.experiments.statistics import compare_paired, holm
-from polyad.experiments.tables import signed
+from polyad.experiments.records import RecordStore, RunRecord
+from polyad.experiments.settings import MODELS
+from polyad.experiments.statistics import Cell, Results, compare_paired, holm
+from polyad.experiments.tables import scene_tables, signed
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 PAGE = RESULTS / "noise-levels.md"
@@ -32,22 +30,19 @@ COMMAND = (
 )
 
 
-def by_seed(records: list[Record], model: str, level: float) -> dict[int, float]:
+def by_seed(records: list[RunRecord], model: str, level: float) -> dict[int, float]:
     """Return the overall accuracy (%) of each seed at a level of noise."""
-    runs = Results(records).runs(
-        PINES, model, SAMPLES, "pixel" if level else "none", noise_level=level or 0.2
-    )
-    return {r.settings.seed: 100 * float(r.final["oa"] or 0) for r in runs}
+    cell = Cell(PINES, model, SAMPLES, "pixel" if level else "none", level=level or 0.2)
+    return Results(records).by_seed(cell)
 
 
-def page(records: list[Record]) -> tuple[str, Figure]:
+def page(records: list[RunRecord]) -> tuple[str, Figure]:
     """Return the page and its figure, over the seeds that every cell has."""
     cells = {(m, v): by_seed(records, m, v) for m in (*RANKS, *CNNS) for v in LEVELS}
     seeds = sorted(set.intersection(*(set(cell) for cell in cells.values())))
     oa = {key: np.array([cell[s] for s in seeds]) for key, cell in cells.items()}
-    shown = Results([r for r in records if r.settings.seed in seeds])
-    table = noise_level_table(shown, PINES, len(seeds))
-    assert table is not None
+    shown = Results([r for r in records if r.run.seed in seeds])
+    (table,) = (t for t in scene_tables(shown, PINES, len(seeds)) if "noise-levels" in t.name)
     text = f"""# Accuracy over the level of noise
 
 <!-- not run: an hour -->

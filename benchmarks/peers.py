@@ -20,9 +20,8 @@ from torch import nn
 
 from benchmarks.data import HIDDEN, Task
 from polyad import RankRClassifier
-from polyad.baselines.cnn import CNNClassifier
-from polyad.baselines.dense import DenseClassifier
 from polyad.estimators.scaler import ModeStandardScaler
+from polyad.experiments import CNNClassifier, DenseClassifier
 
 Predict = Callable[[NDArray[Any]], NDArray[Any]]
 BRIEF = 3  # epochs of a fit whose memory alone is asked for

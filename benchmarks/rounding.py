@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.experiments.models import MODELS
 from polyad.experiments.runs import noisy
 from polyad.experiments.scenes import load_scene
-from polyad.experiments.settings import RunSettings
+from polyad.experiments.settings import MODELS, RunSettings
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 

@@ -20,12 +20,9 @@ import numpy as np
 from torch import nn
 
 from polyad.experiments import paper
-from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.models import MODELS
-from polyad.experiments.reproduction import DEFAULT_MODELS
-from polyad.experiments.runs import noisy
+from polyad.experiments.runs import SceneEvaluator, noisy
 from polyad.experiments.scenes import load_scene
-from polyad.experiments.settings import NOISES, RunSettings
+from polyad.experiments.settings import DEFAULT_MODELS, MODELS, NOISES, RunSettings
 from polyad.scene.learn.sampling import no_overlap
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up: each layer and the layers it may import (its own files it always may).
 # "polyad" stands for the package's own __init__, which only gathers the public names.
 LOW = {
-    "errors", "regular", "lazy", "text", "leftovers", "atomic", "codec", "durable", "threads",
+    "errors", "regular", "sandbox", "lazy", "text", "leftovers", "atomic", "codec", "durable",
+    "threads",
     "core", "fitting", "estimators",
 }  # fmt: skip
 LAYERS = {
@@ -30,6 +31,7 @@ LAYERS = {
     "text": set(),
     "regular": {"errors"},
     "leftovers": set(),
+    "sandbox": {"errors"},
     "atomic": {"errors", "leftovers"},
     "durable": {"errors", "regular", "atomic"},
     "codec": set(),
@@ -37,10 +39,10 @@ LAYERS = {
     "core": {"errors", "lazy"},
     "fitting": {"errors", "lazy", "core"},
     "estimators": {"errors", "regular", "lazy", "atomic", "codec", "threads", "core", "fitting"},
-    "baselines": LOW,
     "scene": {
         "errors",
         "regular",
+        "sandbox",
         "lazy",
         "text",
         "atomic",
@@ -49,12 +51,12 @@ LAYERS = {
         "core",
         "estimators",
     },
-    "polyad": LOW | {"baselines", "scene"},
-    "experiments": LOW | {"baselines", "scene", "polyad"},
-    "distributed": LOW | {"baselines", "scene", "polyad", "experiments"},
+    "polyad": LOW | {"scene"},
+    "experiments": LOW | {"scene", "polyad"},
+    "distributed": LOW | {"scene", "polyad", "experiments"},
     "terminal": {"errors", "text"},
-    "app": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed"},
-    "cli": LOW | {"terminal", "baselines", "scene", "polyad", "experiments", "distributed", "app"},
+    "app": LOW | {"terminal", "scene", "polyad", "experiments", "distributed"},
+    "cli": LOW | {"terminal", "scene", "polyad", "experiments", "distributed", "app"},
     "__main__": {"cli"},
 }
 # The rooms of `scene`, from the bottom up: each may import those before it. What stands beside

@@ -13,12 +13,11 @@ import pytest
 
 from polyad import leftovers
 from polyad.atomic import replacing
-from polyad.distributed.ledger import Ledger, TileStore
+from polyad.distributed.ledger import FinishedTiles, Ledger
 from polyad.durable import read_all, write_all
 from polyad.errors import OutputError
 from polyad.regular import open_own, read_at, write_at
 from polyad.scene.raster.windows import plan_tiles
-from polyad.scene.read.formats import probe
 from polyad.threads import usable_cores
 from tests.conftest import pytest_configure
 from tests.waiting import PATIENCE
@@ -133,20 +132,15 @@ def test_a_ledger_is_kept_resumed_and_removed_without_pread_and_links(elsewhere,
 
 def test_tiles_are_stored_without_pread(elsewhere, tmp_path):
     tiles = plan_tiles((6, 4), (3, 4))
-    store = TileStore(tmp_path / "map.ids", tiles, np.uint16)
-    values = [np.full(tile.shape, k, np.uint16) for k, tile in enumerate(tiles)]
+    store = FinishedTiles(tmp_path, "map.tif", "0", tiles, np.uint16, depth=2)
+    ids = [np.full(tile.shape, k, np.uint16) for k, tile in enumerate(tiles)]
+    numbers = [np.full((*tile.shape, 2), k + 0.5, np.float32) for k, tile in enumerate(tiles)]
     for k in reversed(range(len(tiles))):
-        store.put(k, values[k])
+        store.put(k, ids[k], numbers[k])
     for k in range(len(tiles)):
-        np.testing.assert_array_equal(store.get(k), values[k])
+        for stored, given in zip(store.get(k), (ids[k], numbers[k]), strict=True):
+            np.testing.assert_array_equal(stored, given)
     store.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_probe_that_blocks_is_ended(monkeypatch, tmp_path):
-    os.mkfifo(tmp_path / "scene.h5")
-    monkeypatch.setattr(probe, "_PATIENCE", 1.0)
-    assert probe._probe(str(tmp_path / "scene.h5")) == "did not end"
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ REFUSED = [
     ["train", "indian-pines", "indian-pines", "--rang", "2"],
     ["mapp"],
 ]
-PACKAGES = ["", ".core", ".estimators", ".baselines", ".experiments", ".distributed", ".app"]
+PACKAGES = ["", ".core", ".estimators", ".experiments", ".distributed", ".app"]
 
 RUN = """
 import json, sys

@@ -14,10 +14,10 @@ from sklearn.preprocessing import StandardScaler
 
 from polyad import RankRClassifier, RankRRegressor, load, save
 from polyad.errors import InputError
-from polyad.estimators.choosing import choose_structure
 from polyad.estimators.defaults import (
     WINDOWS,
     candidates,
+    choose_structure,
     class_pull,
     epochs_for,
     learning_rate_for,

@@ -1,17 +1,25 @@
 """Records of runs that were never done, with the accuracies that a test asks for."""
 
+from dataclasses import replace
+
 import pytest
 
-from polyad.experiments.records import Record, fold
+from polyad.experiments.records import RunRecord, fold
 from polyad.experiments.settings import RunSettings
 
 
-def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes):
-    """Return a record of this overall accuracy, in percent, after every epoch (of ``at``)."""
+def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, run=None, **changes):
+    """Return a record of this overall accuracy, in percent, after every epoch (of ``at``).
+
+    ``run`` has settings of the run that differ, ``changes`` fields of the record.
+    """
     at = range(1, epochs + 1) if at is None else at
     settings = RunSettings("standin-tiny", model, 5, epochs=epochs, seed=seed)
+    settings = replace(settings, **(run or {}))
     share = changes["curve"][-1] / 10_000 if changes.get("curve") else accuracy / 100
     fields = {
+        "key": settings.key,
+        "settings": settings.to_stored(),
         "epochs": fold(at),
         "curve": (round(100 * accuracy),) * len(at),
         "scores": {str(epochs): {"oa": share, "aa": share, "kappa": share, "oa_no_overlap": None}},
@@ -22,7 +30,7 @@ def make_record(accuracy, model="rank-1", seed=0, epochs=50, at=None, **changes)
         "seconds": {"fit": 1.0, "evaluate": 0.5},
         "versions": {},
     }
-    return Record(settings, settings.key, stored=settings.to_stored(), **(fields | changes))
+    return RunRecord.from_data(fields | changes, "record")
 
 
 @pytest.fixture

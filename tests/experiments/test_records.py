@@ -1,113 +1,92 @@
-"""Records: whole or absent, never silently dropped."""
+"""Records: read again as written, whole or set aside; nothing lost between two writers."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+import threading
+from contextlib import suppress
 
+import numpy as np
 import pytest
 
-from polyad.experiments.records import (
-    BrokenRecordWarning,
-    Record,
-    RecordStore,
-    fold,
-    unfold,
-)
-from polyad.experiments.settings import RunSettings
+from polyad import durable
+from polyad.experiments.records import BrokenRecordWarning, RecordStore, RunRecord, fold, unfold
+from polyad.experiments.runs import run_all
+from polyad.experiments.settings import Plan
 from tests.waiting import wait_until
+
+SCORES = {"3": {"oa": 0.654349, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
 
 
 @pytest.fixture
-def record():
-    settings = RunSettings("standin-tiny", "rank-1", 5, epochs=3)
-    return Record(
-        settings,
-        settings.key,
-        ((1, 3, 1),),
-        (5000, 6000, 6543),
-        {"3": {"oa": 0.6543, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}},
-        n_train=15,
-        n_test=100,
-        n_test_no_overlap=0,
-        parameters=42,
-        seconds={"fit": 1.0, "evaluate": 0.5},
-        versions={"polyad": "0"},
-        stored=settings.to_stored(),
-    )
+def record(record_of):
+    return record_of(60, epochs=3, curve=(5000, 6000, 6543), scores=SCORES)
 
 
-def test_a_record_read_again_is_the_same(tmp_path, record):
-    store = RecordStore(tmp_path)
-    store.append(record)
-    assert RecordStore(tmp_path).load() == [record]
-    assert store.keys() == {record.settings.key}
-
-
-def test_accuracies_come_back_in_percent(record):
-    assert record.accuracy_at(2) == 60.0
-    assert record.accuracy_at(4) is None
-    assert record.accuracies()[-1] == pytest.approx(65.43)
-
-
-def test_an_accuracy_that_has_scores_is_not_rounded(record):
-    scores = {"3": record.scores["3"] | {"oa": 0.654349}}
-    exact = replace(record, scores=scores)
-    assert exact.accuracy_at(3) == exact.accuracies()[-1] == pytest.approx(65.4349, abs=1e-9)
-
-
-def test_processor_and_threads_are_recorded_and_older_records_have_none(tmp_path, record):
+def test_records_read_again_are_the_same_in_one_file_and_in_their_order(tmp_path, record_of):
     machine = {"processor": "Z80", "instructions": "8 bit", "threads": 1}
-    store = RecordStore(tmp_path)
-    store.append(replace(record, machine=machine))
-    store.append(record)
-    assert [r.machine for r in store.load()] == [machine, None]
-
-
-def test_runs_of_one_cell_share_a_file_and_keep_their_order(tmp_path, record):
-    store = RecordStore(tmp_path)
-    second = replace(record.settings, seed=1)
-    store.append(record)
-    store.append(replace(record, settings=second, key=second.key, stored=second.to_stored()))
+    records = [record_of(60.0, machine=machine), record_of(70.0, seed=1)]
+    for record in records:
+        RecordStore(tmp_path).append(record)
     assert [p.name for p in tmp_path.glob("*.jsonl")] == ["standin-tiny_rank-1_5_none.jsonl"]
-    assert [r.settings.seed for r in store.load()] == [0, 1]
+    assert RecordStore(tmp_path).load() == records
+    assert [r.machine for r in records] == [machine, None]
+
+
+def test_accuracies_are_percent_and_exact_where_there_are_scores(record):
+    assert [record.value(epoch=epoch) for epoch in (1, 2, 4)] == [50.0, 60.0, None]
+    assert record.value(epoch=3) == record.accuracies()[-1] == pytest.approx(65.4349, abs=1e-9)
+    assert record.value("kappa") == 0.5
+    assert record.value("oa_no_overlap") is None
+
+
+def test_the_best_epoch_is_the_best_and_not_the_last(record_of):
+    assert record_of(60, epochs=3, curve=(5000, 7100, 6000)).value("best") == pytest.approx(71)
+
+
+def test_a_model_without_epochs_has_one_accuracy_whatever_the_epoch(record_of):
+    run = record_of(62.5, "svm-spectrum", at=[])
+    assert [run.value(epoch=epoch) for epoch in (1, 50, None)] == [62.5] * 3
+    assert run.value("best") is None
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("change", "words"),
     [
-        '{"key": "abc", "settings": {"sce',
-        "not json",
-        "[1, 2]",
-        '{"key": "abc"}',
-        "\x00\x00\x00",
+        ({"curve": [5000]}, "curve must have an accuracy for each of 3 epochs, got 1"),
+        ({"scores": {}}, "scores must have the epoch 3"),
+        ({"extra": 1}, "record has a key 'extra' that this format does not know"),
+        ({"n_test": "many"}, "record.n_test must be a valid integer, got 'many'"),
+        ({"settings": {"scene": "tiny", "luck": 7}}, "settings must be those of a run"),
     ],
+)
+def test_a_record_that_is_not_whole_says_what_is_wrong(record, change, words):
+    row = json.loads(record.to_line())
+    with pytest.raises(ValueError, match=words):
+        RunRecord.from_json(json.dumps(row | change), "record")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"key": "abc", "settings": {"sce', "not json", "[1, 2]", '{"key": "abc"}', "\x00\x00"]
 )
 def test_a_broken_line_is_reported_with_its_number_and_set_aside(tmp_path, record, line):
     store = RecordStore(tmp_path)
-    store.append(record)
-    path = tmp_path / f"{record.settings.cell}.jsonl"
-    path.write_text(path.read_text() + line + "\n" + record.to_line() + "\n")
-    with pytest.warns(BrokenRecordWarning, match=r"line 2 .*set aside in .*\.broken"):
-        assert len(store.load()) == 2
-    assert path.with_name(path.name + ".broken").read_text() == line + "\n"
-    assert len(path.read_text().splitlines()) == 2
-    assert len(store.load()) == 2  # and now without a warning
-
-
-def test_a_curve_that_misses_epochs_is_broken(record):
-    row = json.loads(record.to_line())
-    row["curve"].pop()
-    with pytest.raises(ValueError, match="2 accuracies for 3 epochs"):
-        Record.from_line(json.dumps(row))
+    path = tmp_path / f"{record.run.cell}.jsonl"
+    aside = path.with_name(path.name + ".broken")
+    for accident in (1, 2):
+        store.append(record)
+        path.write_text(path.read_text() + line + "\n" + record.to_line() + "\n")
+        with pytest.warns(BrokenRecordWarning, match=rf"line {2 * accident} .*aside in .*\.broken"):
+            assert store.load() == [record] * 2 * accident
+        assert aside.read_text() == (line + "\n") * accident
+        assert len(store.load()) == 2 * accident  # and now without a warning
 
 
 def test_a_line_left_open_spoils_only_itself(tmp_path, record):
+    (tmp_path / f"{record.run.cell}.jsonl").write_text('{"key": "torn')
     store = RecordStore(tmp_path)
-    path = tmp_path / f"{record.settings.cell}.jsonl"
-    path.write_text('{"key": "torn')
     store.append(record)
     with pytest.warns(BrokenRecordWarning, match="line 1"):
         assert store.load() == [record]
@@ -120,13 +99,47 @@ def test_folded_epochs_unfold(epochs):
     assert unfold(fold(epochs)) == epochs
 
 
+def test_two_writers_of_one_cell_lose_no_record(tmp_path, record_of, monkeypatch):
+    original, met = durable.replacing, threading.Barrier(2)
+
+    def slow(path):  # both have read the old lines by now, unless one waits for the other
+        with suppress(threading.BrokenBarrierError):
+            met.wait(timeout=0.5)
+        return original(path)
+
+    monkeypatch.setattr(durable, "replacing", slow)
+    store = RecordStore(tmp_path)
+    writers = [
+        threading.Thread(target=store.append, args=(record_of(60.0, seed=seed),)) for seed in (0, 1)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert {r.run.seed for r in store.load()} == {0, 1}
+
+
+def test_a_run_whose_map_could_not_be_kept_has_no_record(tmp_path, record):
+    class Full:
+        def save(self, cell, class_map):
+            raise OSError("disk full")
+
+    store = RecordStore(tmp_path)
+    with pytest.raises(OSError, match="disk full"):
+        run_all(
+            [record.run], store, Full(), progress=False,
+            spread=lambda _: iter([(record, np.ones((2, 2), np.uint16))]),
+        )  # fmt: skip
+    assert store.load() == []
+
+
 SCRIPT = """
 import sys
-from polyad.experiments.settings import plan_runs
+from polyad.experiments.settings import Plan
 from polyad.experiments.records import RecordStore
 from polyad.experiments.runs import run_all
-plan = plan_runs(["standin-tiny"], ["rank-1"], [5], ["none"], runs=400, epochs=2)
-run_all(plan, RecordStore(sys.argv[1]), progress=False)
+plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], runs=400, epochs=2)
+run_all(plan.settings(plan.scenes), RecordStore(sys.argv[1]), progress=False)
 """
 
 
@@ -143,12 +156,9 @@ def test_killed_at_any_moment_every_record_is_whole_and_the_rest_is_done_later(t
     wait_until(begun)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    from polyad.experiments.runs import run_all
-    from polyad.experiments.settings import plan_runs
-
     store = RecordStore(tmp_path)
     before = store.load()  # a broken line would warn, and a warning is an error here
     assert len(before) >= 3
-    plan = plan_runs(["standin-tiny"], ["rank-1"], [5], ["none"], len(before) + 2, epochs=2)
-    assert run_all(plan, store, progress=False) == 2
-    assert [r.settings.seed for r in store.load()] == list(range(len(before) + 2))
+    plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], len(before) + 2, epochs=2)
+    assert run_all(plan.settings(plan.scenes), store, progress=False) == 2
+    assert [r.run.seed for r in store.load()] == list(range(len(before) + 2))

@@ -1,25 +1,31 @@
-"""Runs: the protocol followed, the scene-wise evaluation equal to patch by patch."""
+"""Runs: what is drawn by which seed, the protocol followed, and the scene-wise evaluation."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from polyad import RankRClassifier
-from polyad.baselines import CNNClassifier, DenseClassifier
 from polyad.errors import InputError
-from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.models import MODELS
-from polyad.experiments.records import MapStore, Record, RecordStore
-from polyad.experiments.runs import run_all, run_one
-from polyad.experiments.scenes import load_scene, present_scenes
-from polyad.experiments.settings import RUN_PROTOCOLS, STORED_NAMES, RunSettings, plan_runs
-from polyad.experiments.standins import STANDINS, make_standin
-from polyad.scene.learn.sampling import per_class
+from polyad.experiments import CNNClassifier, DenseClassifier, runs
+from polyad.experiments.records import MapStore, RecordStore, RunRecord
+from polyad.experiments.runs import NOISE_MAKERS, SceneEvaluator, noisy, run_all, run_one
+from polyad.experiments.scenes import load_scene
+from polyad.experiments.settings import (
+    MODELS,
+    RUN_PROTOCOLS,
+    STORED_NAMES,
+    Model,
+    Plan,
+    RunSettings,
+)
+from polyad.scene.learn.sampling import Split, no_overlap, per_class
 from polyad.scene.raster.windows import extract_patches, interior
 
 TINY = "standin-tiny"
+LABELS = np.random.default_rng(0).integers(0, 3, size=(20, 20))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +40,7 @@ TINY = "standin-tiny"
 )
 @pytest.mark.parametrize("sparse", [False, True], ids=["many pixels", "few pixels"])
 def test_scene_wise_evaluation_equals_patch_by_patch(model, sparse, monkeypatch):
-    monkeypatch.setattr("polyad.experiments.evaluation.STRIP_PIXELS", 400)  # several strips
+    monkeypatch.setattr(runs, "STRIP_PIXELS", 400)  # several strips
     data = load_scene(TINY)
     split = per_class(data.labels, 5, 0)
     patches = extract_patches(data.cube, *split.train.T, 5)
@@ -53,19 +59,18 @@ def test_scene_wise_evaluation_equals_patch_by_patch(model, sparse, monkeypatch)
 @pytest.mark.parametrize("model", list(MODELS))
 def test_every_model_runs_and_is_scored(model):
     record, class_map = run_one(RunSettings(TINY, model, 5, epochs=2))
-    assert 0.2 < record.final["oa"] <= 1
+    assert 0.2 < record.final.oa <= 1
     assert class_map.shape == (40, 32)
     assert set(np.unique(class_map)) <= {1, 2, 3}
     assert record.n_train == 15
-    assert len(record.curve) == (2 if MODELS[model].iterative else 0)
-    assert record.stored["model_settings"] == {
+    if MODELS[model].iterative:
+        assert len(record.curve) == 2
+        assert record.curve[-1] == round(10_000 * record.final.oa)
+    assert record.settings["model_settings"] == {
         STORED_NAMES.get(name, name): value for name, value in MODELS[model].settings.items()
     }
-
-
-def test_the_curve_ends_with_the_final_score():
-    record, _ = run_one(RunSettings(TINY, "rank-2", 5, epochs=4))
-    assert record.curve[-1] == round(10_000 * record.final["oa"])
+    if model == "rank-2":  # as the paper counts, without biases
+        assert record.parameters == 2 * 75 * (5 + 5 + 12) + 75 * 3
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
@@ -84,7 +89,7 @@ def test_a_band_offset_changes_nothing_but_pixel_noise_does():
         for noise in ("none", "band-offset", "pixel")
     )
     assert np.abs(plain.accuracies() - offset.accuracies()).max() < 0.5
-    assert plain.final["oa"] > pixel.final["oa"] + 0.05
+    assert plain.final.oa > pixel.final.oa + 0.05
 
 
 @pytest.mark.parametrize("protocol", RUN_PROTOCOLS)
@@ -101,11 +106,11 @@ def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(protocol):
         assert record.n_test_no_overlap == record.n_test
     if protocol != "random":
         assert asked.cell.endswith(f"_{protocol}")
-        assert Record.from_line(record.to_line()).settings == asked
+        assert RunRecord.from_json(record.to_line(), "record").run == asked
 
 
 def test_runs_spread_over_processes_equal_runs_one_after_another(tmp_path):
-    plan = plan_runs([TINY], ["rank-1"], [5], ["none"], runs=3, epochs=2)
+    plan = Plan([TINY], ["rank-1"], [5], ["none"], runs=3, epochs=2).settings([TINY])
     one, two = RecordStore(tmp_path / "one"), RecordStore(tmp_path / "two")
     threads = torch.get_num_threads()
     run_all(plan, one, progress=False)
@@ -117,13 +122,199 @@ def test_runs_spread_over_processes_equal_runs_one_after_another(tmp_path):
     assert run_all(plan, two, jobs=2, progress=False) == 0  # nothing is done twice
 
 
-def test_progress_says_how_many_are_done_when_it_ends_and_how_good_the_last_were(tmp_path, capsys):
-    plan = plan_runs([TINY], ["rank-1"], [5], ["none"], runs=2, epochs=2)
-    run_all(plan, RecordStore(tmp_path))
+def test_progress_says_how_many_are_done_and_how_good_the_last_were(tmp_path, capsys):
+    plan = Plan([TINY], ["rank-1"], [5], ["none"], runs=2, epochs=2)
+    run_all(plan.settings([TINY]), RecordStore(tmp_path))
     said = capsys.readouterr().err
     assert "2/2 runs" in said
     assert "last rank-1 " in said
-    assert "done " in said
+
+
+# --- what a model is given -----------------------------------------------------------------------
+
+
+class Listener:
+    """A model without epochs that keeps what it is given."""
+
+    made: "Listener"
+
+    def __init__(self, random_state):
+        self.seed, self.asked = random_state, []
+        Listener.made = self
+
+    def fit(self, patches, classes):
+        self.patches, self.classes = patches, classes
+
+    def predict(self, patches):
+        self.asked.append(patches)
+        return np.ones(len(patches), np.uint16)
+
+
+def test_a_model_gets_the_seed_and_the_noisy_patches_of_its_pixels(monkeypatch):
+    monkeypatch.setitem(MODELS, "rank-1", Model("listener", Listener, iterative=False))
+    asked = RunSettings(TINY, "rank-1", 5, noise="pixel", seed=3)
+    run_one(asked)
+    given, data = Listener.made, load_scene(TINY)
+    cube, split = noisy(data.cube, asked), asked.split(data.labels)
+    assert given.seed == 3
+    np.testing.assert_array_equal(given.patches, extract_patches(cube, *split.train.T, 5))
+    np.testing.assert_array_equal(given.classes, data.labels[tuple(split.train.T)])
+    np.testing.assert_array_equal(given.asked[0], extract_patches(cube, *split.test.T, 5))
+
+
+def test_a_network_is_asked_for_its_test_pixels_in_the_noisy_scene(monkeypatch):
+    seen = []
+
+    class Watched(SceneEvaluator):
+        def __init__(self, cube, pixels, scaler, window):
+            seen.append((cube, pixels))
+            super().__init__(cube, pixels, scaler, window)
+
+    monkeypatch.setattr(runs, "SceneEvaluator", Watched)
+    asked = RunSettings(TINY, "rank-1", 5, noise="pixel", epochs=2)
+    run_one(asked)
+    ((cube, pixels),) = seen
+    data = load_scene(TINY)
+    np.testing.assert_array_equal(cube, noisy(data.cube, asked))
+    np.testing.assert_array_equal(pixels, asked.split(data.labels).test)
+
+
+def test_time_to_evaluate_is_no_time_to_fit(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    predict = SceneEvaluator.predict
+
+    def slow(self, network):
+        clock.now += 10
+        return predict(self, network)
+
+    monkeypatch.setattr(SceneEvaluator, "predict", slow)
+    monkeypatch.setattr(runs, "time", SimpleNamespace(process_time=lambda: clock.now))
+    record, _ = run_one(RunSettings(TINY, "rank-1", 5, epochs=2))
+    assert record.seconds == {"fit": 0.0, "evaluate": 20.0}
+
+
+def test_a_run_records_the_processor_and_the_threads_it_was_done_with():
+    record, _ = runs.run_in_one_thread(RunSettings(TINY, "rank-1", 5, epochs=1))
+    assert record.machine["threads"] == 1
+    assert record.machine["processor"]
+    assert record.machine["instructions"] == torch.backends.cpu.get_cpu_capability()
+
+
+def test_a_run_is_scored_on_its_test_pixels_alone_and_each_score_has_its_name(monkeypatch):
+    asked, seen = RunSettings(TINY, "svm-spectrum", 5, noise="pixel", seed=1), {}
+    original = runs.score
+
+    def watched(true, predicted, no_overlap):
+        seen.update(
+            true=true, apart=no_overlap, got=original(true, predicted, None, None, no_overlap)
+        )
+        return seen["got"]
+
+    monkeypatch.setattr(runs, "score", watched)
+    record, _ = run_one(asked)
+    labels = load_scene(TINY).labels
+    split = asked.split(labels)
+    np.testing.assert_array_equal(seen["true"], labels[tuple(split.test.T)])
+    np.testing.assert_array_equal(seen["apart"], no_overlap(split, labels.shape, 5))
+    got = seen["got"]
+    assert record.final.to_data() == {
+        "oa": round(got.overall_accuracy, 6),
+        "aa": round(got.average_accuracy, 6),
+        "kappa": round(got.kappa, 6),
+        "oa_no_overlap": round(got.overall_accuracy_no_overlap, 6),
+    }
+    assert len(set(record.final.to_data().values())) == 4
+
+
+def test_a_long_run_keeps_its_scores_of_the_50th_epoch_and_of_the_last():
+    record, _ = run_one(RunSettings(TINY, "rank-1", 2, epochs=52))
+    assert set(record.scores) == {"50", "52"}
+    assert record.value(epoch=50) == pytest.approx(100 * record.scores["50"].oa, abs=0.01)
+
+
+# --- settings and random streams -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", NOISE_MAKERS)
+def test_noise_is_drawn_from_a_stream_of_its_own(noise):
+    cube = np.random.default_rng(0).uniform(1, 5, size=(6, 7, 3)).astype(np.float32)
+    found = noisy(cube, RunSettings(TINY, "rank-1", 5, noise=noise, seed=3))
+    of_pixels = NOISE_MAKERS[noise](cube, 0.2, random_state=np.random.default_rng(3))
+    own = NOISE_MAKERS[noise](cube, 0.2, random_state=np.random.default_rng((3, 1)))
+    assert np.abs(found - of_pixels).max() > 0.1
+    np.testing.assert_array_equal(found, own)  # the committed records were made with this one
+
+
+def test_noise_has_the_level_that_is_asked_for():
+    cube = np.full((60, 60, 2), 100, np.float32)
+    found = noisy(cube, RunSettings(TINY, "rank-1", 5, noise="pixel", noise_level=0.4))
+    assert found.std() == pytest.approx(40, rel=0.05)
+
+
+def test_all_models_of_a_seed_see_the_same_pixels_and_another_seed_draws_others():
+    first, second, other = (
+        RunSettings(TINY, model, 5, seed=seed).split(LABELS)
+        for model, seed in (("rank-1", 2), ("cnn", 2), ("rank-1", 1))
+    )
+    np.testing.assert_array_equal(first.train, second.train)
+    np.testing.assert_array_equal(first.test, second.test)
+    assert not np.array_equal(first.train, other.train)
+
+
+class Unfair:
+    """A sampler that trains on two classes and tests on three."""
+
+    def __init__(self, n, window, border):
+        self.settings = n, window, border
+
+    def split(self, labels, seed):
+        pixels = np.argwhere(labels > 0)
+        return Split(pixels[labels[labels > 0] < 3][:20], pixels[20:])
+
+
+def test_classes_without_training_pixels_are_not_tested(monkeypatch):
+    monkeypatch.setitem(RUN_PROTOCOLS, "blocks", Unfair)
+    labels = np.repeat([1, 2, 1, 2, 3], 10).reshape(5, 10)
+    split = RunSettings(TINY, "rank-1", 5, protocol="blocks").split(labels)
+    assert labels[tuple(split.train.T)].tolist() == [1] * 10 + [2] * 10
+    assert labels[tuple(split.test.T)].tolist() == [1] * 10 + [2] * 10
+
+
+def test_the_border_that_is_dropped_is_that_of_the_window():
+    split = RunSettings(TINY, "rank-1", 5, window=9).split(np.ones((20, 20), int))
+    both = np.concatenate([split.train, split.test])
+    assert (both.min(), both.max()) == (4, 15)
+
+
+def test_the_hash_of_a_run_is_that_of_the_committed_records():
+    """Were it another, every run of the published tables would have to be done again."""
+    assert RunSettings("indian-pines", "rank-1", 10, seed=0).key == "aed10b07e1e2fb73"
+    run = RunSettings("indian-pines", "cnn", 10, "pixel", seed=1)
+    assert (run.key, run.cell) == ("4904649696410001", "indian-pines_cnn_10_pixel")
+
+
+def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch):
+    base = RunSettings(TINY, "rank-1", 5)
+    changes = (
+        {},
+        {"model": "rank-2"},
+        {"samples_per_class": 6},
+        {"noise": "pixel"},
+        {"seed": 1},
+        {"epochs": 50},
+        {"protocol": "blocks"},
+    )
+    keys = {replace(base, **change).key for change in changes}
+    assert len(keys) == 7
+    changed = dict(MODELS["rank-1"].settings) | {"learning_rate": 1.0}
+    monkeypatch.setitem(MODELS, "rank-1", replace(MODELS["rank-1"], settings=changed))
+    assert base.key not in keys
+
+
+def test_noise_levels_multiply_the_noisy_runs_alone():
+    plan = Plan([TINY], ["cnn"], [5], ["none", "pixel"], 1, 1, noise_levels=(0.05, 0.2))
+    cells = [f"{TINY}_cnn_5_none", f"{TINY}_cnn_5_pixel-0.05", f"{TINY}_cnn_5_pixel"]
+    assert [run.cell for run in plan.settings([TINY])] == cells
 
 
 @pytest.mark.parametrize(
@@ -139,70 +330,5 @@ def test_progress_says_how_many_are_done_when_it_ends_and_how_good_the_last_were
     ],
 )
 def test_bad_plans_say_what_is_known(change, words):
-    asked = {
-        "scenes": [TINY],
-        "models": ["cnn"],
-        "samples_per_class": [5],
-        "noises": ["none"],
-        "runs": 1,
-        "epochs": 1,
-    }
     with pytest.raises(InputError, match=words):
-        plan_runs(**(asked | change))
-
-
-def test_noise_levels_multiply_the_noisy_runs_alone():
-    plan = plan_runs([TINY], ["cnn"], [5], ["none", "pixel"], 1, 1, noise_levels=(0.05, 0.2))
-    cells = [f"{TINY}_cnn_5_none", f"{TINY}_cnn_5_pixel-0.05", f"{TINY}_cnn_5_pixel"]
-    assert [run.cell for run in plan] == cells
-
-
-def test_key_and_cell_at_the_papers_noise_level_are_those_of_the_first_records():
-    run = RunSettings("indian-pines", "cnn", 10, "pixel", seed=1)
-    assert run.key == "4904649696410001"  # docs/results/records/indian-pines_cnn_10_pixel.jsonl
-    assert run.cell == "indian-pines_cnn_10_pixel"
-
-
-def test_an_unknown_scene_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"known are indian-pines, .*standin-botswana"):
-        present_scenes(["mars"])
-
-
-def test_a_scene_that_was_not_fetched_is_missing_with_its_reason(tmp_path, monkeypatch):
-    monkeypatch.setenv("POLYAD_DATA", str(tmp_path))
-    here, missing = present_scenes(["indian-pines", "botswana"])
-    assert here == ["indian-pines"]
-    assert "polyad fetch botswana" in missing["botswana"]
-
-
-def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch):
-    base = RunSettings(TINY, "rank-1", 5)
-    keys = {
-        base.key,
-        RunSettings(TINY, "rank-2", 5).key,
-        RunSettings(TINY, "rank-1", 6).key,
-        RunSettings(TINY, "rank-1", 5, noise="pixel").key,
-        RunSettings(TINY, "rank-1", 5, seed=1).key,
-        RunSettings(TINY, "rank-1", 5, epochs=50).key,
-        RunSettings(TINY, "rank-1", 5, protocol="blocks").key,
-    }
-    assert len(keys) == 7
-    changed = dict(MODELS["rank-1"].settings) | {"learning_rate": 1.0}
-    monkeypatch.setitem(MODELS, "rank-1", replace(MODELS["rank-1"], settings=changed))
-    assert base.key not in keys
-
-
-@pytest.mark.parametrize(("name", "total"), [("pavia-university", 42776), ("botswana", 3248)])
-def test_standins_have_the_shape_and_label_counts_of_what_they_stand_for(name, total):
-    from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
-
-    row = STANDINS[f"standin-{name}"]
-    assert row.shape == KNOWN_SCENES[name].shape
-    assert len(row.counts) == len(KNOWN_SCENES[name].class_names)
-    assert sum(row.counts) == total
-
-
-def test_a_standin_is_made_the_same_way_every_time():
-    first, second = (make_standin(STANDINS[TINY]) for _ in range(2))
-    assert np.array_equal(first[0], second[0])
-    assert np.array_equal(first[1], second[1])
+        Plan(**change)

@@ -5,14 +5,7 @@ import pytest
 from scipy import stats
 
 from polyad.errors import InputError
-from polyad.experiments.statistics import (
-    cliffs_delta,
-    compare,
-    compare_paired,
-    hedges_g,
-    holm,
-    levene,
-)
+from polyad.experiments.statistics import cliffs_delta, compare, compare_paired, hedges_g, holm
 
 # Normal scores: as normal as ten numbers can be.
 NORMAL = stats.norm.ppf((np.arange(10) + 0.5) / 10)
@@ -35,7 +28,6 @@ def test_normal_samples_of_unequal_spread_take_welchs_test():
     got = compare(NORMAL, 10 * NORMAL + 30)
     assert got.test == "Welch"
     assert got.p == pytest.approx(stats.ttest_ind(NORMAL, 10 * NORMAL + 30, equal_var=False).pvalue)
-    assert got.significant
 
 
 def test_a_sample_that_is_not_normal_takes_mann_whitney():
@@ -43,12 +35,8 @@ def test_a_sample_that_is_not_normal_takes_mann_whitney():
     assert got.test == "Mann-Whitney"
     assert got.effect.name == "Cliff's delta"
     assert got.path[-1].startswith("Mann-Whitney")
-
-
-def test_mann_whitney_is_two_sided():
     wanted = stats.mannwhitneyu(NORMAL, SKEWED, alternative="two-sided").pvalue
-    assert compare(NORMAL, SKEWED).p == pytest.approx(wanted)
-    assert compare(SKEWED, NORMAL).p == pytest.approx(wanted)
+    assert [got.p, compare(SKEWED, NORMAL).p] == pytest.approx([wanted] * 2)
 
 
 def test_constant_samples_are_not_normal_and_do_not_fail():
@@ -68,8 +56,10 @@ def test_degrees_of_freedom_are_those_of_the_test_taken():
 
 
 def test_levene_takes_deviations_from_the_median():
-    assert levene(NORMAL, SKEWED) == stats.levene(NORMAL, SKEWED, center="median").pvalue
-    assert levene(NORMAL, SKEWED) != stats.levene(NORMAL, SKEWED, center="mean").pvalue
+    other = 3 * NORMAL[:9] + 1
+    step = compare(NORMAL, other).path[2]
+    assert step == f"Levene p={stats.levene(NORMAL, other, center='median').pvalue:.3f}"
+    assert step != f"Levene p={stats.levene(NORMAL, other, center='mean').pvalue:.3f}"
 
 
 def test_normal_differences_take_the_paired_t_test():
@@ -146,14 +136,6 @@ def test_a_huge_effect_has_a_finite_interval():
     got = hedges_g(NORMAL + 500, NORMAL)
     assert np.isfinite([got.low, got.high]).all()
     assert got.low < got.value < got.high
-
-
-def test_five_percent_is_the_level_of_significance():
-    nearly, clearly = compare(NORMAL, NORMAL + 0.8), compare(NORMAL, NORMAL + 1)
-    assert 0.05 < nearly.p < 0.1
-    assert not nearly.significant
-    assert clearly.p < 0.05
-    assert clearly.significant
 
 
 def test_hedges_g_of_unequal_samples_pools_by_degrees_of_freedom():

@@ -16,8 +16,8 @@ from rasterio.crs import CRS
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.ledger import Ledger, TileStore
-from polyad.experiments.records import MapStore, Record, RecordStore
+from polyad.distributed.ledger import FinishedTiles, Ledger
+from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
 from polyad.scene.learn.model import SceneModel
@@ -307,21 +307,20 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- experiments ---------------------------------------------------------------------------------
 
 
-def record(seed: int) -> Record:
+def record(seed: int) -> RunRecord:
     settings = replace(RunSettings("standin-tiny", "rank-1", 5, epochs=3), seed=seed)
     scores = {"3": {"oa": 0.65, "aa": 0.7, "kappa": 0.5, "oa_no_overlap": None}}
     counts = {"n_train": 15, "n_test": 100, "n_test_no_overlap": 0, "parameters": 42}
-    return Record(
-        settings, settings.key, ((1, 3, 1),), (5000, 6000, 6543), scores, **counts,
-        seconds={}, versions={}, stored=settings.to_stored(),
-    )  # fmt: skip
+    run = {"key": settings.key, "settings": settings.to_stored()}
+    curve = {"epochs": [[1, 3, 1]], "curve": [5000, 6000, 6543], "scores": scores}
+    return RunRecord.from_data(run | curve | counts | {"seconds": {}, "versions": {}}, "record")
 
 
 def test_records(bench) -> None:
     bench.check(
         lambda folder: RecordStore(folder).append(record(0)),
         lambda folder: RecordStore(folder).append(record(1)),
-        lambda folder: RecordStore(folder).keys(),
+        lambda folder: {r.key for r in RecordStore(folder).load()},
     )
 
 
@@ -368,18 +367,18 @@ def test_ledger_of_a_cluster(bench) -> None:
 
     def put(folder: Path, numbers: list[int]) -> None:
         with Ledger(folder / "map.tiles") as ledger:
-            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
             try:
                 for number in numbers:
                     if number not in [entry["tile"] for entry in ledger.entries]:
-                        crc = store.put(number, np.full((2, 3), number + 1, np.uint8))
-                        ledger.append({"map": "m", "tile": number, "crc": crc})
+                        ids = np.full((2, 3), number + 1, np.uint8)
+                        ledger.append(store.put(number, ids))
             finally:
                 store.close()
 
     def finished(folder: Path) -> list[int]:
         with Ledger(folder / "map.tiles") as ledger:
-            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
             try:
                 assert all(store.checksum(e["tile"]) == e["crc"] for e in ledger.entries)
             finally:

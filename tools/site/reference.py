@@ -23,7 +23,6 @@ PACKAGES = {
     "polyad.estimators": "What stands around the estimators.",
     "polyad.scene": "Scenes, labels, training, maps, accuracy, areas.",
     "polyad.fitting": "Solvers as functions: networks in, fitted networks out.",
-    "polyad.baselines": "Other models behind the same contract.",
     "polyad.experiments": "The paper's runs, tables and figures.",
     "polyad.distributed": "Maps and runs on a Dask cluster.",
     "polyad.app": "The labeling page.",

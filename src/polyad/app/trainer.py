@@ -31,11 +31,11 @@ from polyad.app.labels import Pixel, Session, Snapshot
 from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, score_against, shares
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.map.mapping import tile_mapper

@@ -1,25 +1,28 @@
-"""Uploaded label files, read in a separate process so that labeling never waits."""
+"""Uploaded label files, read in a confined process so that labeling never waits."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import threading
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
-from polyad.app.upload_worker import SHAPEFILE
-from polyad.errors import InputError
+from polyad import sandbox
+from polyad.errors import InputError, PolyadError, SceneError
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.raster.grid import Grid, grid_of
+from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes
+from polyad.scene.read.class_tables import complete
+from polyad.scene.read.features import read_labeled
+from polyad.scene.read.label_rasters import read_label_raster
+from polyad.scene.read.rasterize import draw
 
+VECTORS = {".csv", ".tsv", ".txt", ".geojson", ".json", ".gpkg", ".shp", ".zip", ".fgb", ".kml"}
+SHAPEFILE = ("shp", "shx", "dbf", "prj", "cpg", "qml")  # the first three must be there
 # Endings of the files that --labels reads, and of those that may come with them: the other files of
 # a Shapefile, a style of QGIS, the data of an ENVI header.
 UPLOADS = (
@@ -29,19 +32,10 @@ UPLOADS = (
 BESIDE = (*SHAPEFILE[1:], "img", "dat", "bin", "raw", "bsq", "bil", "bip")
 MEMORY = 2**30  # bytes, plus some for each pixel of the scene
 SECONDS = 20  # of CPU time
-WALL_FACTOR = 3  # times as many seconds on the clock, since the CPU is shared with training
 MAX_PROCESSES = 2
 
 _BYTES_PER_PIXEL = 40  # for ids, masks and copies
-_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "GDAL_NUM_THREADS": "1",
-    "GDAL_CACHEMAX": "64",
-    "PROJ_NETWORK": "OFF",
-}
-_SCRIPT = "import sys; sys.path[:] = {!r}; from polyad.app.upload_worker import main; main()"
+_UNPACKED = 64 * 2**20  # bytes of all files in a zip
 _slots = threading.BoundedSemaphore(MAX_PROCESSES)
 
 
@@ -78,13 +72,11 @@ def read_upload(content: bytes, kind: str, scene: xr.DataArray, beside: str = ""
     if not _slots.acquire(blocking=False):
         raise InputError("other label files are being read; load this one when they are done")
     try:
-        with tempfile.TemporaryDirectory(prefix="polyad-") as folder:
-            path = Path(folder) / f"upload.{kind}"
+        with tempfile.TemporaryDirectory(prefix="polyad-") as name:
+            folder = Path(name).resolve()
             for ending, part in files.items():
-                path.with_suffix(f".{ending}").write_bytes(part)
-            grid = grid_of(scene)
-            line, _, raster = _run_worker(path, grid).partition(b"\n")
-            return _labels(line, raster, grid.shape, folder)
+                (folder / f"upload.{ending}").write_bytes(part)
+            return _read_confined(folder / f"upload.{kind}", grid_of(scene))
     finally:
         _slots.release()
 
@@ -106,56 +98,58 @@ def _split(content: bytes, kind: str, beside: str) -> dict[str, bytes]:
     return files
 
 
-def _run_worker(path: Path, grid: Grid) -> bytes:
-    """Return the answer of `polyad.app.upload_worker`, which reads the file."""
-    request = {
-        "path": str(path),
-        "shape": grid.shape,
-        "crs": None if grid.crs is None else grid.crs.to_wkt(),
-        "transform": None if grid.transform is None else list(grid.transform)[:6],
-        "memory": MEMORY + _BYTES_PER_PIXEL * grid.shape[0] * grid.shape[1],
-        "seconds": SECONDS,
-    }
-    # The same module path as here, but never the current folder
-    command = [sys.executable, "-I", "-c", _SCRIPT.format([*filter(None, sys.path)])]
-    answer_path = path.with_name("answer")
-    with answer_path.open("wb") as answer:
-        try:
-            process = subprocess.run(
-                command,
-                input=json.dumps(request).encode(),
-                stdout=answer,
-                stderr=subprocess.DEVNULL,
-                cwd=path.parent,
-                env=os.environ | _ENVIRONMENT,
-                timeout=SECONDS * WALL_FACTOR,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise _unreadable() from None
-    if process.returncode:
-        raise _unreadable()
-    return answer_path.read_bytes()
-
-
-def _unreadable() -> InputError:
-    return InputError(
-        f"the file could not be read within {human_bytes(MEMORY)} of memory and {SECONDS} s; "
-        "it is damaged or too large, give it to polyad label with --labels"
-    )
-
-
-def _labels(line: bytes, raster: bytes, shape: tuple[int, int], folder: str) -> xr.DataArray:
-    """Return the answer as labels; a hostile file may have written it, so it is checked."""
+def _read_confined(path: Path, grid: Grid) -> xr.DataArray:
+    memory = MEMORY + _BYTES_PER_PIXEL * grid.shape[0] * grid.shape[1]
+    limits = sandbox.Limits(memory, SECONDS, written=_UNPACKED)
     try:
-        answer: Any = json.loads(line)
-        error = answer.get("error")
-        if error is None:
-            classes = [ClassInfo(int(v), str(n), str(c)) for v, n, c in answer["classes"]]
-            values = np.frombuffer(raster, "<u2").reshape(shape)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _unreadable() from None
-    if error is not None:
+        values, classes = sandbox.run(
+            f"{__name__}:read_file", path, grid, memory // 2,
+            name="the file", limits=limits, files=[path.parent], scratch=path.parent,
+        )  # fmt: skip
+    except (PolyadError, RuntimeError) as error:
         # The temporary folder means nothing to the user
-        raise InputError(str(error).replace(f"{folder}/", "").replace(folder, "")[:1000])
-    return with_classes(xr.DataArray(values.astype(np.uint16), dims=("y", "x")), classes)
+        said = str(error).replace(f"{path.parent}/", "").replace(str(path.parent), "")
+        if isinstance(error, PolyadError):
+            raise InputError(said[:1000]) from error
+        raise InputError(f"the file cannot be read ({said[:200]}); save it again") from error
+    return with_classes(xr.DataArray(values, dims=("y", "x")), classes)
+
+
+def read_file(
+    path: Path, grid: Grid, budget: int
+) -> tuple[NDArray[np.uint16], tuple[ClassInfo, ...]]:
+    """Return class ids on the scene's grid, and the classes (in the confined process)."""
+    if path.suffix in VECTORS:
+        values, names, colors = draw(path, read_labeled(unpacked(path), grid, budget), grid)
+    else:
+        raster = read_label_raster(path, None, grid.shape, budget)
+        values, names, colors = raster.values, raster.names, raster.colors
+        check_same_place(grid, Grid(grid.shape, raster.crs, raster.transform))
+    if not values.any():
+        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
+    return values, complete(values, names, colors)
+
+
+def unpacked(path: Path) -> Path:
+    """Unpack the Shapefile in a zip, beside it and under its name; return the ``.shp``."""
+    if path.suffix != ".zip":
+        return path
+    with zipfile.ZipFile(path) as archive:
+        members = {member.filename.lower(): member for member in archive.infolist()}
+        # macOS puts a file "._NAME" beside each, or into a folder of its own
+        shapes = [n for n in members if n.endswith(".shp") and not Path(n).name.startswith("._")]
+        if len(shapes) != 1:
+            raise SceneError(
+                f"{path}: expected a zip of one Shapefile, got {len(shapes)}; zip the .shp, .shx, "
+                ".dbf and .prj of one, or load another format"
+            )
+        stem = shapes[0].removesuffix("shp")
+        files = {end: members[stem + end] for end in SHAPEFILE if stem + end in members}
+        if sum(member.file_size for member in files.values()) > _UNPACKED:
+            raise SceneError(
+                f"{path}: expected at most {human_bytes(_UNPACKED)} when unpacked, got more; give "
+                "the Shapefile to polyad label with --labels"
+            )
+        for ending, member in files.items():
+            path.with_suffix(f".{ending}").write_bytes(archive.read(member))
+    return path.with_suffix(".shp")

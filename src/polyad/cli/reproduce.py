@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.help import Command
-from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, AsJson, Cluster, Force, option
+from polyad.cli import options as opt
+from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, Command, flag, option
 from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
@@ -49,26 +49,22 @@ class Lists(Command):
 
 
 def reproduce(
-    scene: Annotated[
-        list[str] | None, option(RUNS, help="Scenes; one or more.", metavar="NAME...")
-    ] = None,
+    scene: Annotated[list[str] | None, option(RUNS, "Scenes; one or more.", "NAME...")] = None,
     model: Annotated[
         list[str] | None,
         option(
             RUNS,
-            help="Models: rank-1 to rank-5, cnn, cnn-tuned, dense, svm-...; one or more.",
-            metavar="NAME...",
+            "Models: rank-1 to rank-5, cnn, cnn-tuned, dense, svm-...; one or more.",
+            "NAME...",
         ),
     ] = None,
     samples_per_class: Annotated[
         list[int] | None,
-        option(RUNS, help="Training pixels per class; one or more.", metavar="N..."),
+        option(RUNS, "Training pixels per class; one or more.", "N..."),
     ] = None,
     noise: Annotated[
         list[str] | None,
-        option(
-            RUNS, help="Noise added to the scene; one or more.", metavar="none|pixel|band-offset..."
-        ),
+        option(RUNS, "Noise added to the scene; one or more.", "none|pixel|band-offset..."),
     ] = None,
     noise_level: Annotated[
         list[float] | None,
@@ -82,51 +78,29 @@ def reproduce(
     protocol: Annotated[
         list[str] | None,
         option(
-            RUNS,
-            help="How training pixels are drawn; one or more.",
-            metavar="random|other-fields|blocks...",
+            RUNS, "How training pixels are drawn; one or more.", "random|other-fields|blocks..."
         ),
     ] = None,
     train: Annotated[
         Path | None,
-        option(DATA, help="Published split: raster of the training classes.", metavar="FILE"),
+        option(DATA, "Published split: raster of the training classes.", "FILE"),
     ] = None,
     test: Annotated[
         Path | None,
-        option(DATA, help="Published split: raster of the test classes.", metavar="FILE"),
+        option(DATA, "Published split: raster of the test classes.", "FILE"),
     ] = None,
-    accept: Annotated[
-        bool,
-        option(DATA, "--accept", help="Accept files of the right shape whose checksum is unknown."),
-    ] = False,
-    runs: Annotated[
-        int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
-    ] = 10,
-    epochs: Annotated[
-        int | None,
-        option(RUNS, help="Epochs of each run. Default: 500; with --against 50.", metavar="N"),
-    ] = None,
-    jobs: Annotated[
-        int, option(ADVANCED, help="Number of processes, one thread each.", metavar="N")
-    ] = 1,
-    cluster: Cluster = None,
-    out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
+    runs: Annotated[int, option(RUNS, "Number of seeds; 0 only writes the report.", "N")] = 10,
+    epochs: Annotated[int, option(RUNS, "Epochs of each run.", "N")] = 500,
+    jobs: Annotated[int, option(ADVANCED, "Number of processes, one thread each.", "N")] = 1,
+    cluster: opt.Cluster = None,
+    out: Annotated[Path, option(OUTPUT, "Folder for the results.", "FOLDER")] = Path(
         "polyad-paper"
     ),
-    against: Annotated[
-        Path | None,
-        option(
-            ADVANCED,
-            help="The authors' Rank_R_FNN.py on your disk. RUNS THAT SCRIPT beside polyad from the "
-            "same start, and compares weights, accuracy and time.",
-            metavar="FILE",
-        ),
-    ] = None,
     quick: Annotated[
-        bool, option(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
+        bool, flag(RUNS, "--quick", "Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Run the paper's experiments: records, tables, figures, report."""
     if not force:
@@ -134,13 +108,10 @@ def reproduce(
     if (train is None) != (test is None):
         raise InputError("--train and --test are the two halves of one split; give both")
     for what, number in (("epochs", epochs), ("jobs", jobs)):
-        if number is not None and number < 1:
+        if number < 1:
             raise InputError(f"{what} must be at least 1, got {number}; leave --{what} out")
     from polyad import experiments
 
-    if against is not None:
-        _against(against, scene, model, samples_per_class, epochs, out, as_json)
-        return
     lists = {
         "scenes": scene,
         "models": model,
@@ -150,16 +121,9 @@ def reproduce(
         "protocols": protocol,
     }
     given: dict[str, Any] = {name: values for name, values in lists.items() if values}
-    given |= {
-        "runs": runs,
-        "epochs": 500 if epochs is None else epochs,
-        "out": out,
-        "quick": quick,
-        "progress": not as_json,
-    }
-    given |= {"accept": accept}
+    given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
     if train is not None and test is not None:
-        given |= {"rasters": (train, test)}
+        given["rasters"] = train, test
     try:
         if cluster is None:
             done = experiments.reproduce(**given, jobs=jobs)
@@ -180,36 +144,3 @@ def reproduce(
         as_json,
         f"{done.runs_done} runs done, {done.runs_there} in the report{lost}\nreport: {done.report}",
     )
-
-
-def _against(
-    script: Path,
-    scenes: Sequence[str] | None,
-    models: Sequence[str] | None,
-    samples: Sequence[int] | None,
-    epochs: int | None,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """Run the published script beside ours, and write what came out."""
-    from polyad.experiments.against import compare_with, summary
-
-    one = {"scenes": scenes, "samples-per-class": samples}
-    for name, values in one.items():
-        if values is not None and len(values) > 1:
-            raise InputError(f"--against wants one of --{name}, got {len(values)}")
-    given: dict[str, Any] = {"models": models} if models else {}
-    given |= {"scene": scenes[0]} if scenes else {}
-    given |= {"samples_per_class": samples[0]} if samples else {}
-    given |= {} if epochs is None else {"epochs": epochs}
-    turns, page = compare_with(script, out, **given)
-    rows = summary(turns)
-    lines = [
-        f"{row['model']}, {row['precision']}, {row['epochs']} epochs: weights differ by "
-        f"{row['first_difference']:.1e} after the first and {row['last_difference']:.1e} after the "
-        f"last; {row['our_ms']:.1f} ms and {row['their_ms']:.0f} ms per epoch, "
-        f"{row['times']:.1f} times"
-        for row in rows
-    ]
-    result = {"page": str(page), "rows": rows}
-    say(result, as_json, "\n".join([*lines, f"page: {page}"]))

@@ -20,7 +20,7 @@ from uuid import uuid4
 from polyad.errors import ClusterError, PolyadError
 
 if TYPE_CHECKING:
-    from polyad.experiments.reproduction import Reproduction
+    from polyad.experiments.report import Reproduction
     from polyad.experiments.runs import Outcome
     from polyad.experiments.settings import RunSettings
 
@@ -422,7 +422,7 @@ def reproduce_on(cluster: Any, **options: Any) -> Reproduction:
     **options
         Of `polyad.experiments.reproduce`; ``jobs`` is not used.
     """
-    from polyad.experiments.reproduction import reproduce
+    from polyad.experiments.report import reproduce
 
     with open_cluster(cluster) as client:
         return reproduce(**options, spread=partial(spread_runs, client=client))

@@ -1,4 +1,4 @@
-"""The paper again: protocols, runs, statistics, tables, figures and a report.
+"""The paper again: protocols, runs, statistics, tables, figures and a report; and its baselines.
 
 `reproduce` is the one call; ``polyad reproduce`` on the command line calls it.
 """

@@ -1,6 +1,7 @@
-"""Figures 2 to 5 of the paper: accuracy against epochs, mean line and deviation area.
+"""The figures of the paper, and where each model is wrong.
 
-Colors are Paul Tol's "bright" scheme, told apart by color-blind readers; line styles differ too.
+Figures 2 to 5 are accuracy against epochs, mean line and deviation area. Colors are Paul Tol's
+"bright" scheme, told apart by color-blind readers; line styles differ too.
 """
 
 from __future__ import annotations
@@ -10,36 +11,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from polyad.atomic import replacing
 from polyad.experiments import paper
-from polyad.experiments.models import MODELS, RANKS
-from polyad.experiments.paper_names import scene_title
-from polyad.experiments.results import Results
-from polyad.experiments.settings import NOISES, PAPER_LEVEL
+from polyad.experiments.records import MapStore
+from polyad.experiments.scenes import SceneData, load_scene, scene_title
+from polyad.experiments.settings import MODELS, NOISES, PAPER_LEVEL, RANKS, RunSettings
+from polyad.experiments.statistics import Cell, Curve, Results
+from polyad.scene.draw.color import class_picture, false_color
+from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
+from polyad.scene.raster.classes import UNLABELED, rgb
+from polyad.scene.read.scenes import open_known
 
+Picture = NDArray[np.uint8]
+Drawn = dict[str, tuple[str, Figure]]  # file name -> title and figure
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INK, SOFT = "#333333", "#8a8a8a"
+RIGHT, WRONG, TRAINED, NONE = "#c8d6e5", "#b2182b", "#222222", "#ffffff"
+TALL = 2.5  # a scene this many times as high as wide is shown lying on its side
 CNNS = ("cnn", "cnn-tuned")
 
 
-class Panel(NamedTuple):
-    """One curve plot: what is drawn in it."""
-
-    scene: str
-    models: Sequence[str]
-    samples: int
-    noise: str
-
-
 class Style(NamedTuple):
-    """Color and dashes of a model's line."""
+    """Color and dashes of a line."""
 
     color: str
     dashes: tuple[float, ...] = ()
@@ -57,18 +60,35 @@ STYLES: dict[str, Style] = {
 }
 
 
-def curves_figure(results: Results, grid: Sequence[Sequence[Panel]]) -> Figure | None:
+class Panel(NamedTuple):
+    """One plot of a figure: a title and its curves; without curves its place stays empty."""
+
+    title: str
+    curves: dict[Cell, Curve]
+
+
+def make_panel(
+    results: Results, scene: str, models: Sequence[str], samples: int, noise: str
+) -> Panel:
+    """Return the panel of several models, those that were run."""
+    cells = [Cell(scene, model, samples, noise) for model in models]
+    curves = {cell: curve for cell in cells if (curve := results.curve(cell)) is not None}
+    counts = {curve.runs for curve in curves.values()} or {0}
+    runs = "-".join(map(str, sorted({min(counts), max(counts)})))
+    return Panel(f"{scene_title(scene)}, {samples} per class, {NOISES[noise]}, {runs} runs", curves)
+
+
+def curves_figure(panels: Sequence[Sequence[Panel]]) -> Figure | None:
     """Draw accuracy against epochs, one panel in each place of the grid.
 
     All panels share their axes. The paper's means after 50 and 500 epochs are crosses of the same
-    color, with its standard deviation as a bar. Places without a single run stay empty, rows and
-    columns without any are left out; None if none is left.
+    color, with its standard deviation as a bar. Rows and columns without a single run are left
+    out; None if none is left.
     """
-    filled = [[panel if _has_runs(results, panel) else None for panel in row] for row in grid]
-    filled = [row for row in filled if any(row)]
+    filled = [row for row in panels if any(panel.curves for panel in row)]
     if not filled:
         return None
-    kept = [k for k in range(len(filled[0])) if any(row[k] for row in filled)]
+    kept = [k for k in range(len(filled[0])) if any(row[k].curves for row in filled)]
     down, across = len(filled), len(kept)
     width = max(7.4, 4.6 * across + 1.2)
     figure = Figure(figsize=(width, 3.2 * down + 0.9), layout="constrained")
@@ -76,110 +96,46 @@ def curves_figure(results: Results, grid: Sequence[Sequence[Panel]]) -> Figure |
     for row, line in enumerate(filled):
         for column, k in enumerate(kept):
             axes, panel = places[row][column], line[k]
-            if panel is None:
+            if not panel.curves:
                 axes.set_axis_off()
                 continue
-            _draw_panel(axes, results, panel)
-            if row == down - 1 or filled[row + 1][k] is None:
+            _draw_panel(axes, panel)
+            if row == down - 1 or not filled[row + 1][k].curves:
                 axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=INK)
                 axes.tick_params(labelbottom=True)
-            if column == 0 or line[kept[column - 1]] is None:
+            if column == 0 or not line[kept[column - 1]].curves:
                 axes.set_ylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
                 axes.tick_params(labelleft=True)
     low, high = places[0][0].get_ylim()
     places[0][0].set_ylim(max(low, 0), min(high, 100))
-    handles = _handles(results, [p for line in filled for p in line if p])
-    _legend(figure, handles)
-    return figure
-
-
-def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
-    columns = int(figure.get_figwidth() // 3.4)  # inches: the longest label
     figure.legend(
-        handles=handles,
+        handles=_handles([cell for row in filled for panel in row for cell in panel.curves]),
         loc="outside lower center",
-        ncols=columns,
+        ncols=int(width // 3.4),  # inches: the longest label
         fontsize=8.5,
         frameon=False,
         handlelength=3,
     )
-
-
-def epochs_figure(results: Results, scenes: Sequence[str], samples: int) -> Figure | None:
-    """Draw Rank-1 under both readings of the paper's "epochs"; None without runs."""
-    model = RANKS[0]
-    inner = int(MODELS[model].settings["inner_steps"])
-    curves = {scene: results.curve(scene, model, samples) for scene in scenes}
-    there = {scene: curve for scene, curve in curves.items() if curve is not None}
-    if not there:
-        return None
-    width = max(7.4, 4.6 * len(there) + 1.2)
-    figure = Figure(figsize=(width, 4.1), layout="constrained")
-    places = figure.subplots(1, len(there), squeeze=False, sharex=True, sharey=True)[0]
-    readings = ((1, "epochs are sweeps", ()), (inner, f"epochs are steps, {inner} a sweep", (4, 2)))
-    color = STYLES[model].color
-    for axes, (scene, curve) in zip(places, there.items(), strict=True):
-        for steps, _, dashes in readings:
-            shown = steps * curve.epochs <= curve.epochs[-1]
-            mean, spread = curve.mean[shown], curve.deviation[shown]
-            x = steps * curve.epochs[shown]
-            axes.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
-            (line,) = axes.plot(x, mean, color=color, linewidth=1.6)
-            line.set_dashes(dashes or (None, None))
-        _paper_crosses(axes, Panel(scene, (model,), samples, "none"), model, curve.epochs[-1])
-        _frame(axes, f"{scene_title(scene)}, {MODELS[model].title}, {samples} per class, no noise",
-               curve.epochs[-1])  # fmt: skip
-        axes.set_xlabel("the paper's epoch (logarithmic)", fontsize=9, color=INK)
-    places[0].set_ylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
-    lines: list[Artist] = []
-    for _, label, dashes in readings:
-        line = Line2D([], [], color=color, linewidth=1.6, label=label)
-        line.set_dashes(dashes or (None, None))
-        lines.append(line)
-    _legend(
-        figure, [*lines, _area(), *_cross([Panel(s, (model,), samples, "none") for s in there])]
-    )
     return figure
 
 
-def _has_runs(results: Results, panel: Panel) -> bool:
-    cells = (results.curve(panel.scene, m, panel.samples, panel.noise) for m in panel.models)
-    return any(curve is not None for curve in cells)
-
-
-def _draw_panel(axes: Axes, results: Results, panel: Panel) -> None:
-    last, runs = 2.0, set()
-    for place, model in enumerate(panel.models):
-        curve = results.curve(panel.scene, model, panel.samples, panel.noise)
-        if curve is None:
-            continue
-        style = STYLES[model]
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    last = max([2.0, *(curve.epochs[-1] for curve in panel.curves.values())])
+    for place, (cell, curve) in enumerate(panel.curves.items()):
+        color, dashes = STYLES[cell.model]
         low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
-        axes.fill_between(curve.epochs, low, high, color=style.color, alpha=0.15, linewidth=0)
-        (line,) = axes.plot(curve.epochs, curve.mean, color=style.color, linewidth=1.6)
-        if style.dashes:
-            line.set_dashes(style.dashes)
-        last = max(last, curve.epochs[-1])
-        runs.add(curve.runs)
-        aside = 1 + 0.05 * (place - (len(panel.models) - 1) / 2)  # crosses beside each other
-        _paper_crosses(axes, panel, model, curve.epochs[-1], aside)
-    counts = "-".join(map(str, sorted({min(runs), max(runs)})))
-    title = f"{scene_title(panel.scene)}, {panel.samples} per class, {NOISES[panel.noise]}"
-    _frame(axes, f"{title}, {counts} runs", last)
-
-
-def _paper_crosses(axes: Axes, panel: Panel, model: str, last: float, aside: float = 1.0) -> None:
-    for epoch in paper.EPOCHS:
-        theirs = paper.reported(panel.scene, model, panel.samples, panel.noise, epoch)
-        if theirs is not None and epoch <= last:
-            axes.errorbar(
-                epoch * aside, theirs.mean, theirs.deviation, fmt="x", color=STYLES[model].color,
-                markersize=5.5, elinewidth=0.9, capsize=2,
-            )  # fmt: skip
-
-
-def _frame(axes: Axes, title: str, last: float) -> None:
-    axes.set_title(title, fontsize=9.5, color=INK, loc="left")
+        axes.fill_between(curve.epochs, low, high, color=color, alpha=0.15, linewidth=0)
+        (line,) = axes.plot(curve.epochs, curve.mean, color=color, linewidth=1.6)
+        line.set_dashes(dashes or (None, None))
+        aside = 1 + 0.05 * (place - (len(panel.curves) - 1) / 2)  # crosses beside each other
+        for epoch in paper.EPOCHS:
+            theirs = paper.reported(*cell[:4], epoch)
+            if theirs is not None and epoch <= curve.epochs[-1]:
+                axes.errorbar(
+                    epoch * aside, theirs.mean, theirs.deviation, fmt="x", color=color,
+                    markersize=5.5, elinewidth=0.9, capsize=2,
+                )  # fmt: skip
+    axes.set_title(panel.title, fontsize=9.5, color=INK, loc="left")
     axes.set_xscale("log")
     ticks = [tick for tick in _TICKS if tick <= last]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -191,40 +147,24 @@ def _frame(axes: Axes, title: str, last: float) -> None:
     axes.spines[["left", "bottom"]].set_color(SOFT)
 
 
-def _handles(results: Results, panels: Sequence[Panel]) -> list[Artist]:
+def _handles(cells: Sequence[Cell]) -> list[Artist]:
     """Return what the legend explains: each line once, the area, and the paper's crosses."""
-    shown = [m for p in panels for m in p.models if results.curve(p.scene, m, p.samples, p.noise)]
-    lines: list[Artist] = []
-    for model in sorted(set(shown), key=list(MODELS).index):
+    handles: list[Artist] = []
+    for model in sorted({cell.model for cell in cells}, key=list(MODELS).index):
         color, dashes = STYLES[model]
         line = Line2D([], [], color=color, linewidth=1.6, label=MODELS[model].title)
-        if dashes:
-            line.set_dashes(dashes)
-        lines.append(line)
-    return [*lines, _area(), *_cross(panels)]
+        line.set_dashes(dashes or (None, None))
+        handles.append(line)
+    handles.append(Patch(color=SOFT, alpha=0.3, label="mean ± one standard deviation over runs"))
+    if any(paper.reported(*cell[:4], epoch) for cell in cells for epoch in paper.EPOCHS):
+        cross = Line2D([], [], color=SOFT, marker="x", linestyle="none")
+        cross.set_label("the paper's mean ± its standard deviation")
+        handles.append(cross)
+    return handles
 
 
-def _area() -> Artist:
-    return Patch(color=SOFT, alpha=0.3, label="mean ± one standard deviation over runs")
-
-
-def _cross(panels: Sequence[Panel]) -> list[Artist]:
-    """Return the legend's cross, if a panel has one."""
-    asked = ((p.scene, m, p.samples, p.noise) for p in panels for m in p.models)
-    if not any(paper.reported(*cell, epoch) for cell in asked for epoch in paper.EPOCHS):
-        return []
-    cross = Line2D([], [], color=SOFT, marker="x", linestyle="none")
-    cross.set_label("the paper's mean ± its standard deviation")
-    return [cross]
-
-
-def paper_figures(
-    results: Results, scenes: Sequence[str], samples: Sequence[int] = paper.SAMPLES
-) -> dict[str, tuple[str, Figure]]:
-    """Return the paper's figures that there are runs for: file name -> (title, figure).
-
-    Scenes are columns; noises and samples per class are rows.
-    """
+def paper_figures(results: Results, scenes: Sequence[str], samples: Sequence[int]) -> Drawn:
+    """Return Figures 2 to 5 that there are runs for: scenes are columns; noises, samples rows."""
     first = samples[0]
     level = f"{100 * PAPER_LEVEL:.0f} % noise"
     noises = ("pixel", "band-offset")
@@ -232,36 +172,39 @@ def paper_figures(
 
     def row(models: Sequence[str] | None, n: int, noise: str) -> list[Panel]:
         return [
-            Panel(scene, models or (paper.rank_beside_cnn(scene, noise), *CNNS), n, noise)
+            make_panel(
+                results, scene, models or (paper.rank_beside_cnn(scene, noise), *CNNS), n, noise
+            )
             for scene in scenes
         ]
 
-    plans = {
+    figures = {
         "figure-2": (
-            f"Figure 2: Rank-R networks, no noise. {legend}",
-            [row(RANKS, first, "none")],
+            "Figure 2: Rank-R networks, no noise.",
+            curves_figure([row(RANKS, first, "none")]),
         ),
         "figure-3": (
-            f"Figure 3: Rank-R network and CNNs, no noise. {legend}",
-            [row(None, n, "none") for n in samples],
+            "Figure 3: Rank-R network and CNNs, no noise.",
+            curves_figure([row(None, n, "none") for n in samples]),
         ),
         "figure-4": (
             f"Figure 4: Rank-R networks with {level}: white noise per pixel (the paper's text) "
-            f"and band offset (its code). {legend}",
-            [row(RANKS, first, noise) for noise in noises],
+            "and band offset (its code).",
+            curves_figure([row(RANKS, first, noise) for noise in noises]),
         ),
         "figure-5": (
-            f"Figure 5: Rank-R network and CNNs with {level}. {legend}",
-            [row(None, n, noise) for noise in noises for n in samples],
+            f"Figure 5: Rank-R network and CNNs with {level}.",
+            curves_figure([row(None, n, noise) for noise in noises for n in samples]),
         ),
     }
-    drawn = {name: (title, curves_figure(results, grid)) for name, (title, grid) in plans.items()}
-    readings = 'What "500 epochs" may mean: Rank-1, epochs read as sweeps and as steps'
-    drawn["epochs"] = (f"{readings}. {legend}", epochs_figure(results, scenes, first))
-    return {name: (title, figure) for name, (title, figure) in drawn.items() if figure is not None}
+    return {
+        name: (f"{title} {legend}", figure)
+        for name, (title, figure) in figures.items()
+        if figure is not None
+    }
 
 
-def write_figures(figures: dict[str, tuple[str, Figure]], folder: str | os.PathLike[str]) -> None:
+def write_figures(figures: Drawn, folder: str | os.PathLike[str]) -> None:
     """Write each figure as SVG and PNG."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
@@ -270,3 +213,85 @@ def write_figures(figures: dict[str, tuple[str, Figure]], folder: str | os.PathL
         for ending, stamp in (("svg", {"Date": None}), ("png", {"Software": "polyad"})):
             with replacing(home / f"{name}.{ending}") as temporary:
                 figure.savefig(temporary, format=ending, dpi=120, metadata=stamp)
+
+
+def scenes_figure(scenes: Sequence[str]) -> Drawn:
+    """Return Figure 1: each scene in false color beside its ground truth and its classes."""
+    if not scenes:
+        return {}
+    figure = Figure(figsize=(10.5, 3.4 * len(scenes)), layout="constrained")
+    places = figure.subplots(len(scenes), 3, squeeze=False, width_ratios=(1, 1, 0.85))
+    for (left, middle, right), name in zip(places, scenes, strict=True):
+        data = load_scene(name)
+        # a known scene has wavelengths, which say what bands are shown
+        known = name in KNOWN_SCENES
+        scene = open_known(name) if known else xr.DataArray(data.cube, dims=("y", "x", "band"))
+        image, truth = false_color(scene), class_picture(data.labels, data.classes)
+        truth[data.labels == UNLABELED] = 255
+        note = ", turned by 90 degrees" if _is_tall(image) else ""
+        _show(left, image, f"{scene_title(name)}{note}")
+        _show(middle, truth, "ground truth")
+        right.set_axis_off()
+        right.legend(
+            handles=[Patch(color=c.color, label=c.name) for c in data.classes], loc="center left",
+            fontsize=7.5, frameon=False, ncols=1, labelspacing=0.25, borderaxespad=0,
+        )  # fmt: skip
+    title = "Figure 1: scenes in false color, and their ground truth (white: unlabeled)."
+    return {"figure-1": (title, figure)}
+
+
+def errors_figure(results: Results, scene: str, maps: MapStore, samples: int) -> Drawn:
+    """Return where the first run of each model is right and wrong; nothing if there is no map."""
+    data, pictures = load_scene(scene), []
+    for model, row in MODELS.items():
+        cell = Cell(scene, model, samples)
+        class_map = maps.load(cell.name)
+        runs = [r for r in results.runs(cell) if r.run.seed == 0]
+        if class_map is not None and runs:
+            picture = errors_picture(data, class_map, runs[0].run)
+            pictures.append((f"{row.title}: {100 * runs[0].final.oa:.1f} %", picture))
+    if not pictures:
+        return {}
+    tall = _is_tall(pictures[0][1])
+    across = 2 if tall else min(4, len(pictures))
+    down = -(-len(pictures) // across)
+    figure = Figure(figsize=(11, (1.5 if tall else 2.95) * down + 0.4), layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (title, picture) in zip(places, pictures, strict=False):
+        _show(axes, picture, title)
+    for axes in places[len(pictures) :]:
+        axes.set_axis_off()
+    names = ((RIGHT, "right"), (WRONG, "wrong"), (TRAINED, "trained"))
+    handles = [Patch(color=color, label=name) for color, name in names]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    title = (
+        f"Where each model is wrong, {scene_title(scene)}. The first run, {samples} per class, no "
+        "noise: pale is right, red is wrong, black trained, white is not tested."
+    )
+    return {f"errors-{scene}": (title, figure)}
+
+
+def errors_picture(
+    data: SceneData, class_map: NDArray[np.uint16], settings: RunSettings
+) -> Picture:
+    """Return the test pixels in the colors of right and wrong, the training pixels in theirs."""
+    split, labels = settings.split(data.labels), settings.labels(data.labels)
+    picture = np.full((*labels.shape, 3), rgb(NONE), dtype=np.uint8)
+    test = tuple(split.test.T)
+    right = (class_map == labels)[test]
+    picture[test] = np.where(right[:, None], rgb(RIGHT), rgb(WRONG))
+    picture[tuple(split.train.T)] = rgb(TRAINED)
+    return picture
+
+
+def _is_tall(picture: Picture) -> bool:
+    return picture.shape[0] > TALL * picture.shape[1]
+
+
+def _show(axes: Axes, picture: Picture, title: str) -> None:
+    axes.imshow(np.rot90(picture) if _is_tall(picture) else picture, interpolation="nearest")
+    axes.set_title(title, fontsize=9, color=INK, loc="left")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color("#cccccc")

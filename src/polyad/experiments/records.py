@@ -13,18 +13,19 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from polyad import durable
 from polyad.atomic import replacing
+from polyad.codec import Fixed, Record, Row
 from polyad.errors import PolyadWarning
-from polyad.experiments.identity import Identity
+from polyad.experiments.scenes import Identity
 from polyad.experiments.settings import RunSettings
 
 PER = 10_000  # accuracies of a curve are stored as integers: 6512 is 65.12 %
@@ -34,53 +35,79 @@ class BrokenRecordWarning(PolyadWarning):
     """A line of a record file could not be read and was set aside."""
 
 
-@dataclass(frozen=True)
-class Record:
+class RunScores(Record):
+    """Overall accuracy, average accuracy, kappa, and accuracy without overlap, as shares of 1."""
+
+    oa: float
+    aa: float
+    kappa: float
+    oa_no_overlap: float | None
+
+
+class RunRecord(Record):
     """Outcome of one run.
 
     Attributes
     ----------
-    settings : RunSettings
     key : str
         Hash of the settings when it was run.
+    settings : dict
+        The settings, the model's own among them, as they were hashed; `run` has them as an object.
     epochs : tuple of (first, last, step)
         The epochs after which the test pixels were classified; empty for a model without epochs.
     curve : tuple of int
         Overall accuracy after each of them, in hundredths of a percent.
-    scores : dict
-        By epoch (as text; "50" and the last): ``oa``, ``aa``, ``kappa``, ``oa_no_overlap``.
+    scores : dict of str to RunScores
+        By epoch (as text): "50" and the last.
     n_train, n_test, n_test_no_overlap, parameters : int
         Parameters as Table 2 counts them: without biases for Rank-R, with them for the others.
     seconds : dict
         ``fit`` and ``evaluate``: processor time; by the clock in records that have no ``machine``.
     versions : dict
-    stored : dict
-        The settings, the model's own among them, as they were hashed.
     data : Identity or None
         What the data were; records before that was noted have none.
     machine : dict or None
         Processor, instruction set and threads; records before that was noted have none.
     """
 
-    settings: RunSettings
     key: str
-    epochs: tuple[tuple[int, int, int], ...]
-    curve: tuple[int, ...]
-    scores: dict[str, dict[str, float | None]]
+    settings: dict[str, Any]
+    epochs: Row[Annotated[tuple[int, int, int], Fixed]]
+    curve: Row[int]
+    scores: dict[str, RunScores]
     n_train: int
     n_test: int
     n_test_no_overlap: int
     parameters: int
     seconds: dict[str, float]
     versions: dict[str, str]
-    stored: dict[str, Any]
     data: Identity | None = None
     machine: dict[str, str | int] | None = None
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            last = str(self.run.epochs)
+        except TypeError as error:
+            raise ValueError(f"settings must be those of a run, got {error}") from None
+        if len(self.curve_epochs) != len(self.curve):
+            raise ValueError(
+                f"curve must have an accuracy for each of {len(self.curve_epochs)} epochs, got "
+                f"{len(self.curve)}"
+            )
+        if last not in self.scores:
+            raise ValueError(f"scores must have the epoch {last}, got {', '.join(self.scores)}")
+        return self
+
+    @cached_property
+    def run(self) -> RunSettings:
+        """What was asked for."""
+        return RunSettings.from_stored(self.settings)
+
     @property
-    def final(self) -> dict[str, float | None]:
+    def final(self) -> RunScores:
         """Scores after the last epoch."""
-        return self.scores[str(self.settings.epochs)]
+        return self.scores[str(self.run.epochs)]
 
     @property
     def curve_epochs(self) -> list[int]:
@@ -92,66 +119,36 @@ class Record:
 
         The stored curve is rounded to 0.01 points; epochs that have scores are exact.
         """
-        exact = {int(epoch): row["oa"] for epoch, row in self.scores.items()}
+        exact = {int(epoch): row.oa for epoch, row in self.scores.items()}
         pairs = zip(self.curve_epochs, self.curve, strict=True)
         return np.array([100 * (exact.get(epoch) or value / PER) for epoch, value in pairs])
 
-    def accuracy_at(self, epoch: int) -> float | None:
-        """Return the overall accuracy (%) after ``epoch``; None if it was not evaluated then.
+    def value(self, score: str = "oa", epoch: int | None = None) -> float | None:
+        """Return a score, accuracies in percent; None where it was not measured.
 
-        A model without epochs has one accuracy, whatever the epoch.
+        Parameters
+        ----------
+        score : {"oa", "aa", "kappa", "oa_no_overlap", "best"}
+            ``best``: the best accuracy over the evaluated epochs, which looks at the test pixels.
+        epoch : int, optional
+            Overall accuracy after this epoch; by default all scores are those after the last. A
+            model without epochs has one accuracy, whatever the epoch.
         """
-        if not self.curve:
-            return 100 * float(self.final["oa"] or 0.0)
-        epochs = self.curve_epochs
-        return float(self.accuracies()[epochs.index(epoch)]) if epoch in epochs else None
+        if score == "best":
+            return float(self.accuracies().max()) if self.curve else None
+        if epoch is not None and self.curve:
+            epochs = self.curve_epochs
+            return float(self.accuracies()[epochs.index(epoch)]) if epoch in epochs else None
+        value: float | None = getattr(self.final, score)
+        return value if value is None or score == "kappa" else 100 * value
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without its end."""
-        row: dict[str, Any] = {
-            "key": self.key,
-            "settings": self.stored,
-            "epochs": self.epochs,
-            "curve": self.curve,
-            "scores": self.scores,
-            "n_train": self.n_train,
-            "n_test": self.n_test,
-            "n_test_no_overlap": self.n_test_no_overlap,
-            "parameters": self.parameters,
-            "seconds": self.seconds,
-            "versions": self.versions,
-        }
-        if self.data is not None:
-            row["data"] = self.data.to_stored()
-        if self.machine is not None:
-            row["machine"] = self.machine
+        row = self.to_data()
+        for name in ("data", "machine"):
+            if row[name] is None:
+                del row[name]
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
-
-    @classmethod
-    def from_line(cls, line: str) -> Record:
-        """Read what `to_line` wrote; raise ValueError, KeyError or TypeError if it is not whole."""
-        row = json.loads(line)
-        epochs = tuple((int(a), int(b), int(c)) for a, b, c in row["epochs"])
-        curve = tuple(int(v) for v in row["curve"])
-        if len(unfold(epochs)) != len(curve):
-            raise ValueError(f"{len(curve)} accuracies for {len(unfold(epochs))} epochs")
-        settings = RunSettings.from_stored(row["settings"])
-        if str(settings.epochs) not in row["scores"]:
-            raise ValueError(f"no scores after epoch {settings.epochs}")
-        plain = ("n_train", "n_test", "n_test_no_overlap", "parameters")
-        return cls(
-            settings,
-            str(row["key"]),
-            epochs,
-            curve,
-            row["scores"],
-            **{name: int(row[name]) for name in plain},
-            seconds=row["seconds"],
-            versions=row["versions"],
-            stored=row["settings"],
-            data=Identity.from_stored(row["data"]) if "data" in row else None,
-            machine=row.get("machine"),
-        )
 
 
 def fold(epochs: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
@@ -194,46 +191,37 @@ class RecordStore:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: RunRecord) -> None:
         """Add one record to its cell's file; on return it is on the disk."""
-        with self._locked():
-            path = self.folder / f"{record.settings.cell}.jsonl"
+        with durable.locked(self.folder / ".lock"):
+            path = self.folder / f"{record.run.cell}.jsonl"
             durable.add_line(path, record.to_line().encode())
 
-    def load(self) -> list[Record]:
+    def load(self) -> list[RunRecord]:
         """Return all whole records; set broken lines aside, with a warning that names each."""
-        files = sorted(self.folder.glob("*.jsonl"))
-        return [record for path in files for record in self._load_file(path)]
-
-    def keys(self) -> set[str]:
-        """Return the names of the runs that are there."""
-        return {record.key for record in self.load()}
-
-    def _load_file(self, path: Path) -> list[Record]:
-        records, broken = [], []
-        for number, line in enumerate(durable.split_lines(path.read_bytes()), start=1):
-            try:
-                records.append(Record.from_line(line.decode(errors="replace")))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                broken.append((number, line, f"{type(error).__name__}: {error}"))
-        if broken:
-            self._set_aside(path, broken)
+        records = []
+        for path in sorted(self.folder.glob("*.jsonl")):
+            broken = []
+            for number, line in enumerate(durable.split_lines(path.read_bytes()), start=1):
+                try:
+                    text = line.decode(errors="replace")
+                    records.append(RunRecord.from_json(text, "record"))
+                except ValueError as error:
+                    broken.append((number, line, error))
+            if broken:
+                self._set_aside(path, broken)
         return records
 
-    def _set_aside(self, path: Path, broken: list[tuple[int, bytes, str]]) -> None:
-        with self._locked():
+    def _set_aside(self, path: Path, broken: list[tuple[int, bytes, ValueError]]) -> None:
+        with durable.locked(self.folder / ".lock"):
             aside = durable.set_aside(path, [line for _, line, _ in broken])
         for number, _, why in broken:
             warnings.warn(
                 f"{path}, line {number} is no whole record ({why}); it was set aside in "
                 f"{aside.name}, and its run will be done again",
                 BrokenRecordWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-
-    def _locked(self) -> AbstractContextManager[None]:
-        """Keep other processes from rewriting these records at the same time."""
-        return durable.locked(self.folder / ".lock")
 
 
 class MapStore:

@@ -1,4 +1,7 @@
-"""Are two models different? The paper's path of tests, Holm's correction, and effect sizes.
+"""Records gathered by cell, and whether two cells differ.
+
+A `Cell` names what one number of a table is made of; `Results` has the values of its runs, seed by
+seed. Two cells are compared along the paper's path of tests, and seed by seed.
 
 The paper's path: Shapiro-Wilk on both samples; if both may be normal, Levene's test and then
 Student's t test (equal variances) or Welch's; otherwise the Mann-Whitney U test; all at 5 %.
@@ -8,17 +11,159 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
 from polyad.errors import InputError
+from polyad.experiments.records import RunRecord
+from polyad.experiments.settings import AS_GIVEN, PAPER_LEVEL, PAPER_PROTOCOL, RunSettings
 
 LEVEL = 0.05
 Floats = NDArray[np.float64]
+
+
+class Cell(NamedTuple):
+    """What one number of a table is made of.
+
+    Attributes
+    ----------
+    scene, model : str
+    samples : int
+        Per class.
+    noise : str
+    epoch : int or None
+        None is the last.
+    protocol : str
+    level : float
+        Of the noise.
+    score : str
+        See `RunRecord.value`.
+    """
+
+    scene: str
+    model: str
+    samples: int
+    noise: str = "none"
+    epoch: int | None = None
+    protocol: str = PAPER_PROTOCOL
+    level: float = PAPER_LEVEL
+    score: str = "oa"
+
+    @property
+    def name(self) -> str:
+        """Of the files of its records and its map."""
+        level, protocol = self.level, self.protocol
+        return RunSettings(
+            self.scene, self.model, self.samples, self.noise, noise_level=level, protocol=protocol
+        ).cell
+
+
+class Summary(NamedTuple):
+    """Mean and standard deviation (n - 1) over runs; the deviation of a single run is NaN."""
+
+    mean: float
+    deviation: float
+    runs: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Summary | None:
+        """Summarize ``values``; None if there are none.
+
+        Examples
+        --------
+        >>> Summary.of([60.0, 62.0, 64.0])
+        Summary(mean=62.0, deviation=2.0, runs=3)
+        """
+        found = list(values)
+        if not found:
+            return None
+        spread = float(np.std(found, ddof=1)) if len(found) > 1 else float("nan")
+        return cls(float(np.mean(found)), spread, len(found))
+
+
+class Curve(NamedTuple):
+    """Mean and deviation of the accuracy over runs, by epoch; arrays of one length."""
+
+    epochs: Floats
+    mean: Floats
+    deviation: Floats
+    runs: int
+
+
+class Results:
+    """All records of a folder, asked by cell.
+
+    Where there are runs of several lengths, the longest count; one seed counts once.
+
+    Parameters
+    ----------
+    records : iterable of RunRecord
+    """
+
+    def __init__(self, records: Iterable[RunRecord]) -> None:
+        cells: dict[str, dict[int, RunRecord]] = defaultdict(dict)
+        for record in records:
+            runs, run = cells[record.run.cell], record.run
+            if run.seed not in runs or runs[run.seed].run.epochs <= run.epochs:
+                runs[run.seed] = record
+        self.cells = {cell: [runs[s] for s in sorted(runs)] for cell, runs in cells.items()}
+
+    def runs(self, cell: Cell) -> list[RunRecord]:
+        """Return the records of a cell, by seed."""
+        return self.cells.get(cell.name, [])
+
+    def all(self) -> list[RunRecord]:
+        """Return every record that counts."""
+        return [record for runs in self.cells.values() for record in runs]
+
+    def by_seed(self, cell: Cell) -> dict[int, float]:
+        """Return the score of each run that has it, by seed."""
+        values = {r.run.seed: r.value(cell.score, cell.epoch) for r in self.runs(cell)}
+        return {seed: value for seed, value in values.items() if value is not None}
+
+    def values(self, cell: Cell) -> list[float]:
+        """Return the score of each run that has it."""
+        return list(self.by_seed(cell).values())
+
+    def curve(self, cell: Cell) -> Curve | None:
+        """Return the mean curve of a cell over the epochs that all its runs have."""
+        runs = [r for r in self.runs(cell) if r.curve]
+        if not runs:
+            return None
+        epochs = sorted(set(runs[0].curve_epochs).intersection(*(r.curve_epochs for r in runs)))
+        rows = [r.accuracies()[np.isin(r.curve_epochs, epochs)] for r in runs]
+        values = np.array(rows)  # (runs, epochs)
+        spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(len(epochs))
+        return Curve(np.array(epochs, dtype=float), values.mean(axis=0), spread, len(values))
+
+    def compare(self, first: Cell, second: Cell) -> Comparison | None:
+        """Compare two cells along the paper's path; None below three runs each."""
+        a, b = self.values(first), self.values(second)
+        return compare(a, b) if min(len(a), len(b)) >= 3 else None
+
+    def compare_paired(self, first: Cell, second: Cell) -> Paired | None:
+        """Compare two cells on the seeds that both have; None below three of them."""
+        a, b = self.by_seed(first), self.by_seed(second)
+        seeds = sorted(a.keys() & b.keys())
+        if len(seeds) < 3:
+            return None
+        return compare_paired([a[s] for s in seeds], [b[s] for s in seeds])
+
+    def samples(self, scene: str) -> list[int]:
+        """Return the samples per class that there are runs for; not those of a given split."""
+        counts = {r.run.samples_per_class for r in self.all() if r.run.scene == scene}
+        return sorted(counts - {AS_GIVEN})
+
+    def scenes(self) -> list[str]:
+        """Return the scenes that there are runs of, by name, stand-ins last."""
+        names = {r.run.scene for r in self.all()}
+        return sorted(names, key=lambda name: (name.startswith("standin-"), name))
 
 
 @dataclass(frozen=True)
@@ -62,11 +207,6 @@ class Comparison:
     n: tuple[int, int]
     df: float | None = None
 
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is significant by itself, without correction."""
-        return self.p < LEVEL
-
 
 def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
     """Compare two samples of accuracies along the paper's path.
@@ -79,8 +219,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
     Examples
     --------
     >>> same = compare([1.0, 2.0, 3.0, 4.0], [1.1, 2.1, 2.9, 3.9])
-    >>> same.test, same.significant
-    ('Student', False)
+    >>> same.test, same.p > 0.05
+    ('Student', True)
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if min(len(a), len(b)) < 3:
@@ -103,7 +243,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
         p = 1.0 if tied else float(stats.mannwhitneyu(a, b, alternative="two-sided").pvalue)
         path.append(f"Mann-Whitney p={p:.3g}")
         return Comparison(p, tuple(path), "Mann-Whitney", cliffs_delta(a, b), (len(a), len(b)))
-    spread = levene(a, b)
+    # deviations from the median (Brown-Forsythe): the paper does not name its center
+    spread = float(stats.levene(a, b, center="median").pvalue)
     path.append(f"Levene p={spread:.3f}")
     test = "Student" if spread >= LEVEL else "Welch"
     outcome = stats.ttest_ind(a, b, equal_var=test == "Student")
@@ -111,15 +252,6 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
     path.append(f"{test} p={p:.3g}")
     sizes = len(a), len(b)
     return Comparison(p, tuple(path), test, hedges_g(a, b), sizes, float(outcome.df))
-
-
-def levene(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the p-value of Levene's test, deviations taken from the median (Brown-Forsythe).
-
-    The paper does not name its center; the median is the robust choice.
-    """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    return float(stats.levene(a, b, center="median").pvalue)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from rasterio.warp import transform as transform_points
 from attacks.vectors import ENDINGS, at, box, line, multi, point, polygon, scene, write
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
 from polyad.scene.raster.classes import class_table
-from polyad.scene.read.formats import ogr
 from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
@@ -372,15 +371,6 @@ def test_a_file_cut_short_gets_one_sentence(tmp_path, driver):
             path.write_bytes(whole[:size])
             with pytest.raises(SceneError, match="labels"):
                 open_labels(path, scene())
-
-
-def test_a_file_that_keeps_the_library_busy_is_given_up(tmp_path, monkeypatch):
-    path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
-    monkeypatch.setattr(ogr, "_CHILD", tmp_path / "busy.py")
-    monkeypatch.setattr(ogr, "_PATIENCE", 0.5)
-    (tmp_path / "busy.py").write_text("while True: pass")
-    with pytest.raises(SceneError, match="it took too long or crashed the library"):
-        open_labels(path, scene())
 
 
 POTSDAM = Path(__file__).parents[3].parent / "shared" / "data" / "enmap_potsdam"

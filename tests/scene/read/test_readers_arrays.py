@@ -1,7 +1,5 @@
 """MATLAB, NetCDF/HDF5, .npy and Zarr: axes, keys, wavelengths, georeference, lazy windows."""
 
-import pickle
-
 import h5py
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read import scenes
-from polyad.scene.read.formats import hdf, matlab
 from polyad.scene.read.scenes import open_scene, scene_from_array
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -72,20 +69,6 @@ def test_matlab5_passes_over_cells_structs_text_and_complex_arrays(tmp_path):
     assert_array_equal(open_scene(path).values, CUBE)
     with pytest.raises(SceneError, match="'z' is a MATLAB cell, struct, text or complex array"):
         open_scene(f"{path}:z")
-
-
-def test_matlab5_is_read_once_and_at_first_use(tmp_path, monkeypatch):
-    path = tmp_path / "s.mat"
-    scipy.io.savemat(path, {"cube": CUBE})
-    loads = []
-    load = matlab.read_variable
-    monkeypatch.setattr(matlab, "read_variable", lambda *a: loads.append(a) or load(*a))
-    scene = open_scene(path)
-    assert loads == []
-    assert_array_equal(scene.isel(y=slice(1, 2)).values, CUBE[1:2])
-    assert_array_equal(scene.isel(x=[3, 0]).values, CUBE[:, [3, 0]])
-    assert len(loads) == 1
-    assert_array_equal(pickle.loads(pickle.dumps(scene)).values, CUBE)
 
 
 def test_writing_into_a_window_leaves_the_cached_pixels_alone(tmp_path):
@@ -211,23 +194,6 @@ def test_unnamed_axes_follow_the_length_of_the_wavelengths(tmp_path):
         file["wavelengths"] = np.array([450.0, 550.0, 650.0])
     assert_array_equal(open_scene(path).values, CUBE)
     assert_array_equal(open_scene(f"{path}:/cube").wavelength, [450, 550, 650])
-
-
-def test_an_hdf5_window_reads_only_its_box(tmp_path, monkeypatch):
-    path = tmp_path / "s.h5"
-    with h5py.File(path, "w") as file:
-        file["cube"] = CUBE
-    boxes = []
-    read = hdf.HdfReader.__call__
-    monkeypatch.setattr(
-        hdf.HdfReader, "__call__", lambda self, box: boxes.append(box) or read(self, box)
-    )
-    scene = open_scene(path)
-    tile = scene.isel(y=slice(3, 5), x=slice(0, 1), band=2)
-    assert boxes == []
-    assert_array_equal(tile.values, CUBE[3:5, :1, 2])
-    assert boxes == [(slice(3, 5), slice(0, 1), slice(2, 3))]
-    assert_array_equal(pickle.loads(pickle.dumps(scene))[1].values, CUBE[1])
 
 
 def test_a_chunk_larger_than_the_budget_is_refused(tmp_path):

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from polyad.cli.program import app
 from polyad.errors import SceneError
+from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats import remote
 from polyad.scene.read.scenes import open_scene
 
@@ -21,6 +22,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecatio
 
 CUBE = np.random.default_rng(7).integers(0, 9999, (512, 512, 4)).astype(np.uint16)
 UTM = Affine(30, 0, 500000, 0, -30, 4000000)
+
+
+def open_remote(address, budget):
+    opened = remote.open_remote(address, budget)
+    return lazy_scene(opened.source, **opened.description)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +89,7 @@ def served(content, monkeypatch):
 
 
 def test_remote_cog_is_the_same_scene_as_the_file(served):
-    scene = remote.open_remote(served[0] + "/cog.tif", 2**30)
+    scene = open_remote(served[0] + "/cog.tif", 2**30)
     assert_array_equal(scene.values, CUBE)
     assert_array_equal(scene.wavelength, [450, 550, 650, 750])
     assert scene.rio.crs.to_epsg() == 32633
@@ -92,7 +98,7 @@ def test_remote_cog_is_the_same_scene_as_the_file(served):
 
 
 def test_remote_window_fetches_the_tiles_of_that_window_only(served, content):
-    scene = remote.open_remote(served[0] + "/cog.tif", 2**30)
+    scene = open_remote(served[0] + "/cog.tif", 2**30)
     served[1].clear()
     part = scene.isel(y=slice(10, 90), x=slice(130, 200), band=[2])
     assert_array_equal(part.values, CUBE[10:90, 130:200][..., [2]])
@@ -113,12 +119,12 @@ def test_remote_answer_that_is_no_part_of_a_file_is_refused(served, name, why):
 
 
 def test_remote_redirect_to_an_address_of_the_same_kind_is_followed(served):
-    scene = remote.open_remote(f"{served[0]}/to={served[0]}/cog.tif", 2**30)
+    scene = open_remote(f"{served[0]}/to={served[0]}/cog.tif", 2**30)
     assert_array_equal(scene[:4, :4].values, CUBE[:4, :4])
 
 
 def test_remote_trouble_after_the_header_is_told_with_its_rows(served):
-    scene = remote.open_remote(served[0] + "/cog.tif", 2**30)
+    scene = open_remote(served[0] + "/cog.tif", 2**30)
     remote.blocks_of.cache_clear()
     object.__setattr__(scene.variable._data.array.source, "path", served[0] + "/late.tif")
     with pytest.raises(SceneError, match=r"late\.tif.*503"):

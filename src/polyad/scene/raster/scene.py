@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import rioxarray  # noqa: F401  (registers the .rio accessor)
@@ -30,7 +30,7 @@ from xarray.core import indexing
 
 from polyad.errors import InputError, SceneError, SceneMismatch, told_as
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands, known_factor, to_nm
+from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
 from polyad.scene.raster.despiking import (
     HALO,
     REPAIRS,
@@ -42,27 +42,18 @@ from polyad.scene.raster.despiking import (
     valid_pixels,
 )
 from polyad.scene.raster.grid import Grid, check_same_place, grid_of
-
-Array = NDArray[Any]
-
-
-class PixelSource(Protocol):
-    """Where the pixels of a scene lie."""
-
-    @property
-    def path(self) -> Path | str:
-        """The file, or an address, for error messages."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, columns and bands."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Element type of what `read` returns."""
-
-    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
-        """Return one window, shape ``(rows, cols, bands)``; the slices have start, stop, step 1."""
+from polyad.scene.raster.sources import (
+    AXES,
+    DEGREES,
+    WAVELENGTHS,
+    Array,
+    PixelSource,
+    consecutive,
+    hull,
+    known_factor,
+    representable,
+    to_nm,
+)
 
 
 class WindowedArray(BackendArray):
@@ -124,11 +115,6 @@ class WindowedArray(BackendArray):
             return self.source.read(rows, cols, bands)
 
 
-def consecutive(positions: NDArray[np.intp]) -> bool:
-    """Return whether each position follows the one before it."""
-    return bool(np.all(np.diff(positions) == 1))
-
-
 def _runs(rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], slice]]:
     """Yield, for each run of neighboring rows, where its rows stand in ``rows`` and the slice.
 
@@ -138,25 +124,6 @@ def _runs(rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], slice]]:
     breaks = np.flatnonzero(np.diff(rows[order]) > 1) + 1
     for where in np.split(order, breaks):
         yield where, slice(int(rows[where[0]]), int(rows[where[-1]]) + 1)
-
-
-def hull(positions: NDArray[np.intp]) -> tuple[slice, NDArray[np.intp]]:
-    """Return the smallest slice over ``positions`` and where they stand inside it.
-
-    Examples
-    --------
-    >>> hull(np.array([5, 3]))
-    (slice(3, 6, None), array([2, 0]))
-    """
-    start = int(positions.min())
-    return slice(start, int(positions.max()) + 1), positions - start
-
-
-def pick(window: Array, bands: NDArray[np.intp]) -> Array:
-    """Return the ``bands`` of a window, shape ``(rows, cols, bands)``; all of them cost nothing."""
-    if len(bands) == window.shape[2] and consecutive(bands):
-        return window
-    return window[..., bands]
 
 
 def lazy_scene(source: PixelSource, **description: Any) -> xr.DataArray:
@@ -233,38 +200,6 @@ def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
     return georeferenced
 
 
-def representable(value: float | None, dtype: np.dtype) -> Any:
-    """Return ``value`` as an element of ``dtype``, or None if no element can equal it.
-
-    Examples
-    --------
-    >>> int(representable(-9999, np.dtype("int16")))
-    -9999
-    >>> representable(-9999, np.dtype("uint16")) is None
-    True
-    """
-    if value is None:
-        return None
-    if dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            element = dtype.type(value)
-        return None if np.isfinite(value) and not np.isfinite(element) else element
-    if dtype.kind not in "iu" or not np.isfinite(value) or value != int(value):
-        return None
-    limits = np.iinfo(dtype)
-    return dtype.type(int(value)) if limits.min <= value <= limits.max else None
-
-
-# Names of the three axes met in products and in files that people write themselves.
-AXES = {
-    "y": {"y", "lat", "latitude", "northing", "row", "rows", "line", "lines", "downtrack"},
-    "x": {"x", "lon", "longitude", "easting", "col", "cols", "column", "columns", "sample",
-          "samples", "crosstrack"},
-    "band": {"band", "bands", "wavelength", "wavelengths", "wl", "lambda", "channel", "channels",
-             "spectral", "number_of_bands"},
-}  # fmt: skip
-WAVELENGTHS = ("wavelength", "wavelengths", "wl", "lambda", "center_wavelength")
-DEGREES = {"lat", "latitude", "lon", "longitude"}
 SCENE_DIMS = ("y", "x", "band")
 LABEL_DIMS = ("y", "x")
 INSIDE = "inside"  # coordinate (y, x) of a masked scene

@@ -18,28 +18,28 @@ import numpy as np
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
+from polyad import sandbox
 from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.grid import grid_of
-from polyad.scene.raster.scene import AXES
-from polyad.scene.read import class_tables
-from polyad.scene.read.class_tables import IdColors, IdNames
+from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.arrays import check_header
 from polyad.scene.read.formats.envi import find_envi, read_header
 from polyad.scene.read.formats.geotiff import check_blocks, open_tiff
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
-from polyad.scene.read.formats.hdf_values import attributes, check_decoding
-from polyad.scene.read.formats.mat5 import list_variables, read_variable
+from polyad.scene.read.formats.hdf import Hdf5File, attributes, check_chunk, open_listed
+from polyad.scene.read.formats.kinds import companions, open_source
+from polyad.scene.read.formats.matlab import list_variables, read_variable
 from polyad.scene.read.formats.png import open_png
 from polyad.scene.read.formats.sidecars import georeference
-from polyad.scene.read.formats.store import is_zarr, open_store, read_whole
-from polyad.scene.read.scene_files import open_file
+from polyad.scene.read.formats.store import is_numeric, is_zarr, open_store, read_whole
 
 Shape = tuple[int, int]
 Convert = Callable[[Path, NDArray[Any], float | None], NDArray[np.uint16]]
 
 _STRIP_PIXELS = 2**20  # checked at a time
+_SECONDS = 60  # of the processor
+# All that tells names and colors of classes
+_CLASS_ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
 _ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
 
 # What numpy raises on a damaged header, which is Python text.
@@ -63,8 +63,32 @@ class LabelRaster:
     """
 
     values: NDArray[np.uint16]
-    names: IdNames = field(default_factory=dict)
-    colors: IdColors = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    colors: dict[int, str] = field(default_factory=dict)
+    crs: Any = None
+    transform: Any = None
+
+
+@dataclass(frozen=True)
+class StoredRaster:
+    """A 2-D array as a file stores it, and what the file says of it.
+
+    Attributes
+    ----------
+    values : ndarray, shape (height, width)
+    nodata : float, optional
+    attrs : dict
+        In which class names and colors may be told.
+    colormap : dict
+        Of the raster's palette, by value.
+    crs, transform
+        Georeference, None where the file has none.
+    """
+
+    values: NDArray[Any]
+    nodata: float | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    colormap: dict[int, tuple[int, ...]] = field(default_factory=dict)
     crs: Any = None
     transform: Any = None
 
@@ -92,30 +116,50 @@ def read_label_raster(
     convert : callable, optional
         From path, stored values and nodata value to ``values``: `as_ids`, or `as_mask`.
     """
-    convert = convert or as_ids
     if not path.is_dir():  # a Zarr store is a folder
         guards.existing_file(path)
     budget = guards.memory_budget(budget)
+    from polyad.scene.read import class_tables  # brings xarray, which reading does not need
+
+    suffix, arguments = path.suffix.lower(), (path, key, shape, budget)
+    if suffix == ".npy" or (suffix not in _READERS and not path.is_dir()):
+        stored = read_stored(*arguments)  # a text and raw numbers
+    else:
+        limits = sandbox.Limits(budget, _SECONDS)
+        function = f"{__name__}:read_stored"
+        files = companions(path)
+        stored = sandbox.run(function, *arguments, name=path, limits=limits, files=files)
+    names, colors = class_tables.from_attributes(stored.attrs)
+    palette = class_tables.from_colormap(stored.colormap)
+    if suffix in (".tif", ".tiff", ".png"):
+        side_names, side_colors = class_tables.from_pam(path)
+        names, colors = side_names | names, palette | side_colors | colors
+    elif suffix not in _READERS and not path.is_dir():
+        header = find_envi(path)
+        names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
+    values = (convert or as_ids)(path, stored.values, stored.nodata)
+    return LabelRaster(values, names, colors, stored.crs, stored.transform)
+
+
+def read_stored(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
+    """Read the 2-D array of a file; all but ``.npy`` and ENVI in a confined process."""
     suffix = path.suffix.lower()
-    with_key = {".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf,
-                ".hdf5": _read_hdf, ".he5": _read_hdf, ".hdf": _read_hdf}  # fmt: skip
-    if suffix in with_key:
-        return with_key[suffix](path, key, shape, budget, convert)
     if path.is_dir():
-        return _read_zarr(path, key, shape, budget, convert)
-    if key is not None:
-        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
-    readers: dict[str, Callable[[Path, Shape | None, int, Convert], LabelRaster]] = {
-        ".tif": _read_tiff, ".tiff": _read_tiff, ".png": _read_png, ".npy": _read_npy,
-    }  # fmt: skip
-    if suffix in readers:
-        return readers[suffix](path, shape, budget, convert)
+        return _read_zarr(path, key, shape, budget)
+    if suffix in _READERS:
+        return _READERS[suffix](path, key, shape, budget)
     if find_envi(path) is not None:
-        return _read_one_band(path, None, shape, budget, convert)
+        _refuse_key(path, key)
+        return _read_one_band(path, None, shape, budget)
     raise SceneError(
         f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; wanted GeoTIFF, ENVI, "
         f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
     )
+
+
+def _refuse_key(path: Path, key: str | None) -> None:
+    if key is not None:
+        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
 
 
 def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
@@ -200,27 +244,22 @@ def _admit(
     guards.check_budget(path, held, budget, "a label raster")
 
 
-def _read_tiff(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
+def _read_tiff(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
+    _refuse_key(path, key)
     with open_tiff(path, budget) as dataset:
         check_blocks(path, dataset, budget)
-        values = _single_band(path, dataset, shape, budget, convert)
-        names, colors = class_tables.from_attributes(dataset.tags())
-        side_names, side_colors = class_tables.from_pam(path)
-        colors = _colormap(dataset) | side_colors | colors
-        return LabelRaster(values, side_names | names, colors, **georeference(path, dataset))
+        return _single_band(path, dataset, shape, budget, dataset.tags())
 
 
-def _read_png(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
+def _read_png(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
+    _refuse_key(path, key)
     with open_png(path, budget) as dataset:
-        values = _single_band(path, dataset, shape, budget, convert)
-        names, side_colors = class_tables.from_pam(path)
-        colors = _colormap(dataset) | side_colors
-        return LabelRaster(values, names, colors, **georeference(path, dataset))
+        return _single_band(path, dataset, shape, budget, {})
 
 
 def _single_band(
-    path: Path, dataset: Any, shape: Shape | None, budget: int, convert: Convert
-) -> NDArray[np.uint16]:
+    path: Path, dataset: Any, shape: Shape | None, budget: int, attrs: dict[str, Any]
+) -> StoredRaster:
     """Read the only band of an open raster."""
     if dataset.count != 1:
         raise SceneError(
@@ -235,35 +274,34 @@ def _single_band(
             f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
             "damaged, copy it again"
         ) from error
-    return convert(path, values, dataset.nodata)
-
-
-def _colormap(dataset: Any) -> IdColors:
     try:
-        return class_tables.from_colormap(dataset.colormap(1))
+        palette = dataset.colormap(1)
     except ValueError:  # rasterio's way to say that there is none
-        return {}
+        palette = {}
+    return StoredRaster(values, dataset.nodata, attrs, palette, **georeference(path, dataset))
 
 
-def _read_one_band(
-    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
-) -> LabelRaster:
-    """Read an ENVI file or Zarr store as a scene of one band: lazily opened, checks and all."""
-    scene = open_file(path, key, budget)
-    if scene.sizes["band"] != 1:
+def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
+    """Read an ENVI file or Zarr store as a scene of one band."""
+    opened = open_source(path, key, budget)
+    source, about = opened.source, opened.description
+    height, width, count = source.shape
+    good = about.get("good")
+    bands = np.flatnonzero(good) if good is not None and good.any() else np.arange(count)
+    if len(bands) != 1:
         raise SceneError(
-            f"{path}: labels are one band of class ids, got {scene.sizes['band']} bands; is this "
-            f"the image, not its labels?"
+            f"{path}: labels are one band of class ids, got {len(bands)} bands; is this the image, "
+            "not its labels?"
         )
-    _admit(path, scene.shape[:2], scene.dtype, shape, budget)
-    values = convert(path, scene.isel(band=0).to_numpy(), scene.rio.nodata)
-    header = None if path.is_dir() else find_envi(path)
-    names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
-    grid = grid_of(scene)
-    return LabelRaster(values, names, colors, grid.crs, grid.transform)
+    _admit(path, (height, width), source.dtype, shape, budget)
+    values = source.read(slice(0, height), slice(0, width), bands)[..., 0]
+    nodata = representable(about.get("nodata"), source.dtype)
+    place = {name: about.get(name) for name in ("crs", "transform")}
+    return StoredRaster(values, nodata, **place)
 
 
-def _read_npy(path: Path, shape: Shape | None, budget: int, convert: Convert) -> LabelRaster:
+def _read_npy(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
+    _refuse_key(path, key)
     check_header(path)
     try:
         # Mapped, not read: the header's claim is checked against the file before anything is.
@@ -274,51 +312,43 @@ def _read_npy(path: Path, shape: Shape | None, budget: int, convert: Convert) ->
             f"truncated or holds Python objects, save it again as a plain integer array"
         ) from error
     _admit(path, values.shape, values.dtype, shape, budget)
-    return LabelRaster(convert(path, np.asarray(values), None))
+    return StoredRaster(np.asarray(values))
 
 
-def _read_mat(
-    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
-) -> LabelRaster:
+def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     if h5py.is_hdf5(path):  # MATLAB 7.3
-        return _read_hdf(path, key, shape, budget, convert, columns_first=True)
-    arrays = {v.name: v for v in list_variables(path) if v.dtype is not None}
-    name = _choose(path, key, {n: v.shape for n, v in arrays.items()}, shape)
-    stored = arrays[name].dtype
-    if stored is not None:
-        _admit(path, arrays[name].shape, stored, shape, budget)
-    return LabelRaster(convert(path, read_variable(path, arrays[name]), None))
+        return _read_hdf(path, key, shape, budget, columns_first=True)
+    arrays = list_variables(path)
+    name = _choose(path, key, arrays, shape)
+    values = read_variable(path, name, arrays[name], budget)
+    _admit(path, values.shape, values.dtype, shape, budget)
+    return StoredRaster(values)
 
 
 def _read_hdf(
-    path: Path,
-    key: str | None,
-    shape: Shape | None,
-    budget: int,
-    convert: Convert,
-    columns_first: bool = False,
-) -> LabelRaster:
+    path: Path, key: str | None, shape: Shape | None, budget: int, columns_first: bool = False
+) -> StoredRaster:
     """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
-    with open_checked(path, budget) as opened:
-        shapes = opened.tree.arrays
+    with open_listed(path, budget) as opened:
         way = -1 if columns_first else 1
         key = key or _flagged(opened)
-        name = _choose(path, key, {n: s[::way] for n, s in shapes.items()}, shape)
+        name = _choose(path, key, {n: s[::way] for n, s in opened.arrays.items()}, shape)
         array = hdf.find(opened, name)
         node, look = hdf.node_of(opened, array)
         way = -1 if columns_first or _lies_x_first(node.dims) else 1
         _admit(path, array.shape[::way], array.dtype, shape, budget)
-        reader = hdf.HdfReader(path, name, check_decoding(path, array, budget))
+        check_chunk(path, array, budget)
         fill = cf.number(node.attrs, "_FillValue")
         place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
-        classes = class_tables.from_attributes(attributes(opened, array, class_tables.ATTRIBUTES))
-    values = reader(tuple(slice(0, n) for n in node.shape))
-    return LabelRaster(convert(path, values.T if way < 0 else values, fill), *classes, **place)
+        told = attributes(array, _CLASS_ATTRIBUTES)
+        attrs = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in told.items()}
+        values = hdf.read_box(array, tuple(slice(0, n) for n in node.shape))
+    return StoredRaster(values.T if way < 0 else values, fill, attrs, **place)
 
 
 def _flagged(opened: Hdf5File) -> str | None:
     """Return the only 2-D array that names its classes: beside it may lie positions of a swath."""
-    flat = [name for name, shape in opened.tree.arrays.items() if len(shape) == 2]
+    flat = [name for name, shape in opened.arrays.items() if len(shape) == 2]
     named = [
         name
         for name in flat
@@ -327,16 +357,14 @@ def _flagged(opened: Hdf5File) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def _read_zarr(
-    path: Path, key: str | None, shape: Shape | None, budget: int, convert: Convert
-) -> LabelRaster:
+def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     """Read a 2-D array of a store, such as a map of ours; else its cube of one band."""
     if not is_zarr(path):
-        return _read_one_band(path, key, shape, budget, convert)  # says what it is
+        return _read_one_band(path, key, shape, budget)  # says what it is
     store = open_store(path)
-    flat = {n: a for n, a in store.arrays.items() if len(a.shape) == 2 and a.dtype is not None}
+    flat = {n: a for n, a in store.arrays.items() if len(a.shape) == 2 and is_numeric(a)}
     if not flat or (key is not None and key.strip("/") not in flat):
-        return _read_one_band(path, key, shape, budget, convert)
+        return _read_one_band(path, key, shape, budget)
     named = [n for n, a in flat.items() if {"flag_values", "class_values"} & set(a.attrs)]
     key = named[0] if key is None and len(named) == 1 else key
     name = _choose(path, key, {n: a.shape for n, a in flat.items()}, shape)
@@ -345,9 +373,8 @@ def _read_zarr(
     _admit(path, node.shape[::way], node.dtype, shape, budget)
     place = cf.georeference(node, (0, 1)[::way], store.neighbors(name, budget))
     values = read_whole(flat[name])
-    classes = class_tables.from_attributes(node.attrs)
     fill = cf.number(node.attrs, "_FillValue")
-    return LabelRaster(convert(path, values.T if way < 0 else values, fill), *classes, **place)
+    return StoredRaster(values.T if way < 0 else values, fill, dict(node.attrs), **place)
 
 
 def _lies_x_first(dims: tuple[str, ...]) -> bool:
@@ -386,3 +413,10 @@ def _choose(
 
 def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
     return guards.listing(f"{name} {shape}" for name, shape in arrays.items())
+
+
+_READERS: dict[str, Callable[[Path, str | None, Shape | None, int], StoredRaster]] = {
+    ".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf, ".hdf5": _read_hdf,
+    ".he5": _read_hdf, ".hdf": _read_hdf, ".tif": _read_tiff, ".tiff": _read_tiff,
+    ".png": _read_png, ".npy": _read_npy,
+}  # fmt: skip

@@ -28,9 +28,10 @@ from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.scene import as_scene, describe, lazy_scene
+from polyad.scene.read.formats.kinds import open_address, open_files, open_source
+from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.label_rasters import read_label_raster
-from polyad.scene.read.scene_files import open_address, open_file, open_files
 
 
 def open_known(name: str) -> xr.DataArray:
@@ -56,7 +57,7 @@ def open_known(name: str) -> xr.DataArray:
     if row.bundled:
         scene = _bundled_cube()
     else:
-        scene = open_file(_in_place(name, row.cube), row.cube.key, memory_budget())
+        scene = _lazy(open_source(_in_place(name, row.cube), row.cube.key, memory_budget()))
     return scene.assign_attrs(title=row.title, sensor=row.sensor, citation=row.citation)
 
 
@@ -264,14 +265,18 @@ def open_scene(
     """
     budget = memory_budget(max_bytes)
     if not isinstance(source, str | PathLike):
-        return open_files([Path(file) for file in source], budget)
+        return _lazy(open_files([Path(file) for file in source], budget))
     path, key = locate(str(source))
     if not (path.exists() and str(source)):
         check_scene(str(source), remote=remote)
         if is_address(str(source)):
-            return open_address(str(source), budget)
+            return _lazy(open_address(str(source), budget))
         return open_known(str(source))
-    return open_file(path, key, budget)
+    return _lazy(open_source(path, key, budget))
+
+
+def _lazy(opened: Opened) -> xr.DataArray:
+    return lazy_scene(opened.source, **opened.description)
 
 
 def scene_from_array(

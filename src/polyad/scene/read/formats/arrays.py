@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import xarray as xr
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, told_as
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import Array, hull, lazy_scene, pick
+from polyad.scene.raster.sources import Array, hull, pick
+from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.formats.raw import read_box
 
 _HEADER_BYTES = 2**16  # numpy itself parses no more than 10,000
@@ -43,7 +43,7 @@ class NpySource:
         return pick(window, inside)
 
 
-def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
+def open_npy(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG001
     """Open a .npy array (rows, columns, bands); pickled objects are never loaded."""
     size = guards.existing_file(path)
     if key is not None:
@@ -66,7 +66,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa:
     height, width, bands = shape
     guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
     source = NpySource(path, (height, width, bands), dtype, offset, fortran)
-    return lazy_scene(source)
+    return Opened.of(source)
 
 
 def check_header(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.scene.raster.bands import nm_factor, to_nm
+from polyad.scene.raster.sources import nm_factor, to_nm
 
 # "0.4 Micrometers", "band 3 (550.2 nm)": how other programs name bands.
 _NAMED = re.compile(r"([\d.]+)\s*\(?(nanomet(?:er|re)s?|micromet(?:er|re)s?|nm|[uµμ]m)\b", re.I)

@@ -12,14 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import known_factor, nm_factor, to_nm
-from polyad.scene.raster.scene import AXES, DEGREES, WAVELENGTHS, Array, hull, lazy_scene, pick
+from polyad.scene.raster.sources import (
+    AXES,
+    DEGREES,
+    WAVELENGTHS,
+    Array,
+    hull,
+    known_factor,
+    nm_factor,
+    pick,
+    to_nm,
+)
 from polyad.scene.read.formats.crs import parse_crs
+from polyad.scene.read.formats.opening import Opened
 
 # All that is read of the attributes of an array and of the variables beside it.
 ATTRIBUTES = (
@@ -131,9 +140,6 @@ class KeptAxes:
         return values.reshape([values.shape[axis] for axis in self.kept])
 
 
-MakeSource = Callable[[Node, tuple[int, int, int], float, float, float | None], CubeSource]
-
-
 def is_cube(shape: tuple[int, ...]) -> bool:
     """Return whether an array has three axes, or more of which all but three have length 1.
 
@@ -163,20 +169,16 @@ def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
     return replace(node, shape=shape, dims=names), kept
 
 
-def open_cube(node: Node, look: Neighbors, make: MakeSource) -> xr.DataArray:
-    """Return the scene of ``node``; ``look`` finds variables beside it, ``make`` its source."""
+def open_cube(node: Node, look: Neighbors, box: Callable[[tuple[slice, ...]], Array]) -> Opened:
+    """Return the scene of ``node``; ``look`` finds variables beside it, ``box`` reads it."""
     axes = find_axes(node, look)
     fill = number(node.attrs, "_FillValue", "missing_value")
     scale = number(node.attrs, "scale_factor")
-    source = make(
-        node,
-        axes,
-        1.0 if scale is None else scale,
-        number(node.attrs, "add_offset") or 0.0,
-        fill,
-    )
+    offset = number(node.attrs, "add_offset") or 0.0
+    scale = 1.0 if scale is None else scale
+    source = CubeSource(node.path, box, node.shape, node.dtype, axes, scale, offset, fill)
     wavelength, units = _wavelength(node, axes[2], look)
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=None if wavelength is None else to_nm(wavelength, units),
         fwhm=None if wavelength is None else _widths(node, axes[2], look, wavelength, units),

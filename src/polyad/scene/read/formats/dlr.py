@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import lazy_scene
+from polyad.scene.raster.sources import to_nm
 from polyad.scene.read.formats.geotiff import open_tiff, tiff_source
 from polyad.scene.read.formats.markup import read_xml
-from polyad.scene.read.formats.opening import check_beside
+from polyad.scene.read.formats.opening import Opened, check_beside
 from polyad.scene.read.formats.scaled import ScaledSource
 from polyad.scene.read.formats.sidecars import georeference
 
@@ -79,7 +77,7 @@ def find_dlr(path: Path) -> tuple[Path, Path] | None:
     return next(iter(pairs.values()), None)
 
 
-def open_dlr(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_dlr(path: Path, key: str | None, budget: int) -> Opened:
     """Open an EnMAP or DESIS scene as physical values (gain * stored + offset)."""
     pair = find_dlr(path)
     if pair is None:
@@ -103,7 +101,7 @@ def open_dlr(path: Path, key: str | None, budget: int) -> xr.DataArray:
         useful = _useful(root, dataset, nodata)
         order = [int(b) for b in np.argsort(table[:, 0], kind="stable")]
         center, width, gain, offset = table[order].T
-        return lazy_scene(
+        return Opened.of(
             ScaledSource(tiff, tuple(order), tuple(gain), tuple(offset), nodata),
             wavelength=to_nm(center, "nm"),
             fwhm=to_nm(width, "nm"),

@@ -15,18 +15,23 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import Array, hull, lazy_scene
+from polyad.scene.raster.sources import Array, hull, to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
-from polyad.scene.read.formats.hdf_values import attributes, dataset, read_box, small
+from polyad.scene.read.formats.hdf import (
+    Hdf5File,
+    attributes,
+    dataset,
+    open_hdf5,
+    read_box,
+    small,
+)
+from polyad.scene.read.formats.opening import Opened
 
 _CUBES = ("reflectance", "radiance")
 _GLT = ("location/glt_y", "location/glt_x")
@@ -65,8 +70,6 @@ class EmitSource:
         Put where no pixel was seen.
     budget : int
         Bytes of the swath that may be held at once.
-    wary : frozenset of str
-        The arrays whose chunks are tried before they are decoded, see `hdf.check_dataset`.
     """
 
     path: Path
@@ -75,7 +78,6 @@ class EmitSource:
     dtype: np.dtype
     fill: float
     budget: int
-    wary: frozenset[str] = frozenset()
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window of the map, shape ``(rows, cols, bands)``."""
@@ -114,7 +116,7 @@ class EmitSource:
         return out
 
     def _box(self, file: h5py.File, name: str, box: tuple[slice, ...]) -> Array:
-        return read_box(self.path, file, name, box, wary=name in self.wary)
+        return read_box(dataset(self.path, file, name), box)
 
     def _check_inside(self, cube: h5py.Dataset, line: Array, sample: Array) -> None:
         if line.max() > cube.shape[0] or sample.max() > cube.shape[1]:
@@ -145,7 +147,7 @@ def _boxes(
         yield places, hull(line[places])[0], hull(sample[places])[0]
 
 
-def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_emit(opened: Hdf5File, key: str | None) -> Opened:
     """Open an EMIT scene on its map grid, bad bands left out, fill value kept as nodata."""
     path, file = opened.path, opened.file
     name = key or next(n for n in _CUBES if n in file)
@@ -160,8 +162,8 @@ def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
             f"{tables[1].shape} of {tables[1].dtype} and {tables[0].shape} of {tables[0].dtype}; "
             "the file is damaged, download it again"
         )
-    arrays = zip((name, *_GLT), (cube, *tables), strict=True)
-    wary = frozenset(n for n, array in arrays if hdf.check_dataset(opened, array))
+    for array in (cube, *tables):
+        hdf.check_dataset(opened, array)
     count = cube.shape[2]
     centers, widths, flags = (
         _per_band(opened, n, count) for n in ("wavelengths", "fwhm", "good_wavelengths")
@@ -170,11 +172,11 @@ def open_emit(opened: Hdf5File, key: str | None) -> xr.DataArray:
     good = None if flags is None else flags == 1
     if good is not None and not good.any():
         raise SceneError(f"{path}: no band is flagged as good; name another file or variable")
-    fill = number(attributes(opened, cube, ["_FillValue"]), "_FillValue")
+    fill = number(attributes(cube, ["_FillValue"]), "_FillValue")
     fill = _FILL if fill is None else fill
     shape = (*tables[0].shape, count)
-    source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget, wary)
-    return lazy_scene(
+    source = EmitSource(path, name, shape, cube.dtype, fill, opened.budget)
+    return Opened.of(
         source,
         wavelength=None if centers is None else to_nm(centers, "nm"),
         fwhm=None if widths is None else to_nm(widths, "nm"),
@@ -197,7 +199,7 @@ def _per_band(opened: Hdf5File, name: str, count: int) -> NDArray[np.float64] | 
 
 
 def _place(opened: Hdf5File) -> dict[str, Any]:
-    root = attributes(opened, opened.file, ["spatial_ref", "geotransform"])
+    root = attributes(opened.file, ["spatial_ref", "geotransform"])
     place = {"crs": parse_crs(opened.path, text(root.get("spatial_ref", "")))}
     if "geotransform" not in root:
         return place

@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError
 from polyad.regular import open_regular
 from polyad.scene.files.paths import ENVI_DATA
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import Array, hull, lazy_scene, pick
+from polyad.scene.raster.sources import Array, hull, pick, to_nm
 from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
-from polyad.scene.read.formats.opening import check_beside, open_content
+from polyad.scene.read.formats.opening import Opened, check_beside, open_content
 from polyad.scene.read.formats.raw import read_box
 from polyad.scene.read.formats.scaled import SCALING, ScaledSource
 from polyad.scene.read.formats.sidecars import georeference
@@ -147,7 +145,7 @@ def _library(header: Path, fields: Mapping[str, str]) -> SpectralLibrary | None:
     return SpectralLibrary(spectra, bands, _bands(fields, bands)[0])
 
 
-def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa: ARG001
+def open_envi(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG001
     """Open an ENVI scene by its header or its data file; bands with ``bbl = 0`` are left out."""
     if key is not None:
         raise SceneError(f"{path}: an ENVI file has one image and no key, got ':{key}'; drop it")
@@ -170,7 +168,7 @@ def open_envi(path: Path, key: str | None, budget: int) -> xr.DataArray:  # noqa
     gain, offset, scaling = _scaling(fields, source.shape[2])
     bands = tuple(range(source.shape[2]))
     scaled = ScaledSource(source, bands, tuple(gain), tuple(offset), nodata)
-    return lazy_scene(
+    return Opened.of(
         scaled if scaling else source,
         wavelength=wavelength,
         fwhm=fwhm,

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from polyad import sandbox
 from polyad.errors import SceneError, reason
 from polyad.scene.read.formats.opening import plain_name
 
+_STYLE_BYTES = 64 * 2**20  # of memory that reading a style takes at most
 _SECONDS = 5.0  # of the processor that questions to the database may take
 _LONGEST = 4 * 2**20  # bytes of one value: a style with an image in it
-_MOST_TABLES = 10_000
 # A table that holds what it shows, or the index of one
 _PLAIN = re.compile(
     r"CREATE TABLE\b|CREATE VIRTUAL TABLE\s+(?:\"(?:[^\"]|\"\")*\"|\w+)\s+USING\s+rtree\s*\(", re.I
@@ -35,7 +36,7 @@ def check_geopackage(path: Path) -> None:
             "program that edits it"
         )
     with _opened(path) as database:
-        rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(_MOST_TABLES)
+        rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         tables = {str(name).lower() for kind, name, _ in rows if kind == "table"}
         if "gpkg_contents" not in tables:
             raise SceneError(f"{path}: is an SQLite database but no GeoPackage; export it as one")
@@ -60,6 +61,15 @@ def _computes(database: sqlite3.Connection, table: str) -> bool:
 
 def layer_style(path: Path, layer: str) -> str | None:
     """Return the style (QML) of a layer that a checked GeoPackage holds, None if there is none."""
+    function, limits = f"{__name__}:style_here", sandbox.Limits(_STYLE_BYTES)
+    style: str | None = sandbox.run(
+        function, path.absolute(), layer, name=path, limits=limits, files=[path]
+    )
+    return style
+
+
+def style_here(path: Path, layer: str) -> str | None:
+    """Return the style of a layer, in a confined process."""
     with _opened(path) as database:
         try:
             row = database.execute(

@@ -10,15 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 from rasterio.windows import Window
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import Array, lazy_scene
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats.band_tags import Facts, band_facts, columns
-from polyad.scene.read.formats.opening import open_raster
+from polyad.scene.read.formats.opening import Opened, open_raster
 from polyad.scene.read.formats.sidecars import band_metadata, georeference, read_pam
 from polyad.scene.read.formats.tiff_tags import check_tags
 
@@ -40,14 +39,14 @@ class TiffSource:
         return np.moveaxis(pixels, 0, -1)
 
 
-def open_geotiff(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_geotiff(path: Path, key: str | None, budget: int) -> Opened:
     """Open a GeoTIFF; values as stored, wavelengths from its tags where there are any."""
     guards.existing_file(path)
     if key is not None:
         raise SceneError(f"{path}: a GeoTIFF has one image and no key, got ':{key}'; leave it out")
     with open_tiff(path, budget) as dataset:
         source = tiff_source(path, dataset, budget)
-        return lazy_scene(
+        return Opened.of(
             source,
             **columns(tiff_bands(path, dataset)),
             nodata=dataset.nodata,

@@ -1,33 +1,136 @@
-"""NetCDF-4 and HDF5: the generic reader for ``file.nc:variable``."""
+"""HDF5 and NetCDF-4: what is in a file, and the generic reader for ``file.nc:variable``.
+
+A file that leads to other files is refused: external links, external and virtual storage. What is
+damaged or made to take much memory and time is left to the limits of the confined process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
-from h5py import h5o, h5r
+from h5py import h5a, h5o, h5r, h5t
 
-from polyad.errors import SceneError
+from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import Array
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import cf
 from polyad.scene.read.formats.cf import CubeSource, KeptAxes, Neighbors, Node
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
-from polyad.scene.read.formats.hdf_values import (
-    attribute,
-    attributes,
-    check_decoding,
-    dataset,
-    read_box,
-    small,
-)  # fmt: skip
+from polyad.scene.read.formats.opening import Opened
 
-_SCALES_BYTES = 2**20  # an axis has a scale or two; a reference takes 8 bytes, and 100 in Python
+# Classes of HDF5 that NumPy reads as integers, reals or booleans.
+NUMBERS = frozenset({h5t.INTEGER, h5t.FLOAT, h5t.BITFIELD, h5t.ENUM})
+_MOST_CHUNKS = 1024  # touched by one reading of HDF5
+
+
+@dataclass(frozen=True)
+class Hdf5File:
+    """An open file.
+
+    Attributes
+    ----------
+    path : Path
+    file : h5py.File
+    arrays : dict of str to tuple of int
+        Name and shape of every numeric array, in the order of their names; each array once.
+    names : dict of int to str
+        Every object's name by its address in the file.
+    budget : int
+        Bytes that may be held at once while reading it.
+    """
+
+    path: Path
+    file: h5py.File
+    arrays: dict[str, tuple[int, ...]]
+    names: dict[int, str]
+    budget: int
+
+    @property
+    def cubes(self) -> dict[str, tuple[int, ...]]:
+        """The arrays with three axes."""
+        return {name: shape for name, shape in self.arrays.items() if len(shape) == 3}
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """Open an HDF5 file for reading."""
+    try:
+        file = h5py.File(path, "r", locking=False)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SceneError(
+            f"{path}: wanted an HDF5 file, HDF5 cannot open it ({reason(error)}); it is truncated, "
+            "damaged or of another kind, copy it again"
+        ) from error
+    with file:
+        yield file
+
+
+@contextmanager
+def open_listed(path: Path, budget: int) -> Iterator[Hdf5File]:
+    """Open an HDF5 file and list its contents; refuse one that leads to other files.
+
+    Groups of the root whose name begins with "#" are the insides of MATLAB's cells: any number of
+    links without a use here, so their objects are not opened.
+    """
+    with open_hdf5(path) as file:
+        arrays: dict[str, tuple[int, ...]] = {}
+        names = {h5o.get_info(file.id).addr: "/"}
+        waiting: list[tuple[str, h5py.Group]] = [("", file)]
+        while waiting:
+            prefix, group = waiting.pop()
+            for name in sorted(group):
+                full = prefix + name
+                if full.startswith("#") or not _is_inside(path, group, name, full):
+                    continue
+                item = group[name]
+                address = h5o.get_info(item.id).addr
+                if address in names:
+                    continue
+                names[address] = full
+                if isinstance(item, h5py.Group):
+                    waiting.append((f"{full}/", item))
+                elif isinstance(item, h5py.Dataset) and _class(item) in NUMBERS:
+                    arrays[full] = item.shape or ()  # None: a null dataspace
+        yield Hdf5File(path, file, dict(sorted(arrays.items())), names, budget)
+
+
+def _is_inside(path: Path, group: h5py.Group, name: str, full: str) -> bool:
+    """Return whether a link is one to an object of the file; refuse one that leads out of it."""
+    try:
+        link = group.get(name, getlink=True)
+    except (TypeError, SystemError):  # a user-defined kind of link, or damage
+        link = None
+    if link is None or isinstance(link, h5py.ExternalLink):
+        raise SceneError(
+            f"{path}: '{full}' is an external link to another file, wanted all data inside the "
+            "file; refused, write the data into one file"
+        )
+    return isinstance(link, h5py.HardLink)
+
+
+def _class(array: h5py.Dataset) -> int:
+    kind: int = array.id.get_type().get_class()
+    return kind
+
+
+def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
+    """Return the dataset ``name`` if its values are stored in this file."""
+    array = file.get(name)
+    if not isinstance(array, h5py.Dataset):
+        raise SceneError(f"{path}: no array '{name}' in the file; check the name after the colon")
+    if array.is_virtual or array.external:
+        kind = "virtual" if array.is_virtual else "external"
+        raise SceneError(
+            f"{path}: '{name}' has {kind} storage, its values lie in other files, wanted all data "
+            "inside the file; refused, write the data into one file"
+        )
+    return array
 
 
 def find(opened: Hdf5File, name: str) -> h5py.Dataset:
@@ -39,48 +142,45 @@ def find(opened: Hdf5File, name: str) -> h5py.Dataset:
     return dataset(opened.path, opened.file, name)
 
 
-def check_dataset(opened: Hdf5File, array: h5py.Dataset) -> bool:
-    """Check an array's claims: numbers, stored bytes, and one chunk within the budget.
-
-    Returns whether its chunks must be tried before they are decoded, see `check_decoding`.
-    """
-    path = opened.path
-    guards.check_numeric(path, array.dtype)
+def check_dataset(opened: Hdf5File, array: h5py.Dataset) -> None:
+    """Check an array's claims: numbers, stored bytes, and one chunk within the budget."""
+    check_chunk(opened.path, array, opened.budget)
     declared = guards.declared_bytes(array.shape, array.dtype)
     # The storage size comes from the file's own index; it cannot exceed the file.
-    stored = min(array.id.get_storage_size(), path.stat().st_size)
+    stored = min(array.id.get_storage_size(), opened.path.stat().st_size)
     check = guards.check_stored if array.chunks is None else guards.check_inflation
-    check(path, declared, stored)
-    return check_decoding(path, array, opened.budget)
+    check(opened.path, declared, stored)
 
 
-def open_hdf(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def check_chunk(path: Path, array: h5py.Dataset, budget: int) -> None:
+    """Refuse what is no number, and chunks, which are decoded whole, beyond the budget."""
+    guards.check_numeric(path, array.dtype)
+    if array.chunks is not None:
+        chunk = guards.declared_bytes(array.chunks, array.dtype)
+        whole = guards.declared_bytes(array.shape, array.dtype)
+        guards.check_piece(path, chunk, whole, budget, f"a chunk of '{array.name}'")
+
+
+def open_hdf(opened: Hdf5File, key: str | None) -> Opened:
     """Open the cube of a NetCDF-4 or HDF5 file: the variable ``key``, or the only 3-D one."""
     name = key if key is not None else choose_key(opened.path, _cubes(opened))
     array = find(opened, name)
     whole, look = node_of(opened, array)
     node, kept = cf.three_axes(whole)
     guards.check_shape(opened.path, node.shape)
-    wary = check_dataset(opened, array)
-
-    def source(
-        node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
-    ) -> CubeSource:
-        reader = KeptAxes(HdfReader(node.path, node.name, wary), kept, len(whole.shape))
-        return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
-
-    return cf.open_cube(node, look, source)
+    check_dataset(opened, array)
+    reader = KeptAxes(HdfReader(node.path, node.name), kept, len(whole.shape))
+    return cf.open_cube(node, look, reader)
 
 
 def _cubes(opened: Hdf5File) -> dict[str, tuple[int, ...]]:
-    return {name: shape for name, shape in opened.tree.arrays.items() if cf.is_cube(shape)}
+    return {name: shape for name, shape in opened.arrays.items() if cf.is_cube(shape)}
 
 
 def node_of(opened: Hdf5File, array: h5py.Dataset) -> tuple[Node, Neighbors]:
     """Return an array before its axes are known, and the lookup of the variables beside it."""
-    attrs = attributes(opened, array, cf.ATTRIBUTES)
-    dims = _dims(opened, array)
-    node = Node(opened.path, array.name, array.shape, array.dtype, attrs, dims)
+    attrs = attributes(array, cf.ATTRIBUTES)
+    node = Node(opened.path, array.name, array.shape, array.dtype, attrs, _dims(opened, array))
     return node, _neighbors(opened, array)
 
 
@@ -103,8 +203,7 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
 
 def _dims(opened: Hdf5File, array: h5py.Dataset) -> tuple[str, ...]:
     """Return the dimension names: attached scales (NetCDF), else labels, else empty."""
-    scales = attribute(opened, array, "DIMENSION_LIST", _SCALES_BYTES)
-    labels = attribute(opened, array, "DIMENSION_LABELS")
+    scales, labels = (attribute(array, f"DIMENSION_{what}") for what in ("LIST", "LABELS"))
     attached = [_scale(opened, refs) for refs in _per_axis(scales, array.ndim)]
     stated = ["" if label is None else cf.text(label) for label in _per_axis(labels, array.ndim)]
     return tuple(scale or label for scale, label in zip(attached, stated, strict=True))
@@ -121,33 +220,24 @@ def _scale(opened: Hdf5File, references: Any) -> str:
     try:
         scale = h5r.dereference(np.ravel(references)[0], opened.file.id)
         # From our own list: HDF5 would search the whole file for the name of an address.
-        name = opened.tree.names.get(h5o.get_info(scale).addr, "")
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # a reference that leads nowhere
+        name = opened.names.get(h5o.get_info(scale).addr, "")
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # it leads nowhere
         return ""
     return name.rsplit("/", 1)[-1]
 
 
-def _neighbors(
-    opened: Hdf5File, array: h5py.Dataset
-) -> Callable[[str], tuple[Array, dict[str, Any]] | None]:
+def _neighbors(opened: Hdf5File, array: h5py.Dataset) -> Neighbors:
     """Return a lookup of small variables: in the cube's group, then in each group above it."""
-    group = array.parent.name
+    steps = array.parent.name.strip("/").split("/") if array.parent.name != "/" else []
 
     def look(name: str) -> tuple[Array, dict[str, Any]] | None:
-        steps = group.strip("/").split("/") if group != "/" else []
         for depth in range(len(steps), -1, -1):
             full = "/".join([*steps[:depth], name])
             item = opened.file.get(full)
             if isinstance(item, h5py.Dataset) and len(item.shape or ()) <= 1:
                 values = small(opened, full)
-                attrs = attributes(opened, item, cf.ATTRIBUTES)
-                return (np.empty(0) if values is None else values), attrs
+                found = np.empty(0) if values is None else values
+                return found, attributes(item, cf.ATTRIBUTES)
         return None
 
     return look
@@ -155,28 +245,75 @@ def _neighbors(
 
 @dataclass(frozen=True)
 class HdfReader:
-    """Reads a box of an HDF5 array, whatever its axes mean.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-        Of the array.
-    wary : bool
-        Whether chunks are tried before they are decoded, see `check_dataset`.
-    """
+    """Reads a box of an HDF5 array, whatever its axes mean."""
 
     path: Path
     name: str
-    wary: bool
 
     def __call__(self, box: tuple[slice, ...]) -> Array:
         """Return the values of ``box``, axes as in the file."""
         with open_hdf5(self.path) as file:
-            return read_box(self.path, file, self.name, box, wary=self.wary)
+            return read_box(dataset(self.path, file, self.name), box)
 
 
 def plain_cube(opened: Hdf5File, array: h5py.Dataset, axes: tuple[int, int, int]) -> CubeSource:
     """Return the source of an array whose axes are known and whose values need no unpacking."""
-    reader = HdfReader(opened.path, array.name, check_dataset(opened, array))
+    check_dataset(opened, array)
+    reader = HdfReader(opened.path, array.name)
     return CubeSource(opened.path, reader, array.shape, array.dtype, axes)
+
+
+def read_box(array: h5py.Dataset, box: tuple[slice, ...]) -> Array:
+    """Return ``array[box]``, halved until few enough chunks are touched: each costs HDF5 6 kB."""
+    sides = array.chunks or array.shape
+    touched = [-(-s.stop // n) - s.start // n for s, n in zip(box, sides, strict=True)]
+    if math.prod(touched) <= _MOST_CHUNKS:
+        values: Array = array[box]
+        return values
+    axis = int(np.argmax(touched))
+    whole = box[axis]
+    middle = (whole.start // sides[axis] + touched[axis] // 2) * sides[axis]
+    halves = (slice(whole.start, middle), slice(middle, whole.stop))
+    pieces = [read_box(array, (*box[:axis], half, *box[axis + 1 :])) for half in halves]
+    return np.concatenate(pieces, axis=axis)
+
+
+def small(opened: Hdf5File, name: str) -> Array | None:
+    """Return a whole numeric array that belongs to a header, None if it is missing."""
+    array = opened.file.get(name)
+    if not isinstance(array, h5py.Dataset) or _class(array) not in NUMBERS or array.shape is None:
+        return None
+    array = dataset(opened.path, opened.file, name)
+    at_once = guards.declared_bytes(array.shape, array.dtype)
+    guards.check_budget(opened.path, at_once, guards.HARMLESS_BYTES, f"'{name}'")
+    check_chunk(opened.path, array, guards.HARMLESS_BYTES)
+    return np.asarray(read_box(array, tuple(slice(0, n) for n in array.shape)))
+
+
+def attributes(item: h5py.Group | h5py.Dataset, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the named attributes that exist and are numbers or text."""
+    values = {name: attribute(item, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def attribute(item: h5py.Group | h5py.Dataset, name: str) -> Any:
+    """Return an attribute of numbers, text or references; None if there is none of these kinds."""
+    if not h5a.exists(item.id, name.encode()):
+        return None
+    stored = h5a.open(item.id, name.encode())
+    kind = stored.get_type().get_class()
+    if (not stored.shape and stored.shape != ()) or kind not in {*NUMBERS, h5t.STRING, h5t.VLEN}:
+        return None
+    value = item.attrs[name]
+    return None if np.size(value) == 0 else _clean(value)
+
+
+def _clean(value: Any) -> Any:
+    """Return text without the surrogates by which h5py marks bytes that are not UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return np.array([_clean(v) for v in value.ravel()] + [None], object)[:-1].reshape(
+            value.shape
+        )
+    return value

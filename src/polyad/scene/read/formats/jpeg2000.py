@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.geotiff import TiffSource, tiff_bands
-from polyad.scene.read.formats.opening import open_raster
+from polyad.scene.read.formats.opening import Opened, open_raster
 from polyad.scene.read.formats.sidecars import georeference
 
 DRIVER = "JP2OpenJPEG"
@@ -40,13 +38,13 @@ _NAMES = re.compile(rb"""srsName\s*=\s*["']([^"']*)["']""", re.I)
 _LINKS = re.compile(rb"""href\s*=\s*["'](?!gmljp2:|#)([^"']*)["']""", re.I)
 
 
-def open_jpeg2000(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_jpeg2000(path: Path, key: str | None, budget: int) -> Opened:
     """Open a JPEG 2000 image; values as stored, wavelengths from what lies beside it."""
     guards.existing_file(path)
     if key is not None:
         raise SceneError(f"{path}: a JPEG 2000 file has one image and no key, got ':{key}'")
     with open_jp2(path, budget) as dataset:
-        return lazy_scene(
+        return Opened.of(
             jp2_source(path, dataset),
             **columns(tiff_bands(path, dataset)),
             nodata=dataset.nodata,

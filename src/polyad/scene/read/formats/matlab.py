@@ -1,91 +1,125 @@
-"""MATLAB files: version 5 (read whole) and version 7.3 (HDF5, read by windows)."""
+"""MATLAB files: up to version 7 (read whole, by SciPy) and version 7.3 (HDF5, read by windows)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError
+from polyad import sandbox
+from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import Array, lazy_scene, pick
+from polyad.scene.raster.sources import Array, pick, to_nm
 from polyad.scene.read.formats import cf, hdf
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_checked
-from polyad.scene.read.formats.hdf_values import small
-from polyad.scene.read.formats.mat5 import MatVariable, list_variables, read_variable
+from polyad.scene.read.formats.hdf import Hdf5File, open_listed, small
+from polyad.scene.read.formats.opening import Opened
+
+_WHOLE = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_NUMERIC = {"double", "single", "logical", *_WHOLE}
 
 
-@dataclass
+@dataclass(frozen=True)
 class MatSource:
-    """One array of a version 5 file; the format is one stream, so it is read whole, once."""
+    """One array of a MATLAB 5 file; the format is one stream, so it is read whole, once."""
 
     path: Path
-    variable: MatVariable
-    shape: tuple[int, int, int]
-    dtype: np.dtype
-    _pixels: Array | None = field(default=None, repr=False, compare=False)
+    pixels: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and bands."""
+        rows, cols, bands = self.pixels.shape
+        return rows, cols, bands
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Element type."""
+        return self.pixels.dtype
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
-        if self._pixels is None:
-            self._pixels = read_variable(self.path, self.variable)
-        # A copy, so that nobody can write into the cached pixels.
-        return np.array(pick(self._pixels[rows, cols], bands))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the pixels behind: a worker reads the file itself."""
-        return {**self.__dict__, "_pixels": None}
+        # A copy, so that nobody can write into these pixels.
+        return np.array(pick(self.pixels[rows, cols], bands))
 
 
-def open_matlab5(path: Path, key: str | None, budget: int) -> xr.DataArray:
-    """Open one array of a MATLAB 5 file; its declared size is checked before it is inflated."""
-    variables = {v.name: v for v in list_variables(path)}
-    cubes = {n: v.shape for n, v in variables.items() if v.dtype is not None and len(v.shape) == 3}
+def open_matlab5(path: Path, key: str | None, budget: int) -> Opened:
+    """Open one array of a MATLAB 5 file."""
+    variables = list_variables(path)
+    cubes = {name: shape for name, shape in variables.items() if len(shape) == 3}
+    if key is None and len(cubes) > 1:  # SciPy lists complex arrays as real ones
+        arrays = sandbox.load("scipy.io").loadmat(path, variable_names=[*cubes])
+        cubes = {n: shape for n, shape in cubes.items() if arrays[n].dtype.kind != "c"}
     name = hdf.choose_key(path, cubes) if key is None else key
     if name not in variables:
         raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
-    shape, dtype = variables[name].shape, variables[name].dtype
-    guards.check_shape(path, shape)
-    if dtype is None:
+    guards.check_shape(path, variables[name])
+    return Opened.of(MatSource(path, read_variable(path, name, variables[name], budget)))
+
+
+def list_variables(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of the plain arrays of a MATLAB 5 file."""
+    guards.existing_file(path)
+    matlab = sandbox.load("scipy.io")
+    try:
+        listed = matlab.whosmat(path)
+    except Exception as error:  # SciPy fails on a damaged file in more ways than can be listed
+        raise SceneError(
+            f"{path}: the MATLAB variables cannot be listed ({reason(error)}); the file is "
+            "truncated, damaged or of another kind, save it again with save -v7"
+        ) from error
+    return {str(n): shape for n, shape, kind in listed if kind in _NUMERIC and math.prod(shape) > 0}
+
+
+def read_variable(path: Path, name: str, shape: tuple[int, ...], budget: int) -> Array:
+    """Return the values of a plain array, in this machine's byte order."""
+    what, least = f"the MATLAB array '{name}'", math.prod(shape)  # a byte for each element
+    guards.check_inflation(path, least, path.stat().st_size)
+    guards.check_budget(path, least, budget, what)
+    values: Array = sandbox.load("scipy.io").loadmat(path, variable_names=[name])[name]
+    guards.check_budget(path, values.nbytes, budget, what)
+    if values.dtype.kind not in "biuf":
         raise SceneError(
             f"{path}: '{name}' is a MATLAB cell, struct, text or complex array, wanted real "
             "numbers; save it as a plain array"
         )
-    declared = guards.declared_bytes(shape, dtype)
-    guards.check_budget(path, declared, budget, f"the MATLAB array '{name}'")
-    return lazy_scene(MatSource(path, variables[name], (shape[0], shape[1], shape[2]), dtype))
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def list_arrays(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
     """Return the arrays of real numbers in a MATLAB file of either version, with their shapes."""
+    limits = sandbox.Limits(budget)
+    arrays: dict[str, tuple[int, ...]] = sandbox.run(
+        f"{__name__}:list_here", path, budget, name=path, limits=limits, files=[path]
+    )
+    return arrays
+
+
+def list_here(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
+    """List the arrays of a MATLAB file in this process, which ought to be a confined one."""
     if h5py.is_hdf5(path):
-        with open_checked(path, budget) as opened:
-            return {name: shape[::-1] for name, shape in opened.tree.arrays.items()}
-    return {v.name: v.shape for v in list_variables(path) if v.dtype is not None}
+        with open_listed(path, budget) as opened:
+            return {name: shape[::-1] for name, shape in opened.arrays.items()}
+    return list_variables(path)
 
 
 def is_matlab73(opened: Hdf5File) -> bool:
     """Return whether an open HDF5 file comes from MATLAB: it says so in front, or is called so."""
-    opened.bytes.seek(0)
-    head = bytearray(6)
-    opened.bytes.readinto(memoryview(head))
-    return head == b"MATLAB" or opened.path.suffix.lower() == ".mat"
+    with opened.path.open("rb") as file:
+        return file.read(6) == b"MATLAB" or opened.path.suffix.lower() == ".mat"
 
 
-def open_matlab73(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_matlab73(opened: Hdf5File, key: str | None) -> Opened:
     """Open one array of a MATLAB 7.3 file, whose HDF5 axes run the other way round."""
-    arrays = {n: s[::-1] for n, s in opened.tree.cubes.items()}
+    arrays = {n: s[::-1] for n, s in opened.cubes.items()}
     array = hdf.find(opened, hdf.choose_key(opened.path, arrays) if key is None else key)
     guards.check_shape(opened.path, array.shape)
     # MATLAB stores columns first: (rows, columns, bands) lies as (bands, columns, rows).
     source = hdf.plain_cube(opened, array, (2, 1, 0))
     centers = small(opened, "wavelength")
     if centers is None or centers.size != source.shape[2] or not cf.are_wavelengths(centers):
-        return lazy_scene(source)
-    return lazy_scene(source, wavelength=to_nm(np.ravel(centers), None))
+        return Opened.of(source)
+    return Opened.of(source, wavelength=to_nm(np.ravel(centers), None))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.regular import open_regular
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import Array
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import jpeg2000
 from polyad.scene.read.formats.band_tags import Facts
 from polyad.scene.read.formats.geotiff import TiffSource, open_tiff, tiff_bands, tiff_source

@@ -1,6 +1,6 @@
-"""Layers of vector files, read through OGR in a process of its own.
+"""Layers of vector files, read through OGR in a confined process.
 
-The content of a file decides which driver may open it, and `ogr_child` has no other: a name or an
+The content of a file decides which driver may open it, and that process has no other: a name or an
 ending cannot make GDAL take a file for a list of addresses to fetch. What SQLite would run while a
 GeoPackage is read is looked at before (`geopackage`).
 """
@@ -8,34 +8,34 @@ GeoPackage is read is looked at before (`geopackage`).
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
+import math
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.errors import BudgetExceeded, SceneError
+from polyad import sandbox
+from polyad.errors import SceneError, reason
 from polyad.regular import check_regular, open_regular
-from polyad.scene.raster.guards import check_budget, human_bytes, listing
+from polyad.scene.raster.guards import check_budget, listing
 from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.geopackage import check_geopackage
 from polyad.scene.read.formats.opening import check_beside, plain_name
 
-_CHILD = Path(__file__).with_name("ogr_child.py")
-_PATIENCE = 300.0  # seconds; processor time is limited to far less, this is for a file that blocks
 _SECONDS = 15  # of the processor, and one more for each of these many bytes
 _BYTES_PER_SECOND = 10_000_000
 _FEATURE_BYTES = 500  # what a feature takes here at least: its geometry, its class
-_SLACK = 256 * 2**20  # bytes that the process may take beside the layer: GDAL's own
-_LONGEST_LINE = 16 * 2**20  # bytes of its answer: the distinct values of all fields
+_MOST_DISTINCT = 100_000  # values of one field that are counted
+_LONGEST = 500  # characters of a value
+_MOST_LISTED = 1000  # layers and fields that are named
+_UNUSED = ("pandas", "geopandas", "shapely", "pyarrow", "pyproj")  # which pyogrio would import
+_KINDS = {"OFTString": "text", "OFTInteger": "integer", "OFTInteger64": "integer",
+          "OFTReal": "real"}  # fmt: skip
 
 # By what a file is called: its driver, endings and options to open it with. Immutable: a database
 # is neither locked nor written to, and journals beside it are not looked for.
@@ -151,58 +151,32 @@ def read_layer(
     numbers : sequence of str
         Fields of which every feature's number is wanted, however many there are.
     """
-    package = importlib.util.find_spec("pyogrio")
-    if package is None or package.origin is None:
+    if importlib.util.find_spec("pyogrio") is None:
         raise SceneError(
             f"{path}: reading a {kind} needs pyogrio; install it with: pip install 'polyad[vector]'"
         )
-    stored = check_regular(path)
-    if kind == "Shapefile":
-        stored += _check_shapefile(path)
-    if kind == "GeoPackage":
-        check_geopackage(path)
+    files = [path, *(_of_shapefile(path) if kind == "Shapefile" else ())]
+    stored = sum(map(check_regular, files))
     check_budget(path, stored, budget, "a vector file")
-    driver, _, options = KINDS[kind]
-    request = {
-        "packages": [os.fspath(Path(package.origin).parents[1])],
-        "path": os.fspath(plain_name(path)),
-        "driver": driver,
-        "options": options,
-        "layer": layer,
-        "named": named,
-        "numbers": [name.casefold() for name in numbers],
-        "most": budget // _FEATURE_BYTES,
-        "memory": budget + _SLACK,
-        "seconds": _SECONDS + stored // _BYTES_PER_SECOND,
-    }
-    answer, pieces = _asked(path, kind, request, budget)
-    if answer["layer"] is None:
-        raise WhichLayer(path, layer, answer["layers"], how)
-    if "columns" not in answer:
-        check_budget(path, answer["count"] * _FEATURE_BYTES, budget, "a layer")
-        raise BudgetExceeded(f"{path}: the layer has too many features; split it")
-    *fields, sizes, wkb = pieces
-    codes, measured = fields[: len(answer["columns"])], fields[len(answer["columns"]) :]
+    wanted = [name.casefold() for name in numbers]
+    limits = sandbox.Limits(budget, _SECONDS + stored // _BYTES_PER_SECOND)
+    found: _Found = sandbox.run(
+        f"{__name__}:read_here", plain_name(path), kind, layer, named, wanted, budget,
+        name=path, limits=limits, files=files,
+    )  # fmt: skip
+    if found.layer is None:
+        raise WhichLayer(path, layer, found.layers, how)
+    check_budget(path, found.count * _FEATURE_BYTES, budget, "a layer")
     columns = tuple(
-        Column(
-            c["name"],
-            c["kind"],
-            c["values"] or range(c["distinct"]),
-            _codes(own),
-            np.frombuffer(measured[c["numbers"]], np.float64) if "numbers" in c else None,
-        )
-        for c, own in zip(answer["columns"], codes, strict=True)
+        Column(c.name, c.kind, c.values or range(c.distinct), c.codes, c.numbers)
+        for c in found.columns
     )
-    crs = None if answer["crs"] is None else parse_crs(path, answer["crs"])
-    return VectorLayer(answer["layer"], crs, columns, np.frombuffer(sizes, np.int64), wkb)
+    crs = None if found.crs is None else parse_crs(path, found.crs)
+    return VectorLayer(found.layer, crs, columns, found.sizes, found.wkb)
 
 
-def _codes(piece: bytes) -> NDArray[np.int32]:
-    return np.frombuffer(piece, np.int32)
-
-
-def _check_shapefile(path: Path) -> int:
-    """Return the bytes of the files beside a ``.shp``; refuse links out, and what is missing."""
+def _of_shapefile(path: Path) -> list[Path]:
+    """Return the files beside a ``.shp``; refuse links out, and what is missing."""
     there = {file.name.lower(): file for file in path.parent.iterdir()}
     beside = {end: there.get((path.stem + end).lower()) for end in _OF_SHAPEFILE}
     missing = [end for end in (".dbf", ".shx") if beside[end] is None]
@@ -211,51 +185,116 @@ def _check_shapefile(path: Path) -> int:
             f"{path}: a Shapefile is several files, {' and '.join(missing)} of it "
             f"{'is' if len(missing) == 1 else 'are'} missing; copy {path.stem}.* all together"
         )
-    return sum(check_regular(check_beside(path, file)) for file in beside.values() if file)
+    return [check_beside(path, file) for file in beside.values() if file]
 
 
-def _asked(
-    path: Path, kind: str, request: Mapping[str, Any], budget: int
-) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the answer of the process that reads, and its arrays."""
-    own = ("GDAL", "OGR", "CPL", "PROJ", "SHAPE", "LIBKML", "SQLITE", "VSI", "AWS", "PYTHON")
-    clean = {k: v for k, v in os.environ.items() if not k.upper().startswith(own)}
-    clean |= {"OPENBLAS_NUM_THREADS": "1", "PROJ_NETWORK": "OFF", "GDAL_DRIVER_PATH": "disable"}
-    child = subprocess.Popen(
-        [sys.executable, "-I", str(_CHILD)],
-        env=clean,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl+C is for us alone
-    )
-    timer = threading.Timer(_PATIENCE, child.kill)
-    timer.start()
+# In the confined process
+
+
+@dataclass(frozen=True)
+class _FoundColumn:
+    name: str
+    kind: str
+    distinct: int
+    values: list[Any]  # empty if there are too many
+    codes: NDArray[np.int32]
+    numbers: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a file holds: its layers and, if one was found, that layer."""
+
+    layers: list[str]
+    layer: str | None = None
+    count: int = 0
+    crs: str | None = None
+    columns: tuple[_FoundColumn, ...] = ()
+    sizes: NDArray[np.int64] | None = None
+    wkb: bytes = b""
+
+
+def read_here(
+    path: Path, kind: str, layer: str | None, named: int, numbers: list[str], budget: int
+) -> _Found:
+    """Read a layer through OGR with one driver, in a confined process."""
+    if kind == "GeoPackage":
+        check_geopackage(path)
+    driver, _, options = KINDS[kind]
+    pyogrio = _with_driver(driver)
     try:
-        requests, answers = cast(IO[bytes], child.stdin), cast(IO[bytes], child.stdout)
-        requests.write(json.dumps(request).encode())
-        requests.close()
-        line = answers.readline(_LONGEST_LINE)
-        answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {"trouble": ""}
-        held = sum(answer.get("sizes", ()))
-        check_budget(path, held, budget, "a layer")
-        pieces = [answers.read(size) for size in answer.get("sizes", ())]
-    except BrokenPipeError:
-        answer, pieces = {"trouble": ""}, []
-    finally:
-        timer.cancel()
-        child.kill()
-        cast(IO[bytes], child.stdout).close()
-        child.wait()
-    if answer.get("trouble") == "memory":
-        raise BudgetExceeded(
-            f"{path}: reading the {kind} takes more than the budget of {human_bytes(budget)}; "
-            "raise --max-bytes (in Python, max_bytes), or export the labels alone"
-        )
-    if "trouble" in answer or list(map(len, pieces)) != answer["sizes"]:
-        said = answer.get("trouble") or "it took too long or crashed the library"
+        return _read(pyogrio, path, layer, named, numbers, options, budget)
+    except pyogrio.errors.DataSourceError as error:
         raise SceneError(
-            f"{path}: wanted a sound {kind}, reading it failed ({said[:200]}); it is truncated, "
+            f"{path}: wanted a sound {kind}, reading it failed ({reason(error)}); it is truncated, "
             "damaged or hostile, export it again"
-        )
-    return answer, pieces
+        ) from error
+
+
+def _read(
+    pyogrio: Any, path: Path, layer: str | None, named: int, numbers: list[str],
+    options: Mapping[str, str], budget: int,
+) -> _Found:  # fmt: skip
+    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
+    layer = layers[0] if layer is None and len(layers) == 1 else layer
+    if layer not in layers:
+        return _Found(layers[:_MOST_LISTED])
+    about = pyogrio.read_info(path, layer=layer, force_feature_count=True, **options)
+    count = int(about["features"])
+    if count * _FEATURE_BYTES > budget:
+        return _Found(layers, layer, count)
+    types = zip(map(str, about["fields"]), map(str, about["ogr_types"]), strict=True)
+    kinds = {name: _KINDS[kind] for name, kind in types if kind in _KINDS}
+    # pyogrio allocates as many features; one more finds a cut file
+    meta, _, shapes, data = pyogrio.raw.read(
+        path, layer=layer, columns=[*kinds][:_MOST_LISTED], force_2d=True, max_features=count + 1,
+        **options,
+    )  # fmt: skip
+    columns = []
+    for name, items in zip(map(str, meta["fields"]), data, strict=True):
+        values, codes = _factorized(items)
+        plain = None
+        if kinds[name] != "text" and name.casefold() in numbers:
+            plain = np.array([np.nan if v is None else float(v) for v in items.tolist()], float)
+        kept = values if len(values) <= named else []
+        columns.append(_FoundColumn(name, kinds[name], len(values), kept, codes, plain))
+    wkb = [b"" if shape is None else bytes(shape) for shape in (() if shapes is None else shapes)]
+    sizes = np.array([len(shape) for shape in wkb], np.int64)
+    return _Found(layers, layer, len(wkb), meta["crs"], tuple(columns), sizes, b"".join(wkb))
+
+
+def _with_driver(driver: str) -> Any:
+    """Return pyogrio with no driver but one."""
+    hidden = {n: sys.modules.get(n) for n in _UNUSED}
+    sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]
+    try:
+        sandbox.load("pyogrio.raw")
+        pyogrio = sandbox.load("pyogrio")
+    finally:
+        for name, module in hidden.items():
+            sys.modules.pop(name)
+            if module is not None:
+                sys.modules[name] = module
+    others = [name for name in pyogrio.list_drivers() if name != driver]
+    if others:
+        skipped = ",".join(others)
+        pyogrio.set_gdal_config_options({"OGR_SKIP": skipped, "GDAL_SKIP": skipped})
+        pyogrio._ogr._register_drivers()
+    if set(pyogrio.list_drivers()) != {driver}:
+        raise SceneError(f"this pyogrio cannot be kept to the driver {driver}; update it")
+    return pyogrio
+
+
+def _factorized(items: Any) -> tuple[list[Any], NDArray[np.int32]]:
+    """Return the distinct values of a field that say something, and each feature's among them."""
+    numbers: dict[Any, int] = {}
+    codes = np.full(len(items), -1, np.int32)
+    for k, item in enumerate(items.tolist()):
+        if isinstance(item, str):
+            item = item.strip() and item[:_LONGEST]
+        empty = item is None or item == "" or (isinstance(item, float) and math.isnan(item))
+        if not empty:
+            codes[k] = numbers.setdefault(item, len(numbers))
+        if len(numbers) > _MOST_DISTINCT:
+            break
+    return list(numbers), codes

@@ -14,6 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,28 @@ from rasterio.session import DummySession
 
 from polyad.errors import SceneError, reason
 from polyad.regular import check_regular
+from polyad.scene.raster.sources import PixelSource
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A scene as a reader returns it.
+
+    Attributes
+    ----------
+    source : PixelSource
+    description : dict
+        What `polyad.scene.raster.lazy.describe` takes: wavelengths, georeference, nodata.
+    """
+
+    source: PixelSource
+    description: dict[str, Any]
+
+    @classmethod
+    def of(cls, source: PixelSource, **description: Any) -> Opened:
+        """Return a scene from its source and description."""
+        return cls(source, description)
+
 
 # GDAL's own switches; the first hides neighbors, the second keeps .aux.xml files unread.
 _GDAL = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO"}

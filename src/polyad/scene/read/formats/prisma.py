@@ -17,19 +17,17 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import xarray as xr
 from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import Array, hull, lazy_scene
+from polyad.scene.raster.sources import Array, hull, to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import placed
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.hdf_file import Hdf5File, open_hdf5
-from polyad.scene.read.formats.hdf_values import attributes, read_box
+from polyad.scene.read.formats.hdf import Hdf5File, attributes, dataset, open_hdf5, read_box
+from polyad.scene.read.formats.opening import Opened
 
 _FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
 _DETECTORS = ("Vnir", "Swir")
@@ -69,7 +67,6 @@ class PrismaSource:
     path: Path
     grid: tuple[int, int]
     bands: tuple[Band, ...]
-    wary: frozenset[str] = frozenset()  # cubes whose chunks are tried before they are decoded
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,29 +110,27 @@ class PrismaSource:
             places = [i for i, b in enumerate(chosen) if b.detector == detector]
             if places:
                 span, inside = hull(np.array([chosen[i].slot for i in places]))
-                name, box = _cube(detector), (rows, span, cols)
-                # (rows, bands, cols)
-                block = read_box(self.path, file, name, box, wary=name in self.wary)
+                cube = dataset(self.path, file, _cube(detector))
+                block = read_box(cube, (rows, span, cols))  # (rows, bands, cols)
                 out[..., places] = block.transpose(0, 2, 1)[..., inside]
         return out
 
 
-def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
     """Open a PRISMA L2D scene as reflectance."""
     path = opened.path
     if key is not None:
         raise SceneError(
             f"{path}: a PRISMA scene joins its two cubes and takes no key, got ':{key}'; drop it"
         )
-    grids, wary = set(), set()
+    grids = set()
     bands: list[Band] = []
     for detector in _DETECTORS:
         cube = hdf.find(opened, _cube(detector))
         guards.check_shape(path, cube.shape)
         if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
             raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
-        if hdf.check_dataset(opened, cube):
-            wary.add(_cube(detector))
+        hdf.check_dataset(opened, cube)
         grids.add((cube.shape[0], cube.shape[2]))
         bands += _detector_bands(opened, detector, cube.shape[1])
     if len(grids) > 1 or not bands:
@@ -144,8 +139,8 @@ def open_prisma(opened: Hdf5File, key: str | None) -> xr.DataArray:
             f"{len(bands)} bands; the file is damaged, download it again"
         )
     bands.sort(key=lambda b: b.wavelength)
-    source = PrismaSource(path, grids.pop(), tuple(bands), frozenset(wary))
-    return lazy_scene(
+    source = PrismaSource(path, grids.pop(), tuple(bands))
+    return Opened.of(
         source,
         wavelength=to_nm([b.wavelength for b in bands], "nm"),
         fwhm=to_nm([b.fwhm for b in bands], "nm"),
@@ -162,7 +157,7 @@ def _numbers(opened: Hdf5File, name: str) -> NDArray[np.float64]:
         raise SceneError(
             f"{opened.path}: wanted the attribute '{name}' of PRISMA L2D, it is missing"
         )
-    value = np.ravel(attributes(opened, opened.file, [name]).get(name, ()))
+    value = np.ravel(attributes(opened.file, [name]).get(name, ()))
     if value.dtype.kind not in "iuf" or not value.size or not np.isfinite(value).all():
         got = "none" if not value.size else f"{value.size} of {value.dtype}"
         raise SceneError(

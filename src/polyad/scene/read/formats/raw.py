@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polyad.scene.raster.scene import Array
+from polyad.scene.raster.sources import Array
 
 # A row is read whole and cropped if at most this many times more is read than needed, or if less
 # lies between two runs of elements than one more read costs: microseconds, or a page of a disk.

@@ -23,17 +23,16 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import rasterio
-import xarray as xr
 from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from polyad.errors import SceneError, reason
-from polyad.scene.raster.scene import Array, lazy_scene
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.geotiff import check_tiff, own_bands
 from polyad.scene.read.formats.mosaic import TIFF_MAGIC
-from polyad.scene.read.formats.opening import gdal_alone
+from polyad.scene.read.formats.opening import Opened, gdal_alone
 from polyad.scene.read.formats.sidecars import own_georeference
 from polyad.scene.read.formats.tiff_tags import check_directories
 
@@ -228,7 +227,7 @@ class RemoteSource:
         return np.moveaxis(pixels, 0, -1)
 
 
-def open_remote(address: str, budget: int) -> xr.DataArray:
+def open_remote(address: str, budget: int) -> Opened:
     """Open the GeoTIFF at an ``https://`` address; windows are fetched when they are read."""
     try:
         blocks = blocks_of(address)
@@ -245,7 +244,7 @@ def open_remote(address: str, budget: int) -> xr.DataArray:
     file = RemoteFile(blocks)
     check_directories(address, io.BufferedReader(file), budget)
     with open_remote_tiff(address) as dataset:
-        return lazy_scene(
+        return Opened.of(
             RemoteSource(address, *check_tiff(address, dataset, blocks.size, budget)),
             **columns(own_bands(dataset)),
             nodata=dataset.nodata,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad.scene.raster.scene import Array, PixelSource
+from polyad.scene.raster.sources import Array, PixelSource
 
 SCALING = "scaling"  # attribute of a scene: what was done to the stored values
 

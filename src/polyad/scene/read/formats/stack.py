@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import xarray as xr
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.mosaic import (
     MosaicSource,
@@ -20,10 +18,10 @@ from polyad.scene.read.formats.mosaic import (
     common,
     describe_raster,
 )
-from polyad.scene.read.formats.opening import check_beside
+from polyad.scene.read.formats.opening import Opened, check_beside
 
 _ENDINGS = (".tif", ".tiff", ".jp2", ".j2k")
-_MOST_FILES = 10_000  # bands of a scene
+MOST_FILES = 10_000  # bands of a scene
 
 
 def split_files(folder: Path) -> list[Path]:
@@ -49,19 +47,19 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
-def open_folder(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_folder(path: Path, key: str | None, budget: int) -> Opened:
     """Open a folder of single-band files as one scene."""
     if key is not None:
         raise SceneError(f"{path}: a folder of bands takes no key, got ':{key}'; leave it out")
     return open_bands(path, [check_beside(path, file) for file in split_files(path)], budget)
 
 
-def open_bands(path: Path, files: Sequence[Path], budget: int) -> xr.DataArray:
+def open_bands(path: Path, files: Sequence[Path], budget: int) -> Opened:
     """Open single-band files as one scene, named ``path`` in messages.
 
     The bands are ordered by wavelength if every file tells one, else as given.
     """
-    guards.check_count(path, len(files), _MOST_FILES, "files of bands")
+    guards.check_count(path, len(files), MOST_FILES, "files of bands")
     rasters = [describe_raster(file, budget) for file in files]
     for raster in rasters:
         if raster.source.shape[2] != 1:
@@ -77,7 +75,7 @@ def open_bands(path: Path, files: Sequence[Path], budget: int) -> xr.DataArray:
     transform = common(path, "place on the map", [r.transform for r in rasters])
     nodata = common(path, "nodata value", [r.nodata for r in rasters])
     pieces = tuple((Piece(r.source, 0, (0, 0), (0, 0), (height, width)),) for r in rasters)
-    return lazy_scene(
+    return Opened.of(
         MosaicSource(path, (height, width, len(rasters)), dtype, pieces, 0),
         **columns([r.bands[0] for r in rasters]),
         number=np.array(order) + 1,

@@ -1,88 +1,72 @@
-"""Zarr stores in a local folder (versions 2 and 3), read without the package zarr."""
+"""Zarr stores in a local folder (versions 2 and 3), read by the package zarr.
+
+Zarr has codecs that unpickle, which runs code, and others that only name what is to be loaded: the
+metadata of every array is held against a list of codecs before zarr sees the store. Links and
+anything but files and folders are refused.
+"""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
+import json
 import os
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
+from polyad import sandbox
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import Array
+from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import hdf
-from polyad.scene.read.formats.cf import (
-    CubeSource,
-    KeptAxes,
-    Neighbors,
-    Node,
-    is_cube,
-    open_cube,
-    three_axes,
-)
-from polyad.scene.read.formats.zarr_chunks import check_readable, read_box
-from polyad.scene.read.formats.zarr_metadata import (
-    METADATA_BYTES,
-    STANDARD,
-    ZarrArray,
-    describe_array,
-    load_json,
-)
+from polyad.scene.read.formats.cf import KeptAxes, Neighbors, Node, is_cube, open_cube, three_axes
+from polyad.scene.read.formats.opening import Opened
 
-_MARKS = ("zarr.json", ".zarray", ".zgroup")
-_OLD = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
-MAX_FILES = 2_000_000
-MAX_ARRAYS = 1000
-MAX_DEPTH = 40  # of folders
-MAX_METADATA = 8 * 2**20  # bytes of all JSON; a thousand arrays need half
-_FEW_CHUNKS = 10_000
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_CODECS = {
+    "zlib", "gzip", "bz2", "lzma", "blosc", "zstd", "lz4", "crc32", "crc32c", "adler32",
+    "fletcher32", "shuffle", "delta", "bitround", "fixedscaleoffset", "quantize", "packbits",
+    "bytes", "endian", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes",
+}  # fmt: skip
 
 
 def is_zarr(path: Path) -> bool:
     """Return whether a folder is a Zarr array or group."""
-    return path.is_dir() and any((path / mark).is_file() for mark in _MARKS)
+    return path.is_dir() and any((path / mark).is_file() for mark in _METADATA)
 
 
 @dataclass(frozen=True)
 class ZarrReader:
     """Reads a box of a Zarr array."""
 
-    array: ZarrArray
+    array: Any
 
     def __call__(self, box: tuple[slice, ...]) -> Array:
         """Return the values of ``box``, axes as in the store."""
-        return read_box(self.array, box)
-
-
-@dataclass
-class _Contents:
-    """The contents of a store: the arrays by name, the bytes and files of each."""
-
-    arrays: dict[str, Path] = field(default_factory=dict)
-    stored: dict[str, int] = field(default_factory=dict)
-    files: dict[str, int] = field(default_factory=dict)
+        return np.asarray(self.array[box], order="C")
 
 
 @dataclass(frozen=True)
 class ZarrStore:
-    """A store whose metadata were read and checked.
+    """A store whose codecs were checked.
 
     Attributes
     ----------
     path : Path
-    arrays : dict of ZarrArray
+    arrays : dict of zarr.Array
         By name.
+    stored : dict of int
+        Bytes of the files of each.
     """
 
     path: Path
-    arrays: dict[str, ZarrArray]
-    _contents: _Contents
+    arrays: dict[str, Any]
+    stored: dict[str, int]
 
     def admit(self, name: str, budget: int, inflation: bool = True) -> Node:
         """Return an array before its axes are known; refuse one that cannot be read safely.
@@ -96,15 +80,14 @@ class ZarrStore:
             Whether far more values than bytes are refused too.
         """
         array = self.arrays[name]
-        check_readable(self.path, array, budget)
-        dtype = np.dtype(array.dtype)
+        self._check_chunk(name, budget)
         if inflation:
-            declared = guards.declared_bytes(array.shape, dtype)
-            guards.check_inflation(self.path, declared, self._contents.stored[name])
-        _check_count(self.path, array, self._contents.files[name])
-        attrs = {"_FillValue": array.nodata, **array.attrs}
-        attrs["_FillValue"] = _fill_value(attrs["_FillValue"], dtype)
-        return Node(self.path, name, array.shape, dtype, attrs, array.dims)
+            declared = guards.declared_bytes(array.shape, array.dtype)
+            guards.check_inflation(self.path, declared, self.stored[name])
+        attrs = array.attrs.asdict()
+        fill = attrs.get("_FillValue", _old_fill(array))
+        attrs = {**attrs, "_FillValue": _fill_value(fill, array.dtype)}
+        return Node(self.path, name, array.shape, array.dtype, attrs, _dims(array))
 
     def neighbors(self, name: str, budget: int) -> Neighbors:
         """Return the lookup of small arrays beside ``name``."""
@@ -114,36 +97,49 @@ class ZarrStore:
             beside = self.arrays.get(full)
             if beside is None or len(beside.shape) > 1:
                 return None
-            if beside.dtype is None:  # a text; its attributes may still say something
-                return np.empty(0), dict(beside.attrs)
-            check_readable(self.path, beside, min(budget, guards.HARMLESS_BYTES))
+            if not is_numeric(beside):  # a text; its attributes may still say something
+                return np.empty(0), beside.attrs.asdict()
+            self._check_chunk(full, min(budget, guards.HARMLESS_BYTES))
             held = guards.declared_bytes(beside.shape, beside.dtype)
             guards.check_budget(self.path, held, guards.HARMLESS_BYTES, f"'{full}'")
-            _check_count(self.path, beside, self._contents.files[full])
-            return read_whole(beside), dict(beside.attrs)
+            return read_whole(beside), beside.attrs.asdict()
 
         return look
 
+    def _check_chunk(self, name: str, budget: int) -> None:
+        """Refuse an array that has no numbers or whose chunks are too large to be unpacked."""
+        array = self.arrays[name]
+        if not is_numeric(array):
+            raise SceneError(
+                f"{self.path}: '{name}' does not hold integer or real values; choose another array"
+            )
+        chunk, whole = (guards.declared_bytes(n, array.dtype) for n in (array.chunks, array.shape))
+        guards.check_piece(self.path, chunk, whole, budget, "a Zarr chunk")
 
-def read_whole(array: ZarrArray) -> Array:
+
+def is_numeric(array: Any) -> bool:
+    """Return whether the elements of an array are whole or real numbers."""
+    return array.dtype.kind in "biuf"
+
+
+def read_whole(array: Any) -> Array:
     """Return all values of an array that was admitted."""
-    return read_box(array, tuple(slice(0, n) for n in array.shape))
+    return ZarrReader(array)(tuple(slice(0, n) for n in array.shape))
 
 
 def open_store(path: Path) -> ZarrStore:
-    """Read the metadata of a Zarr store."""
-    contents = _list_contents(path)
-    described = {name: describe_array(path, at) for name, at in contents.arrays.items()}
-    packed = {codec.name for array in described.values() for codec in array.codecs}
-    if packed - STANDARD and importlib.util.find_spec("numcodecs") is None:
-        raise SceneError(
-            f"{path}: reading Zarr packed with {', '.join(sorted(packed - STANDARD))} needs the "
-            "package numcodecs, it is not installed; run pip install 'polyad[zarr]'"
-        )
-    return ZarrStore(path, described, contents)
+    """Open the arrays of a Zarr store."""
+    if importlib.util.find_spec("zarr") is None:
+        raise SceneError(f"{path}: reading Zarr needs the package zarr; pip install 'polyad[zarr]'")
+    arrays, stored = {}, {}
+    for name, folder, size in _listed(path):
+        # Without the metadata that a store may repeat in one file: it could say something else
+        arrays[name] = sandbox.load("zarr").open_array(folder, mode="r")
+        stored[name] = size
+    return ZarrStore(path, arrays, stored)
 
 
-def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_zarr(path: Path, key: str | None, budget: int) -> Opened:
     """Open the 3-D array ``key`` of a Zarr store, or its only one."""
     store = open_store(path)
     cubes = {n: d.shape for n, d in store.arrays.items() if is_cube(d.shape)}
@@ -153,14 +149,22 @@ def open_zarr(path: Path, key: str | None, budget: int) -> xr.DataArray:
     array = store.arrays[name]
     node, kept = three_axes(store.admit(name, budget))
     guards.check_shape(path, node.shape)
+    reader = KeptAxes(ZarrReader(array), kept, len(array.shape))
+    return open_cube(node, store.neighbors(name, budget), reader)
 
-    def make(
-        node: Node, axes: tuple[int, int, int], scale: float, offset: float, fill: float | None
-    ) -> CubeSource:
-        reader = KeptAxes(ZarrReader(array), kept, len(array.shape))
-        return CubeSource(node.path, reader, node.shape, node.dtype, axes, scale, offset, fill)
 
-    return open_cube(node, store.neighbors(name, budget), make)
+def _dims(array: Any) -> tuple[str, ...]:
+    names = getattr(array.metadata, "dimension_names", None)
+    if array.metadata.zarr_format == 2:
+        names = array.attrs.asdict().get("_ARRAY_DIMENSIONS", ())
+    return tuple(str(name or "") for name in names or ())
+
+
+def _old_fill(array: Any) -> Any:
+    """Return what version 2 has as fill value, which xarray takes for nodata; else None."""
+    # 0 is merely the default of zarr. Version 3 always has one; there the attribute means nodata.
+    fill = array.fill_value if array.metadata.zarr_format == 2 else None
+    return fill if is_numeric(array) and fill and np.isfinite(fill) else None
 
 
 def _fill_value(stated: Any, dtype: np.dtype) -> Any:
@@ -173,87 +177,57 @@ def _fill_value(stated: Any, dtype: np.dtype) -> Any:
         return None
 
 
-def _check_count(path: Path, array: ZarrArray, files: int) -> None:
-    """Refuse far more chunks than files: each one that is missing is looked for all the same."""
-    per_file = 1 if array.shard is None else np.prod(array.shard) / np.prod(array.chunks)
-    if array.chunk_count > max(_FEW_CHUNKS, guards.MAX_INFLATION * files * per_file):
-        raise SceneError(
-            f"{path}: '{array.folder.name}' declares {array.chunk_count:,} chunks, the store has "
-            f"{files:,} files of it; it is damaged or a decompression bomb, write it again"
-        )
-
-
-def _list_contents(path: Path) -> _Contents:
-    """Visit every file of the store once; refuse links, pipes and two versions in one store."""
-    contents, new, old = _Contents(), False, False
-    folders: list[tuple[Path, str | None, int]] = [(path, None, 0)]
-    count = told = 0
+def _listed(path: Path) -> Iterator[tuple[str, Path, int]]:
+    """Yield name, folder and stored bytes of every array; refuse links, pipes and odd codecs."""
+    folders = [path]
     while folders:
-        here, inside, depth = folders.pop()
-        entries = _entries(path, here, MAX_FILES - count)
-        count += len(entries)
-        names = {entry.name for entry in entries}
-        new, old = new or "zarr.json" in names, old or bool(names & _OLD)
-        if new and old:
-            raise SceneError(
-                f"{path}: has metadata of Zarr version 2 and of version 3, wanted one of them; "
-                "remove the other, or write the store again"
-            )
-        told += sum(_metadata_bytes(entry) for entry in entries)
-        if told > MAX_METADATA:
-            raise SceneError(
-                f"{path}: wanted at most {guards.human_bytes(MAX_METADATA)} of JSON in all of a "
-                "Zarr store, got more; open the group with the scene alone"
-            )
-        if inside is None and _is_array(here, names):
-            inside = here.relative_to(path).as_posix().removeprefix(".")
-            contents.arrays[inside] = here
-            contents.stored[inside] = contents.files[inside] = 0
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.append((here / entry.name, inside, depth + 1))
-            elif inside is not None:
-                contents.stored[inside] += entry.stat(follow_symlinks=False).st_size
-                contents.files[inside] += 1
-        if depth > MAX_DEPTH or len(contents.arrays) > MAX_ARRAYS:
-            raise SceneError(
-                f"{path}: wanted a store of at most {MAX_ARRAYS} arrays, {MAX_DEPTH} folders deep; "
-                "open the group with the scene alone"
-            )
-    return contents
+        here = folders.pop()
+        entries = _entries(path, here)
+        about = {name: _metadata(here / name) for name in _METADATA if name in entries}
+        if ".zarray" in about or about.get("zarr.json", {}).get("node_type") == "array":
+            for metadata in about.values():
+                _check_codecs(here, metadata)
+            yield here.relative_to(path).as_posix().removeprefix("."), here, _bytes(path, here)
+        else:
+            folders += [here / name for name, entry in entries.items() if entry.is_dir()]
 
 
-def _entries(path: Path, folder: Path, most: int) -> list[os.DirEntry[str]]:
-    entries: list[os.DirEntry[str]] = []
+def _bytes(path: Path, folder: Path) -> int:
+    entries = _entries(path, folder)
+    sizes = (e.stat().st_size for e in entries.values() if e.is_file())
+    return sum(sizes) + sum(_bytes(path, folder / n) for n, e in entries.items() if e.is_dir())
+
+
+def _entries(path: Path, folder: Path) -> dict[str, os.DirEntry[str]]:
     with os.scandir(folder) as listing:
-        for entry in listing:
-            if entry.is_symlink():
-                raise SceneError(
-                    f"{path}: {entry.name} is a symbolic link, wanted all chunks inside the store; "
-                    "refused, copy the files into it"
-                )
-            if not (entry.is_file() or entry.is_dir()):
-                raise SceneError(
-                    f"{path}: {entry.name} is neither a file nor a folder; refused, write the "
-                    "store again"
-                )
-            entries.append(entry)
-            if len(entries) > most:
-                raise SceneError(
-                    f"{path}: wanted a store of at most {MAX_FILES:,} files, got more; write it "
-                    "with larger chunks"
-                )
-    return sorted(entries, key=lambda entry: entry.name)
+        entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
+    for name, entry in entries.items():
+        if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+            kind = "a symbolic link" if entry.is_symlink() else "neither a file nor a folder"
+            raise SceneError(
+                f"{path}: {name} is {kind}, wanted all chunks as files inside the store; refused, "
+                "copy the files into it"
+            )
+    return entries
 
 
-def _metadata_bytes(entry: os.DirEntry[str]) -> int:
-    """Return how much of a file `load_json` reads."""
-    if entry.name not in ("zarr.json", ".zarray", ".zattrs"):
-        return 0
-    return min(METADATA_BYTES + 1, entry.stat(follow_symlinks=False).st_size)
+def _metadata(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_bytes())
+    return content if isinstance(content, dict) else {}
 
 
-def _is_array(folder: Path, names: set[str]) -> bool:
-    if ".zarray" in names:
-        return True
-    return "zarr.json" in names and load_json(folder / "zarr.json").get("node_type") == "array"
+def _check_codecs(folder: Path, metadata: Any) -> None:
+    """Refuse an array that is packed with anything but the codecs on our list."""
+    steps = [metadata.get("compressor"), *(metadata.get("filters") or [])]
+    steps += [*(metadata.get("codecs") or []), *(metadata.get("index_codecs") or [])]
+    for step in filter(None, steps):
+        about = {"id": step} if isinstance(step, str) else dict(step)
+        name = str(about.get("id", about.get("name"))).removeprefix("numcodecs.")
+        if name not in _CODECS:
+            raise SceneError(
+                f"{folder}: is packed with {name[:80]}, wanted one of the plain codecs "
+                f"{', '.join(sorted(_CODECS))}; refused, write the store again"
+            )
+        _check_codecs(folder, about.get("configuration") or {})
+    if metadata.get("storage_transformers"):
+        raise SceneError(f"{folder}: storage transformers are not read; write the store again")

@@ -13,19 +13,17 @@ from typing import Any
 
 import h5py
 import numpy as np
-import xarray as xr
 from h5py import h5t
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.bands import to_nm
-from polyad.scene.raster.scene import lazy_scene
+from polyad.scene.raster.sources import to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import number, placed, text
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.hdf_file import Hdf5File
-from polyad.scene.read.formats.hdf_values import attributes
+from polyad.scene.read.formats.hdf import Hdf5File, attributes
+from polyad.scene.read.formats.opening import Opened
 
 _GRID = "HDFEOS/GRIDS/HYP"
 _ROOTS = (_GRID, "HDFEOS/SWATHS/HYP")
@@ -46,17 +44,16 @@ def is_tanager(opened: Hdf5File) -> bool:
 
 def _cube(opened: Hdf5File) -> str | None:
     names = (f"{root}/{f}/{name}" for root in _ROOTS for f in _FIELDS for name in _CUBES)
-    return next((n for n in names if n in opened.tree.cubes), None)
+    return next((n for n in names if n in opened.cubes), None)
 
 
-def open_tanager(opened: Hdf5File, key: str | None) -> xr.DataArray:
+def open_tanager(opened: Hdf5File, key: str | None) -> Opened:
     """Open a Tanager scene: reflectance or radiance, bad bands left out."""
     path = opened.path
     name = key or _cube(opened) or ""
     array = hdf.find(opened, name)
     guards.check_shape(path, array.shape)
     about = attributes(
-        opened,
         array,
         ("wavelengths", "wavelengths_units", "fwhm", "fwhm_units", "good_wavelengths",
          "_FillValue"),
@@ -65,7 +62,7 @@ def open_tanager(opened: Hdf5File, key: str | None) -> xr.DataArray:
     good = _per_band(opened, about, "good_wavelengths", count)
     fill = number(about, "_FillValue")
     source = hdf.plain_cube(opened, array, _AXES)
-    return lazy_scene(
+    return Opened.of(
         source,
         wavelength=_nanometers(opened, about, "wavelengths", count),
         fwhm=_nanometers(opened, about, "fwhm", count),
@@ -99,7 +96,7 @@ def _nanometers(
 def _place(opened: Hdf5File, shape: tuple[int, ...]) -> dict[str, Any]:
     """Return ``crs`` and ``transform`` of a grid, as far as the file tells."""
     structure = _structure(opened)
-    code = number(attributes(opened, opened.file[_GRID], ["epsg_code"]), "epsg_code")
+    code = number(attributes(opened.file[_GRID], ["epsg_code"]), "epsg_code")
     if code is None and "HE5_GCTP_UTM" in structure:
         zone = re.search(r"\bZoneCode=(-?\d{1,2})\b", structure)
         code = _utm(int(zone[1])) if zone else None

@@ -13,12 +13,11 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
-import xarray as xr
 from affine import Affine
 
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
-from polyad.scene.raster.scene import lazy_scene, representable
+from polyad.scene.raster.sources import representable
 from polyad.scene.read.formats.band_tags import Facts, band_facts, columns
 from polyad.scene.read.formats.cf import placed
 from polyad.scene.read.formats.crs import parse_crs
@@ -30,7 +29,7 @@ from polyad.scene.read.formats.mosaic import (
     common,
     describe_raster,
 )
-from polyad.scene.read.formats.opening import check_beside
+from polyad.scene.read.formats.opening import Opened, check_beside
 
 _XML_BYTES = 16 * 2**20  # 425 bands with metadata take half a megabyte
 _MOST_FILES = 10_000
@@ -49,7 +48,7 @@ _SOURCE = {"SourceFilename", "SourceBand", "SourceProperties", "SrcRect", "DstRe
 _REMEDY = "convert it with gdal_translate"
 
 
-def open_vrt(path: Path, key: str | None, budget: int) -> xr.DataArray:
+def open_vrt(path: Path, key: str | None, budget: int) -> Opened:
     """Open a VRT whose sources are plain files in its own folder."""
     if key is not None:
         raise SceneError(f"{path}: a VRT has one image and no key, got ':{key}'; leave it out")
@@ -66,7 +65,7 @@ def open_vrt(path: Path, key: str | None, budget: int) -> xr.DataArray:
     nodata = common(path, "nodata value", [_number(band, "NoDataValue") for band in bands])
     value = representable(nodata, dtype)
     told = [_facts(band, own, files) for band, own in zip(bands, pieces, strict=True)]
-    return lazy_scene(
+    return Opened.of(
         MosaicSource(path, (rows, cols, len(bands)), dtype, pieces, 0 if value is None else value),
         **columns(told),
         nodata=nodata,

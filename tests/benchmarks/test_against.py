@@ -1,20 +1,21 @@
 """Our solver beside a script of the published one's make: same start, same batches.
 
-The script here is a stand-in written for these tests. It has what `--against` takes hold of in the
-published one: the two modules it imports, the names of its settings and networks, its loop over
+The script here is a stand-in written for these tests. It has what is taken hold of in the published
+one: the two modules it imports, the names of its settings and networks, its loop over
 ``tensor_epochs`` with the classification behind it; and Algorithm 1 between them, in its own words.
 Set POLYAD_AUTHORS to the published Rank_R_FNN.py to hold ours against that.
 """
 
-import json
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from polyad.cli import main
+from benchmarks import against
+from benchmarks.against import load_turns, render_against, run_against
 from polyad.errors import InputError
-from polyad.experiments.against import load_turns, run_against
 
 TINY = "standin-tiny"
 STANDIN = """
@@ -88,16 +89,23 @@ def test_another_step_is_seen_as_another_network(script):
     assert turn.difference > 1e-4
 
 
-def test_the_command_writes_a_page_and_every_epoch(script, tmp_path, capsys):
-    asked = f"--against {script} --scene {TINY} --model rank-1 --samples-per-class 5 --epochs 2"
-    with pytest.raises(SystemExit, match="0"):
-        main(["reproduce", *asked.split(), "--out", str(tmp_path / "out"), "--json"])
-    said = json.loads(capsys.readouterr().out)
-    assert [row["precision"] for row in said["rows"]] == ["float64", "float32"]
-    page = Path(said["page"]).read_text()
-    assert "| Rank-1 FNN, float64 | 2 |" in page
+def test_the_command_writes_a_page_and_every_epoch(script, tmp_path, monkeypatch):
+    asked = f"{script} --scene {TINY} --model rank-1 --samples-per-class 5 --epochs 2"
+    monkeypatch.setattr(sys, "argv", ["against", *asked.split(), "--out", str(tmp_path / "out")])
+    against.main()
+    assert "| Rank-1 FNN, float64 | 2 |" in (tmp_path / "out/against.md").read_text()
     turns = load_turns(tmp_path / "out/against.jsonl")
-    assert [t.epoch for t in turns] == [1, 2, 1, 2]
+    assert [(t.precision, t.epoch) for t in turns] == [
+        (precision, epoch) for precision in ("float64", "float32") for epoch in (1, 2)
+    ]
+
+
+def test_the_published_script_and_ours_came_to_the_same_weights():
+    results = Path(__file__).parents[2] / "docs/results"
+    turns = load_turns(results / "against.jsonl")
+    assert max(t.difference for t in turns if (t.precision, t.epoch) == ("float64", 1)) < 1e-11
+    text = (results / "against.md").read_text()
+    assert text == render_against(turns, re.search("Made by `(.+?)`", text)[1])
 
 
 @pytest.mark.parametrize(

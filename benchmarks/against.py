@@ -1,5 +1,7 @@
 """The published script beside ours: same start, same batches, epoch by epoch.
 
+    python -m benchmarks.against Rank_R_FNN.py [--model rank-1 rank-4] [--epochs 50] [--out against]
+
 The script is the user's file. It is run, in a process of its own, as Python code that the user
 chose to run; polyad has no copy of it. Both take turns, one epoch each, so that whatever else the
 machine does falls on both, and each counts its own processor time.
@@ -7,6 +9,7 @@ machine does falls on both, and each counts its own processor time.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -24,14 +27,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyad.atomic import replacing
 from polyad.core.network import RankRNet
 from polyad.errors import InputError
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.experiments.evaluation import SceneEvaluator
-from polyad.experiments.models import MODELS, RANKS
+from polyad.experiments.runs import SceneEvaluator
 from polyad.experiments.scenes import load_scene
-from polyad.experiments.settings import RunSettings
+from polyad.experiments.settings import MODELS, RANKS, RunSettings
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.epochs import Stopping, batch_slices
 from polyad.fitting.problem import Problem
@@ -251,45 +252,8 @@ def _one_epoch(child: subprocess.Popen[str], script: Path) -> float:
     return float(line)
 
 
-def compare_with(
-    script: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    scene: str = "indian-pines",
-    models: Sequence[str] = ("rank-1", "rank-4"),
-    samples_per_class: int = 10,
-    epochs: int = 50,
-) -> tuple[list[Turn], Path]:
-    """Do what ``polyad reproduce --against SCRIPT`` asks for; return the turns and the page.
-
-    Parameters
-    ----------
-    script : path-like
-        See `run_against`. **It is executed.**
-    out : path-like
-        Folder of ``against.md`` and ``against.jsonl``.
-    scene, models, samples_per_class, epochs
-        See `run_against`.
-    """
-    turns = list(run_against(script, scene, models, samples_per_class, epochs))
-    words = ["polyad", "reproduce", "--against", Path(script).name, "--scene", scene]
-    words += ["--model", *models, "--samples-per-class", str(samples_per_class)]
-    words += ["--epochs", str(epochs), "--out", Path(out).name]
-    return turns, write_against(turns, out, shlex.join(words))
-
-
-def write_against(turns: Sequence[Turn], folder: str | os.PathLike[str], command: str) -> Path:
-    """Write the turns as ``against.jsonl``, and what they say as ``against.md``; return that."""
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(asdict(turn)) + "\n" for turn in turns)
-    for name, text in (("against.jsonl", lines), ("against.md", render_against(turns, command))):
-        with replacing(home / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return home / "against.md"
-
-
 def load_turns(path: str | os.PathLike[str]) -> list[Turn]:
-    """Read what `write_against` wrote."""
+    """Read what `main` wrote."""
     return [Turn(**json.loads(line)) for line in Path(path).read_text().splitlines()]
 
 
@@ -355,3 +319,29 @@ def render_against(turns: Sequence[Turn], command: str) -> str:
         }
         lines.append(f"| {epoch} | " + " | ".join(cells.get(head, "") for head in heads) + " |")
     return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("script", type=Path, help="the published Rank_R_FNN.py: IT IS EXECUTED")
+    parser.add_argument("--scene", default="indian-pines")
+    parser.add_argument("--model", nargs="+", default=["rank-1", "rank-4"])
+    parser.add_argument("--samples-per-class", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--out", type=Path, default=Path("against"))
+    given = parser.parse_args()
+    turns = list(
+        run_against(given.script, given.scene, given.model, given.samples_per_class, given.epochs)
+    )
+    words = ["python", "-m", "benchmarks.against", given.script.name, "--scene", given.scene]
+    words += ["--model", *given.model, "--samples-per-class", str(given.samples_per_class)]
+    words += ["--epochs", str(given.epochs), "--out", given.out.name]
+    given.out.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(asdict(turn)) + "\n" for turn in turns)
+    (given.out / "against.jsonl").write_text(lines)
+    (given.out / "against.md").write_text(render_against(turns, shlex.join(words)))
+    print(given.out / "against.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from polyad.baselines import CNNClassifier, DenseClassifier, PatchSVC
-from polyad.baselines.cnn import ConvolutionalNet
 from polyad.errors import Diverged, InputError
+from polyad.experiments import CNNClassifier, DenseClassifier, PatchSVC
+from polyad.experiments.baselines import ConvolutionalNet
 
 
 @parametrize_with_checks(

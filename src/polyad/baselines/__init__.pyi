@@ -1,3 +1,0 @@
-from .cnn import CNNClassifier as CNNClassifier
-from .dense import DenseClassifier as DenseClassifier
-from .svm import PatchSVC as PatchSVC

@@ -1,0 +1,257 @@
+"""Scene files of every kind: the content decides which reader opens them, and where.
+
+ENVI and ``.npy`` are a short text in front of raw numbers and are read here. All other kinds are
+parsed and decoded by libraries in a confined process (`polyad.sandbox`): what comes back are a
+description and windows of pixels.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyad import sandbox
+from polyad.errors import SceneError, told_as
+from polyad.regular import open_regular
+from polyad.scene.raster import guards
+from polyad.scene.raster.sources import Array
+from polyad.scene.read.formats import jpeg2000
+from polyad.scene.read.formats.arrays import open_npy
+from polyad.scene.read.formats.dlr import find_dlr, open_dlr
+from polyad.scene.read.formats.emit import is_emit, open_emit
+from polyad.scene.read.formats.envi import find_envi, open_envi
+from polyad.scene.read.formats.geotiff import open_geotiff
+from polyad.scene.read.formats.hdf import Hdf5File, open_hdf, open_listed
+from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
+from polyad.scene.read.formats.mosaic import TIFF_MAGIC
+from polyad.scene.read.formats.ogr import vector_kind
+from polyad.scene.read.formats.opening import Opened
+from polyad.scene.read.formats.prisma import is_prisma, open_prisma
+from polyad.scene.read.formats.stack import MOST_FILES, open_bands, open_folder, split_files
+from polyad.scene.read.formats.store import is_zarr, open_zarr
+from polyad.scene.read.formats.tanager import is_tanager, open_tanager
+from polyad.scene.read.formats.vrt import open_vrt
+
+Opener = Callable[[Path, str | None, int], Opened]
+Sniffer = Callable[[Path, bytes], bool]
+
+
+def _begins(*magic: bytes) -> Sniffer:
+    return lambda _, head: head.startswith(magic)
+
+
+def _refuse(wanted: str) -> Opener:
+    def opener(path: Path, _key: str | None, _budget: int) -> Opened:
+        raise SceneError(f"{path}: {wanted}")
+
+    return opener
+
+
+def _is_hdf5(_: Path, head: bytes) -> bool:
+    # The signature stands at byte 0, or at 512 after the text header of MATLAB 7.3.
+    return b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520])
+
+
+# Layouts of HDF5 files, the most particular first; they are told apart in the open file.
+_HDF5_LAYOUTS: tuple[
+    tuple[Callable[[Hdf5File], bool], Callable[[Hdf5File, str | None], Opened]], ...
+] = (
+    (is_prisma, open_prisma),
+    (is_emit, open_emit),
+    (is_tanager, open_tanager),
+    (is_matlab73, open_matlab73),
+    (lambda _: True, open_hdf),
+)
+
+
+def _open_hdf5(path: Path, key: str | None, budget: int) -> Opened:
+    with open_listed(path, budget) as opened:
+        opener = next(opener for fits, opener in _HDF5_LAYOUTS if fits(opened))
+        return opener(opened, key)
+
+
+# The content decides, from the most particular kind to the most general; a wrong suffix does not.
+_KINDS: tuple[tuple[Sniffer, Opener], ...] = (
+    (lambda path, _: is_zarr(path), open_zarr),
+    (lambda path, _: find_dlr(path) is not None, open_dlr),
+    (_begins(*TIFF_MAGIC), open_geotiff),
+    (_begins(b"\x93NUMPY"), open_npy),
+    (_is_hdf5, _open_hdf5),
+    (_begins(*jpeg2000.MAGIC), jpeg2000.open_jpeg2000),
+    (lambda _, head: b"<VRTDataset" in head, open_vrt),
+    (
+        _begins(b"CDF\x01", b"CDF\x02", b"CDF\x05"),
+        _refuse("NetCDF classic is not read, wanted NetCDF-4; convert it with nccopy -k nc4"),
+    ),
+    (
+        _begins(b"PK\x03\x04"),
+        _refuse("a zip or .npz archive is not read; unpack it and open the scene inside"),
+    ),
+    (lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
+     open_matlab5),
+    (lambda path, _: bool(split_files(path)), open_folder),
+    # Last, since it goes by the neighbor alone: "s.hdr" also stands beside "s.mat".
+    (lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi),
+)  # fmt: skip
+
+
+_PLAIN = (open_npy, open_envi)
+_WHOLE_FOLDER = (open_dlr, open_vrt)  # their parts have names of their own
+_MOST_BESIDE = 1000  # files that have the name of a scene in common with it
+_BYTES_PER_SECOND = 10**6  # of a window, decoded at the slowest
+
+
+def open_source(path: Path, key: str | None, budget: int) -> Opened:
+    """Open the file or folder at ``path``, of whatever kind it is."""
+    path = path if path.name else path.resolve()  # the folder that "." stands for has a name
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the header cannot be read", remedy):
+        opener = opener_of(path)
+        if opener in _PLAIN:
+            return opener(path, key, budget)
+        folder = [path.parent] if opener in _WHOLE_FOLDER and not path.is_dir() else []
+        return _confined(Confined(path, (path,), key, budget, (*companions(path), *folder)))
+
+
+def open_files(files: Sequence[Path], budget: int) -> Opened:
+    """Open a list of files, one for each band."""
+    if not files:
+        raise SceneError("wanted a list of files, one for each band, got none; name the files")
+    remedy = "a file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{files[0]}: the bands cannot be read", remedy):
+        guards.check_count(files[0], len(files), MOST_FILES, "files of bands")
+        beside = tuple(itertools.chain.from_iterable(map(companions, files)))
+        return _confined(Confined(files[0], tuple(files), None, budget, beside))
+
+
+def open_address(address: str, budget: int) -> Opened:
+    """Open the GeoTIFF at an ``https://`` address."""
+    from polyad.scene.read.formats.remote import open_remote  # urllib and TLS: only when asked
+
+    with told_as(SceneError, f"{address}: the header cannot be read", "download the file"):
+        return open_remote(address, budget)
+
+
+def companions(path: Path) -> tuple[Path, ...]:
+    """Return a file and those beside it that share its name; a folder stands for all in it."""
+    if path.is_dir():
+        return (path,)
+    stem, folder = path.name.partition(".")[0].lower(), path.parent.resolve()
+    named = (p for p in path.parent.iterdir() if p.name.lower().startswith(stem) and p != path)
+    inside = (p for p in named if p.is_file() and p.resolve().parent == folder)
+    return (path, *itertools.islice(inside, _MOST_BESIDE))
+
+
+@dataclass(frozen=True)
+class Confined:
+    """A scene that a confined process opens.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    parts : tuple of Path
+        The file or folder, or a file for each band.
+    key : str, optional
+    budget : int
+    files : tuple of Path
+        All that the process may read.
+    """
+
+    path: Path
+    parts: tuple[Path, ...]
+    key: str | None
+    budget: int
+    files: tuple[Path, ...]
+
+    def ask(self, function: str, *arguments: object, limits: sandbox.Limits) -> object:
+        """Call a function of this module with the scene in front of its arguments."""
+        name = f"{__name__}:{function}"
+        about = (self, _identity(self.parts))
+        return sandbox.run(
+            name, *about, *arguments, name=self.path, limits=limits, files=self.files
+        )
+
+
+@dataclass(frozen=True)
+class ConfinedSource:
+    """Pixels that a confined process decodes."""
+
+    scene: Confined
+    path: Path
+    shape: tuple[int, int, int]
+    dtype: np.dtype
+
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
+        """Return one window, shape ``(rows, cols, bands)``."""
+        shape = (rows.stop - rows.start, cols.stop - cols.start, len(bands))
+        size = math.prod(shape) * max(self.dtype.itemsize, 4)
+        limits = sandbox.Limits(self.scene.budget + 3 * size, 60 + size // _BYTES_PER_SECOND)
+        window = self.scene.ask("read_window", rows, cols, bands, limits=limits)
+        if not isinstance(window, np.ndarray) or window.shape != shape:
+            raise ValueError("the window has another shape than the scene")
+        return window
+
+
+def _confined(scene: Confined) -> Opened:
+    limits = sandbox.Limits(scene.budget)
+    path, shape, dtype, description = scene.ask("describe", limits=limits)  # type: ignore[misc]
+    return Opened(ConfinedSource(scene, path, shape, dtype), description)
+
+
+def _identity(parts: Sequence[Path]) -> list[list[int]]:
+    """Return what changes when a file does: the process keeps files open."""
+    about = [path.stat() for path in parts]
+    return [[status.st_ino, status.st_size, status.st_mtime_ns] for status in about]
+
+
+def describe(
+    scene: Confined, identity: list[list[int]]
+) -> tuple[Path | str, tuple[int, int, int], np.dtype, dict[str, object]]:
+    """Return file, shape, element type and description of a scene (in the confined process)."""
+    opened = _opened(scene, str(identity))
+    source = opened.source
+    return source.path, source.shape, source.dtype, opened.description
+
+
+def read_window(
+    scene: Confined, identity: list[list[int]], rows: slice, cols: slice, bands: NDArray[np.intp]
+) -> Array:
+    """Return one window of a scene (in the confined process)."""
+    return _opened(scene, str(identity)).source.read(rows, cols, bands)
+
+
+@functools.lru_cache(maxsize=2)
+def _opened(scene: Confined, _identity: str) -> Opened:
+    if len(scene.parts) > 1:
+        return open_bands(scene.path, scene.parts, scene.budget)
+    return opener_of(scene.path)(scene.path, scene.key, scene.budget)
+
+
+def opener_of(path: Path) -> Opener:
+    """Return what opens a file, by its content; raise `SceneError` if nothing does."""
+    head = b""
+    if not path.is_dir():
+        guards.existing_file(path)
+        with open_regular(path) as file:
+            head = file.read(1024)
+    for sniff, opener in _KINDS:
+        if sniff(path, head):
+            return opener
+    if vector_kind(path) is not None:
+        raise SceneError(
+            f"{path}: holds points, lines or polygons, wanted a scene; give it as labels, as in "
+            f"polyad train scene.tif {path.name}"
+        )
+    raise SceneError(
+        f"{path}: of no kind that is read, wanted ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
+        "MATLAB, NetCDF-4, HDF5, .npy, Zarr, a folder of single-band TIFFs, or an EMIT, PRISMA, "
+        "EnMAP, DESIS or Tanager product; convert it to one of these"
+    )
