@@ -16,7 +16,7 @@ from rasterio.crs import CRS
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.ledger import Ledger, TileStore
+from polyad.distributed.ledger import FinishedTiles, Ledger
 from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
@@ -366,18 +366,18 @@ def test_ledger_of_a_cluster(bench) -> None:
 
     def put(folder: Path, numbers: list[int]) -> None:
         with Ledger(folder / "map.tiles") as ledger:
-            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
             try:
                 for number in numbers:
                     if number not in [entry["tile"] for entry in ledger.entries]:
-                        crc = store.put(number, np.full((2, 3), number + 1, np.uint8))
-                        ledger.append({"map": "m", "tile": number, "crc": crc})
+                        ids = np.full((2, 3), number + 1, np.uint8)
+                        ledger.append(store.put(number, ids))
             finally:
                 store.close()
 
     def finished(folder: Path) -> list[int]:
         with Ledger(folder / "map.tiles") as ledger:
-            store = TileStore(folder / "map.tiles" / "a.ids", tiles, np.uint8)
+            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
             try:
                 assert all(store.checksum(e["tile"]) == e["crc"] for e in ledger.entries)
             finally:

@@ -2,7 +2,7 @@
 
 Beside the output lies a folder with two kinds of file:
 
-- one *store* per scene: the raw ids of tile after tile, at places known beforehand;
+- one *store* per scene: the raw numbers of tile after tile, at places known beforehand;
 - one *ledger*: a line of JSON and its checksum for each finished tile, with the checksum of the
   tile's bytes. A line is written after its bytes; a tile counts only if both checksums hold.
 
@@ -31,13 +31,14 @@ import numpy.typing as npt
 from polyad import durable
 from polyad.durable import AFTER_TEXT, Entry, LineFile, LockFile, read_all, write_all
 from polyad.errors import OutputError, PolyadWarning
-from polyad.regular import open_own
+from polyad.safe_open import open_own
 from polyad.scene.raster import guards
 from polyad.scene.raster.windows import Tile
 
 Array = npt.NDArray[Any]
 LEDGER = "ledger.jsonl"
 LOCK = "lock"
+STORE = ".tiles"
 HEADER = durable.seal({"polyad tiles": 1}, AFTER_TEXT)
 
 
@@ -56,7 +57,7 @@ class Ledger:
     Attributes
     ----------
     entries : list of dict
-        The lines that were there when it was opened.
+        The lines that were there when it was opened, without those that are damaged.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -76,10 +77,11 @@ class Ledger:
                 "output or change the folder's permissions"
             ) from error
         try:
-            self._lines = _open_lines(self.path)
-        except BaseException:
+            # Checksums tell what a power cut took: a tile need not wait for the disk
+            self._lines = LineFile(self.path, lock=False, sync=False)
+        except OSError as error:
             self._lock.close()
-            raise
+            raise _unusable(self.path, error, ", or choose another output") from error
         try:
             self.entries = self._load()
         except BaseException:
@@ -100,12 +102,10 @@ class Ledger:
 
         If it still has stores, they belong to scenes of another command, and it stays.
         """
-        if any(self.folder.glob("*.ids")):
+        if any(self.folder.glob(f"*{STORE}")):
             return
         self._lines.close()  # Windows removes no open file
-        for path in (self.path.with_name(LEDGER + durable.BROKEN), self.path):
-            if _is_ours(path):
-                path.unlink()
+        self.path.unlink(missing_ok=True)
         self._lock.remove()
         with suppress(OSError):  # somebody else put something there
             self.folder.rmdir()
@@ -125,60 +125,27 @@ class Ledger:
                 "move it away to start anew"
             )
         content = lines.read()
+        if not HEADER.startswith(content[: len(HEADER)]):
+            raise OutputError(
+                f"cannot keep finished tiles in {self.path}: wanted a ledger of polyad or no file, "
+                "got something else, which would be lost; move it away, or choose another output"
+            )
+        if not content.startswith(HEADER):  # new, or cut by a kill
+            lines.keep(0)
+            lines.append(HEADER)
+            return []
         lines.keep(content.rfind(b"\n") + 1)  # without a line cut by a kill
-        entries, broken = [], []
+        entries = []
         for number, line in enumerate(content[: lines.size].split(b"\n")[1:-1], start=2):
             try:
                 entries.append(_entry(line))
             except ValueError:
-                broken.append((number, line))
-        if broken:
-            self._set_aside(broken)
+                warnings.warn(
+                    f"{self.path}, line {number} is damaged; its tile will be done again",
+                    BrokenLedgerWarning,
+                    stacklevel=4,
+                )
         return entries
-
-    def _set_aside(self, broken: Sequence[tuple[int, bytes]]) -> None:
-        aside = self.path.with_name(LEDGER + durable.BROKEN)
-        _open_lines(aside).close()  # refuses any other file
-        self._lines.close()
-        durable.set_aside(self.path, [line for _, line in broken])
-        self._lines = _open_lines(self.path)
-        for number, _ in broken:
-            warnings.warn(
-                f"{self.path}, line {number} is damaged; it was set aside in {aside.name}, and "
-                "its tile will be done again",
-                BrokenLedgerWarning,
-                stacklevel=5,
-            )
-
-
-def _open_lines(path: Path) -> LineFile:
-    """Open a ledger to add lines; refuse any other file, untouched."""
-    try:
-        # Checksums tell what a power cut took: a tile need not wait for the disk
-        lines = LineFile(path, lock=False, sync=False)
-    except OSError as error:
-        raise _unusable(path, error, ", or choose another output") from error
-    try:
-        head = lines.read(len(HEADER))
-        if not HEADER.startswith(head):
-            raise OutputError(
-                f"cannot keep finished tiles in {path}: wanted a ledger of polyad or no file, got "
-                "something else, which would be lost; move it away, or choose another output"
-            )
-        if head != HEADER:  # new, or cut by a kill
-            lines.keep(0)
-            lines.append(HEADER)
-    except BaseException:
-        lines.close()
-        raise
-    return lines
-
-
-def _is_ours(path: Path) -> bool:
-    if path.is_symlink() or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(HEADER)) == HEADER
 
 
 def _entry(line: bytes) -> Entry:
@@ -198,85 +165,27 @@ def _unusable(path: Path, error: OSError, remedy: str) -> OSError | OutputError:
     )
 
 
-class TileStore:
-    """The values of finished tiles as raw bytes, each tile at its own place in one sparse file.
-
-    Parameters
-    ----------
-    path : path-like
-    tiles : sequence of Tile
-    dtype : dtype
-    depth : int, optional
-        Values of each pixel; by default one, without an axis of its own.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        tiles: Sequence[Tile],
-        dtype: npt.DTypeLike,
-        depth: int | None = None,
-    ) -> None:
-        self.path, self.tiles, self.dtype = Path(path), tiles, np.dtype(dtype)
-        self.tail = () if depth is None else (depth,)
-        pixel = self.dtype.itemsize * (depth or 1)
-        ends = accumulate((h * w * pixel for h, w in (t.shape for t in tiles)), initial=0)
-        self.offsets = list(ends)
-        try:
-            self._file = open_own(self.path, 0o666)
-        except OSError as error:
-            raise _unusable(self.path, error, "") from error
-
-    def put(self, number: int, values: Array) -> int:
-        """Write one tile; return the checksum of its bytes."""
-        data = np.ascontiguousarray(values, self.dtype).tobytes()
-        if len(data) != self.offsets[number + 1] - self.offsets[number]:
-            raise ValueError(
-                f"tile {number} has {values.shape} values: this is a bug, please report it"
-            )
-        write_all(self._file, data, self.offsets[number])
-        return zlib.crc32(data)
-
-    def checksum(self, number: int) -> int:
-        """Return the checksum of a tile's bytes as they are on the disk."""
-        return zlib.crc32(self._bytes(number))
-
-    def get(self, number: int) -> Array:
-        """Return one tile."""
-        values = np.frombuffer(self._bytes(number), self.dtype)
-        return values.reshape(*self.tiles[number].shape, *self.tail)
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-    def _bytes(self, number: int) -> bytes:
-        start, stop = self.offsets[number], self.offsets[number + 1]
-        return read_all(self._file, stop - start, start)
-
-
 class FinishedTiles:
-    """The finished tiles of one scene, and which ones are left.
+    """The finished tiles of one scene as raw bytes, each at its own place in one sparse file.
+
+    Tiles that were kept for the same output under another digest are removed.
 
     Parameters
     ----------
     folder : Path
         Where they are kept.
     name, digest : str
-        Of the output, and of all that decides the map. Tiles that were kept for the same output
-        under another digest are removed.
+        Of the output, and of all that decides the map.
     tiles : sequence of Tile
     dtype : dtype
         Of the class ids.
-    depth : int
-        How many more numbers there are of each pixel.
-    checksums : mapping of int to int
+    depth : int, default=0
+        How many numbers of float32 each pixel has beside its id.
+    checksums : mapping of int to int, optional
         Of the tiles that the ledger calls finished.
 
     Attributes
     ----------
-    ids : TileStore
-    probabilities : TileStore or None
     left : set of int
         Numbers of the tiles that are not done.
     """
@@ -288,56 +197,66 @@ class FinishedTiles:
         digest: str,
         tiles: Sequence[Tile],
         dtype: npt.DTypeLike,
-        depth: int,
-        checksums: Mapping[int, int],
+        depth: int = 0,
+        checksums: Mapping[int, int] | None = None,
     ) -> None:
-        self.digest, self.tiles = digest, tiles
-        base = folder / f"{name}.{digest}"
-        for kind in ("ids", "probabilities"):
-            for path in folder.glob(f"{escape(name)}.{'[0-9a-f]' * 16}.{kind}"):
-                if path.name != f"{name}.{digest}.{kind}":
-                    path.unlink()
-        self.ids = TileStore(f"{base}.ids", tiles, dtype)
-        self.probabilities: TileStore | None = None
-        if depth:
-            self.probabilities = TileStore(f"{base}.probabilities", tiles, np.float32, depth)
-        whole = {n for n, checksum in checksums.items() if self._matches(n, checksum)}
-        if len(whole) < len(checksums):
+        self.digest, self.tiles, self.dtype, self.depth = digest, tiles, np.dtype(dtype), depth
+        self.path = folder / f"{name}.{digest}{STORE}"
+        for other in folder.glob(f"{escape(name)}.{'[0-9a-f]' * 16}{STORE}"):
+            if other != self.path:
+                other.unlink()
+        pixel = self.dtype.itemsize + 4 * depth
+        ends = accumulate((h * w * pixel for h, w in (t.shape for t in tiles)), initial=0)
+        self._offsets = list(ends)
+        try:
+            self._file = open_own(self.path, 0o666)
+        except OSError as error:
+            raise _unusable(self.path, error, "") from error
+        known = {n: crc for n, crc in (checksums or {}).items() if 0 <= n < len(tiles)}
+        whole = {n for n, crc in known.items() if self.checksum(n) == crc}
+        if damaged := len(checksums or {}) - len(whole):
             warnings.warn(
-                f"{len(checksums) - len(whole)} tiles kept in {folder} do not match their "
-                "checksums and will be done again",
+                f"{damaged} tiles kept in {folder} do not match their checksums and will be done "
+                "again",
                 BrokenLedgerWarning,
                 stacklevel=2,
             )
         self.left = set(range(len(tiles))) - whole
 
-    def put(self, number: int, ids: Array, probabilities: Array | None) -> Entry:
+    def put(self, number: int, ids: Array, numbers: Array | None = None) -> Entry:
         """Keep one tile; return its line for the ledger."""
-        checksum = self.ids.put(number, ids)
-        if self.probabilities is not None and probabilities is not None:
-            checksum = _joined(checksum, self.probabilities.put(number, probabilities))
+        data = np.ascontiguousarray(ids, self.dtype).tobytes()
+        if numbers is not None and self.depth:
+            data = np.ascontiguousarray(numbers, np.float32).tobytes() + data
+        if len(data) != self._offsets[number + 1] - self._offsets[number]:
+            raise ValueError(f"tile {number} has {ids.shape} ids: this is a bug, please report it")
+        write_all(self._file, data, self._offsets[number])
         self.left.discard(number)
-        return {"map": self.digest, "tile": number, "crc": checksum}
+        return {"map": self.digest, "tile": number, "crc": zlib.crc32(data)}
+
+    def get(self, number: int) -> tuple[Array, Array | None]:
+        """Return ids ``(h, w)`` and numbers ``(h, w, depth)`` of one tile."""
+        shape, data = self.tiles[number].shape, self._bytes(number)
+        size = 4 * self.depth * shape[0] * shape[1]
+        ids = np.frombuffer(data, self.dtype, offset=size).reshape(shape)
+        if not self.depth:
+            return ids, None
+        return ids, np.frombuffer(data[:size], np.float32).reshape(*shape, self.depth)
+
+    def checksum(self, number: int) -> int:
+        """Return the checksum of a tile's bytes as they are on the disk."""
+        return zlib.crc32(self._bytes(number))
 
     def forget(self) -> None:
         """Take no tile as done."""
         self.left = set(range(len(self.tiles)))
 
     def close(self, *, remove: bool = False) -> None:
-        """Close the stores, and remove them if there is nothing to resume."""
-        for store in filter(None, (self.probabilities, self.ids)):
-            store.close()
-            if remove:
-                store.path.unlink(missing_ok=True)
+        """Close the store, and remove it if there is nothing to resume."""
+        os.close(self._file)
+        if remove:
+            self.path.unlink(missing_ok=True)
 
-    def _matches(self, number: int, checksum: int) -> bool:
-        if not 0 <= number < len(self.tiles):
-            return False
-        stored = self.ids.checksum(number)
-        if self.probabilities is not None:
-            stored = _joined(stored, self.probabilities.checksum(number))
-        return stored == checksum
-
-
-def _joined(first: int, second: int) -> int:
-    return zlib.crc32(second.to_bytes(4, "big"), first)
+    def _bytes(self, number: int) -> bytes:
+        start, stop = self._offsets[number], self._offsets[number + 1]
+        return read_all(self._file, stop - start, start)

@@ -301,16 +301,14 @@ def write_output(
     The files are, byte for byte, those that `polyad.map_file` writes. Returns how many pixels have
     a class, as it does.
     """
-    ids, proba = finished.ids, finished.probabilities
     options: dict[str, Any] = {"probabilities": plan.probabilities, "sets": plan.sets}
     options |= {"uncertainty": plan.uncertainty, "probability_dtype": probability_dtype}
     reach = None if plan.sets is None else LabelDistance(model, plan.scene)
     with map_writer(model, plan.scene, plan.out, **options) as writer:
         mapped = 0
         for number, tile in enumerate(plan.tiles):
-            shares = None if proba is None else proba.get(number)
-            class_ids = ids.get(number)
-            writer.write((tile.rows, tile.cols), class_ids, shares)
+            class_ids, numbers = finished.get(number)
+            writer.write((tile.rows, tile.cols), class_ids, numbers)
             mapped += int(np.count_nonzero(class_ids))
             if reach is not None:
                 reach.add(tile, class_ids)

@@ -11,9 +11,10 @@ from scipy.special import log_softmax, softmax
 
 from polyad import RankRClassifier
 from polyad.errors import InputError, SceneMismatch
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.experts import fit_weights
 from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge
-from polyad.scene.learn.recipe import Recipe, check_preset
+from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.steps import (
     EdgeFilter,
     Propagation,

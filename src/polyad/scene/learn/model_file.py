@@ -33,9 +33,9 @@ from polyad.estimators.schema import (
     whole,
     whole_numbers,
 )
-from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
+from polyad.scene.files.option_values import GOALS, MAX_WINDOW, PRESETS, SINGLE
 from polyad.scene.learn.accuracy import FOLDS_BY, MOST_CONFUSION
-from polyad.scene.learn.recipe import GOALS, PRESETS, VIEWS, Recipe
+from polyad.scene.learn.recipe import VIEWS, Recipe
 from polyad.scene.raster.classes import MOST_TARGETS
 from polyad.scene.raster.despiking import SUMS
 from polyad.scene.raster.scene import KEPT, SHARES

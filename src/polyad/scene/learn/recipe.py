@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from polyad.errors import InputError
+from polyad.scene.files.option_values import GOALS, PRESETS
 from polyad.scene.learn.accuracy import HeldOutLabels
 
-PRESETS = ("paper", "fast", "best")
-GOALS = ("this-scene", "other-scenes")
-OBJECTIVES = ("overall", "average")
 STEPS = ("guided", "propagate")
 VIEWS = ("plain", "whitened")
 LEAST_DECAY = 0.1
@@ -193,11 +190,3 @@ class Recipe:
         if unknown or stored["preset"] not in PRESETS or stored["goal"] not in GOALS:
             raise ValueError(f"unknown step, preset or goal in its recipe: {unknown or stored}")
         return cls(str(stored["preset"]), str(stored["goal"]), str(stored["line"]), steps)
-
-
-def check_preset(preset: str | None, goal: str, objective: str = "overall") -> None:
-    """Raise `InputError` unless all are known; no preset is the default one."""
-    asked = (("preset", "best" if preset is None else preset, PRESETS), ("goal", goal, GOALS))
-    for what, value, known in (*asked, ("objective", objective, OBJECTIVES)):
-        if value not in known:
-            raise InputError(f"{what} must be one of {', '.join(known)}, got {value!r}")

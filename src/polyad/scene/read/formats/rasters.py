@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rasterio.windows import Window
 
 from polyad.errors import SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
