@@ -39,7 +39,7 @@ from filelock import lock_descriptor
 
 from polyad.atomic import replacing
 from polyad.errors import OutputError
-from polyad.regular import open_own, read_at, write_at
+from polyad.safe_open import open_own, read_at, write_at
 
 INFLATION = 30  # parsed lines take about this many times their size in memory
 BROKEN = ".broken"  # what the file of damaged lines is called, after theirs

@@ -118,8 +118,7 @@ def sample(
     ] = None,
     strata: opt.Strata = "map",
     allocation: Annotated[
-        str,
-        option(SAMPLE, "Allocation of the points to the strata.", "proportional|equal|optimal"),
+        str, option(SAMPLE, "Allocation of the points to the strata.", "proportional|equal|optimal")
     ] = "proportional",
     minimum: Annotated[int, option(SAMPLE, "Minimum number of points per stratum.", "N")] = 2,
     accuracy: Annotated[

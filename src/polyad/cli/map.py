@@ -63,9 +63,7 @@ def map_command(
     tile: Annotated[
         int | None,
         option(
-            ADVANCED,
-            "Side of a tile, ideally a multiple of 256. Default: by memory.",
-            "PIXELS",
+            ADVANCED, "Side of a tile, ideally a multiple of 256. Default: by memory.", "PIXELS"
         ),
     ] = None,
     mask: opt.Mask = None,

@@ -73,8 +73,7 @@ Bands = Annotated[
     option(DATA, "Wavelengths to use in nm, e.g. 400-1300,1450-1800. Default: all.", "RANGES"),
 ]
 DropNm = Annotated[
-    str | None,
-    option(DATA, "Wavelengths to exclude in nm, e.g. 1340-1450,1800-1960.", "RANGES"),
+    str | None, option(DATA, "Wavelengths to exclude in nm, e.g. 1340-1450,1800-1960.", "RANGES")
 ]
 Layer = Annotated[str | None, option(LABELS, "Layer of the label file, if it has several.", "NAME")]
 Field = Annotated[
@@ -123,8 +122,7 @@ Strata = Annotated[
     str, option(SAMPLE, "Strata: the classes of the map, or a raster or polygons.", "map|FILE")
 ]
 Reports = Annotated[
-    list[Path] | None,
-    option(OUTPUT, "Write a report as .html.", "FILE", "--report"),
+    list[Path] | None, option(OUTPUT, "Write a report as .html.", "FILE", "--report")
 ]
 Colors = Annotated[
     Path | None,

@@ -59,8 +59,7 @@ def reproduce(
         ),
     ] = None,
     samples_per_class: Annotated[
-        list[int] | None,
-        option(RUNS, "Training pixels per class; one or more.", "N..."),
+        list[int] | None, option(RUNS, "Training pixels per class; one or more.", "N...")
     ] = None,
     noise: Annotated[
         list[str] | None,
@@ -82,12 +81,10 @@ def reproduce(
         ),
     ] = None,
     train: Annotated[
-        Path | None,
-        option(DATA, "Published split: raster of the training classes.", "FILE"),
+        Path | None, option(DATA, "Published split: raster of the training classes.", "FILE")
     ] = None,
     test: Annotated[
-        Path | None,
-        option(DATA, "Published split: raster of the test classes.", "FILE"),
+        Path | None, option(DATA, "Published split: raster of the test classes.", "FILE")
     ] = None,
     runs: Annotated[int, option(RUNS, "Number of seeds; 0 only writes the report.", "N")] = 10,
     epochs: Annotated[int, option(RUNS, "Epochs of each run.", "N")] = 500,

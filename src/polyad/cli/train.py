@@ -73,8 +73,7 @@ def train(
         ),
     ] = None,
     epochs: Annotated[
-        int | None,
-        option(MODEL, "Maximum number of epochs. Default: 200; preset paper: 50.", "N"),
+        int | None, option(MODEL, "Maximum number of epochs. Default: 200; preset paper: 50.", "N")
     ] = None,
     cross_validate: Annotated[
         bool,

@@ -36,7 +36,7 @@ import numpy as np
 import xarray as xr
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.files.paths import no_file
 from polyad.scene.raster.classes import (
     UNLABELED,

@@ -25,7 +25,7 @@ import numpy as np
 from rasterio.crs import CRS
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.read.columns import MOST_CLASSES, Column, choose_field, find_column, numbers_of

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from polyad.atomic import replacing
 from polyad.errors import SceneError, reason
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.files.benchmark_scenes import KnownScene, RemoteFile, data_folder, known_scene
 from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards

@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, told_as
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, hull, pick
 from polyad.scene.read.formats.opening import Opened

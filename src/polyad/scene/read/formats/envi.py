@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyad.errors import PolyadWarning, SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.files.paths import ENVI_DATA
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, hull, pick, to_nm

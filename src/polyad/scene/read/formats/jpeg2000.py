@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from polyad.errors import SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.read.formats.band_tags import columns
 from polyad.scene.read.formats.geotiff import TiffSource, tiff_bands

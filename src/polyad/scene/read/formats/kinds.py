@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyad import sandbox
 from polyad.errors import SceneError, told_as
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import jpeg2000

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from polyad.errors import SceneError, reason
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster.guards import human_bytes
 
 MAX_ELEMENTS = 1_000_000  # elements and attributes, each of which takes about 100 bytes

@@ -14,7 +14,7 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import jpeg2000

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polyad import sandbox
 from polyad.errors import SceneError, reason
-from polyad.regular import check_regular, open_regular
+from polyad.safe_open import check_regular, open_regular
 from polyad.scene.raster.guards import check_budget, listing
 from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats.crs import parse_crs

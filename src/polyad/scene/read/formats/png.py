@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polyad.errors import SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.read.formats.opening import open_content
 

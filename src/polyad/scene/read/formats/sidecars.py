@@ -16,7 +16,7 @@ from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
 from polyad.errors import SceneError, reason
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.read.formats.crs import parse_crs, refuse_grids
 from polyad.scene.read.formats.markup import read_xml
