@@ -32,7 +32,7 @@ from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, sco
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
-from polyad.scene.learn.model import SceneModel, renamed
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.recipe import check_preset
@@ -656,4 +656,4 @@ def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | 
     if model is None:
         return None
     known = {c.value: c for c in snapshot.classes}
-    return renamed(model, [known.get(c.value, c) for c in model.classes])
+    return model.renamed([known.get(c.value, c) for c in model.classes])

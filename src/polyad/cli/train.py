@@ -185,7 +185,7 @@ def train(
     drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
     model = polyad.train(cube, marks, verbose=int(seen), **drawing, **options)
     if cross_validate:
-        known = {"pixels": model.training["pixels"], "statistics": model.statistics}
+        known = {"pixels": model.training.pixels, "statistics": model.statistics}
         options["preset"] = "fast" if model.recipe is None else model.recipe.preset
         found = polyad.cross_validate(
             cube, marks, by=folds_by or "blocks", progress=seen, **known, **options
@@ -199,16 +199,16 @@ def train(
         record = record_run(told["command"], inputs, hashes=hashes, progress=seen)
         about: dict[str, Any] = {"title": told["title"], "facts": told["facts"], "record": record}
         write_training_report(report, model, cube, marks, merge=merge, **about)
-    seconds = model.training["seconds"]
+    seconds = model.training.seconds or 0.0
     result = {
         "model": str(out),
-        "n_train": len(model.training["pixels"]),
+        "n_train": len(model.training.pixels),
         "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
+        "bands_left_out": model.spectral.left_out,
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
-        "labels_without_data": model.training["without_data"],
-        "pixels_replaced": model.training.get("replaced"),
+        "labels_without_data": model.training.without_data,
+        "pixels_replaced": model.training.replaced,
         "epochs": model.estimator.n_iter_,
         "fit_seconds": seconds,
         "preset": None if model.recipe is None else model.recipe.preset,
@@ -226,7 +226,11 @@ def train(
         + ("" if model.score_line is None else f"by its own labels: {model.score_line}\n")
         + ("" if not model.untested else f"not tested: {model.untested_line}\n")
         + (f"\n{model.accuracy}\n\n" if cross_validate else _class_lines(model.accuracy))
-        + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
+        + (
+            ""
+            if model.spectral.left_out is None
+            else f"bands left out: {model.spectral.left_out}\n"
+        )
         + replaced_line(result["pixels_replaced"])
         + f"labels: {brief(result['labels'])}{lost}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "

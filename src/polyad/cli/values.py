@@ -65,31 +65,35 @@ def train_values(
     result = {
         "model": str(out),
         "task": "regression",
-        "n_train": len(learned["pixels"]),
+        "n_train": len(learned.pixels),
         "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
+        "bands_left_out": model.spectral.left_out,
         "targets": [t._asdict() for t in fit.targets],
-        "values_without_data": learned["without_data"],
-        "values_incomplete": learned["incomplete"],
-        "pixels_replaced": learned.get("replaced"),
-        "fit_seconds": learned["seconds"],
+        "values_without_data": learned.without_data,
+        "values_incomplete": learned.incomplete,
+        "pixels_replaced": learned.replaced,
+        "fit_seconds": model.fit_seconds,
         "preset": None if model.recipe is None else model.recipe.preset,
         "goal": None if model.recipe is None else model.recipe.goal,
         "steps": None if model.recipe is None else model.recipe.line,
         "spatial_scores": [score.to_dict() for score in fit.scores],
     }
-    lost = learned["without_data"]
+    lost = learned.without_data
     more = f"; {lost:,} more lie where the scene has no data" if lost else ""
-    lost = learned["incomplete"]
+    lost = learned.incomplete
     more += f"; {lost:,} more lack one of the targets" if lost else ""
     say(
         result,
         as_json,
         steps(result["steps"])
         + "".join(f"{line}\n" for line in fit.score_lines)
-        + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
-        + replaced_line(learned.get("replaced"))
-        + f"{result['n_train']} pixels with values learned in {learned['seconds']:.2f} s{more}; "
+        + (
+            ""
+            if model.spectral.left_out is None
+            else f"bands left out: {model.spectral.left_out}\n"
+        )
+        + replaced_line(learned.replaced)
+        + f"{result['n_train']} pixels with values learned in {learned.seconds or 0:.2f} s{more}; "
         f"model: {out}" + report_lines(reports),
     )
 

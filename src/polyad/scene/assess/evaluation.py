@@ -168,7 +168,7 @@ def examine(
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
     # Names that came without ids were numbered by their alphabet: others hardly number them so
-    invented = bool(model.training.get("numbered_by_name"))
+    invented = model.training.numbered_by_name
     if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
         warnings.warn(
             "classes were matched by id, but the labels seem to number them otherwise than the "
@@ -182,7 +182,7 @@ def examine(
         known,
         proba.max(axis=1),
         predicted == true,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,
@@ -571,7 +571,7 @@ def examine_values(
         measured,
         predicted,
         deviation,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,
