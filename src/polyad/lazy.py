@@ -19,8 +19,8 @@ from lazy_loader import attach_stub
 EXTRAS: dict[str, str] = {
     name: extra
     for extra, names in {
-        "scene": "xarray rioxarray rasterio affine skimage h5py h5netcdf pooch matplotlib PIL "
-        "typer jinja2 tensorly",
+        "scene": "xarray rioxarray rasterio affine pyproj skimage h5py h5netcdf pooch matplotlib "
+        "PIL typer jinja2 tensorly",
         "zarr": "numcodecs zarr",
         "vector": "pyogrio",
         "app": "fastapi starlette uvicorn h11",

@@ -167,17 +167,6 @@ def test_a_journal_larger_than_memory_is_refused_unread(tmp_path):
         Journal(tmp_path / "j", ABOUT)
 
 
-def test_a_journal_without_checksums_is_read_and_gone_on_with(tmp_path):
-    old = [{"polyad journal": 1, **ABOUT}, ADD, UNDO]
-    (tmp_path / "j").write_text("".join(json.dumps(entry) + "\n" for entry in old))
-    journal = Journal(tmp_path / "j", ABOUT)
-    assert journal.commands == [ADD, UNDO]
-    journal.append(REDO)
-    journal.close()
-    assert commands(tmp_path / "j") == [ADD, UNDO, REDO]
-    assert (tmp_path / "j").read_bytes().endswith(seal(REDO))
-
-
 def test_text_that_is_no_unicode_is_kept(tmp_path):
     journal = Journal(tmp_path / "j", ABOUT)
     journal.append({"do": "label", "stroke": "\ud800"})

@@ -133,7 +133,7 @@ def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_
 def test_stopping_ends_the_learning_at_once(make_work, gate, kit):
     _, trainer, news = make_work()
     kit.wait_for(lambda: trainer.learned == 0.4)
-    thread = trainer._learning
+    [thread] = [each for each in threading.enumerate() if each.name == "polyad-learning"]
     trainer.stop()
     thread.join(PATIENCE)
     assert not thread.is_alive()

@@ -141,14 +141,13 @@ def test_scores_and_reports_of_another_scene_say_that_the_network_worked_alone(
     place, best, tmp_path, capsys
 ):
     write_envi(tmp_path / "other.hdr", pixels() + 1, "bil")
-    page, content = tmp_path / "page.html", tmp_path / "page.json"
+    page = tmp_path / "page.html"
     words = ("evaluate", best, tmp_path / "other.hdr", place / "truth.tif", "--report", page)
     capsys.readouterr()
-    assert run(*words, "--report", content) == 0
+    assert run(*words) == 0
     assert "used on another one: the network works alone" in capsys.readouterr().err
     told = "on this scene, which it was not trained on, the network alone"
     assert told in page.read_text()
-    assert json.loads(content.read_text())["model"]["steps"].endswith(told)
 
 
 def test_labels_of_their_own_file_test_what_others_trained(place, tmp_path, capsys):

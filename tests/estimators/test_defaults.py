@@ -14,18 +14,18 @@ from sklearn.preprocessing import StandardScaler
 
 from polyad import RankRClassifier, RankRRegressor, load, save
 from polyad.errors import InputError
-from polyad.estimators.choosing import choose_structure
 from polyad.estimators.defaults import (
     WINDOWS,
     candidates,
+    choose_structure,
     class_pull,
     epochs_for,
     learning_rate_for,
     ranks_for,
     ridge_pull,
 )
+from polyad.fitting.linear import RidgeFit
 from polyad.fitting.problem import Problem
-from polyad.fitting.ridge import RidgeFit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 6))

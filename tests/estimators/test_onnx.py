@@ -61,7 +61,7 @@ def test_classes_and_probabilities_of_any_order_and_batch(tmp_path, shape, rank)
     "groups", [((2,), (0, 1)), ((0, 1), (2,)), ((2,), (1,), (0,)), ((0, 1, 2),)]
 )
 def test_every_order_of_contraction_gives_the_same(tmp_path, monkeypatch, fitted, groups):
-    import polyad.estimators.onnx_model as written
+    import polyad.estimators.onnx_export as written
 
     class Planned:
         def __init__(self):

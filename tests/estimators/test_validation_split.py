@@ -15,9 +15,9 @@ def parts_of(model, y):
     seen = {}
     solve = type(model)._solve
 
-    def watched(self, network, problem, validation, *args, **options):
-        seen.update(train=problem, held=validation)
-        return solve(self, network, problem, validation, *args, **options)
+    def watched(self, network, problem, *args, **options):
+        seen.update(train=problem, held=options.get("validation"))
+        return solve(self, network, problem, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(model), "_solve", watched)

@@ -20,18 +20,12 @@ import xarray as xr
 
 from polyad.app.journal import Journal
 from polyad.app.labels import MAX_CLASSES
-from polyad.app.workspace import ClassMap, RasterSource, Workspace, describe_scene
+from polyad.app.workspace import ClassMap, RasterSource, ScenePage, describe_scene
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
 from polyad.scene.learn.model import fingerprint
-from polyad.scene.raster.classes import (
-    ClassInfo,
-    class_color,
-    class_key,
-    class_table,
-    has_own_name,
-)
+from polyad.scene.raster.classes import ClassInfo, class_color, class_key, class_table, has_own_name
 from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.raster.scene import as_labels
@@ -184,10 +178,7 @@ class Checklist:
         self._publish("answer", self._describe(points))
 
     def _describe(self, points: Iterable[int]) -> dict[str, Any]:
-        return {
-            "revision": self.revision,
-            "answers": [[k, *self.answers[k]] for k in points],
-        }
+        return {"revision": self.revision, "answers": [[k, *self.answers[k]] for k in points]}
 
     def _checked(self, command: Mapping[str, Any]) -> tuple[int, Answer]:
         point, value = command.get("point"), command.get("class", 0)
@@ -381,7 +372,7 @@ def _clean(note: str) -> str:
 # -- the page --------------------------------------------------------------------------------------
 
 
-class CheckWorkspace(Workspace):
+class CheckWorkspace(ScenePage):
     """A scene on which the points of a sample are checked. Nothing is trained.
 
     Parameters

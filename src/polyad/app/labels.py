@@ -27,7 +27,7 @@ from rasterio.warp import transform as transform_points
 
 from polyad.app.journal import Journal, journal_path
 from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import (

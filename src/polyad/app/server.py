@@ -18,14 +18,16 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from polyad.app.access import MAX_BODY, AccessControl, AccessPolicy, App, TooLarge
+from polyad.app.checklist import CheckWorkspace
 from polyad.app.labels import LABEL_FILES, file_content
 from polyad.app.maps import View
 from polyad.app.tiles import map_tile, uncertainty_tile
 from polyad.app.uploads import read_upload
-from polyad.app.workspace import LabelWorkspace, Workspace
+from polyad.app.workspace import LabelWorkspace
 from polyad.errors import OutputError, PolyadError, SceneError
 from polyad.scene.map.mapping import map_file
 
+Workspace = LabelWorkspace | CheckWorkspace
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",

@@ -31,11 +31,11 @@ from polyad.app.labels import Pixel, Session, Snapshot
 from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, score_against, shares
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
 from polyad.scene.map.mapper import Mapper
@@ -177,88 +177,6 @@ def plain_floats(values: Array) -> list[float | None]:
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
-class _Stopped(Exception):
-    """Nobody waits for the statistics any longer."""
-
-
-class Learning(threading.Thread):
-    """Computes scene statistics; gives way while a map in view is being made.
-
-    Parameters
-    ----------
-    scene : DataArray
-    goal : str
-    report : callable
-        Called with the share that is done, now and then.
-    finish : callable
-        Called once: with the statistics, or with a sentence that says why there are none.
-
-    Attributes
-    ----------
-    share : float
-        How much is done.
-    """
-
-    def __init__(
-        self,
-        scene: xr.DataArray,
-        goal: str,
-        report: Callable[[float], None],
-        finish: Callable[[SceneStatistics | str], None],
-    ) -> None:
-        super().__init__(name="polyad-learning", daemon=True)
-        self.share = 0.0
-        self._scene, self._goal, self._report, self._finish = scene, goal, report, finish
-        self._stop_asked = threading.Event()
-        self._free = threading.Event()
-        self._free.set()
-        self._reported = 0.0
-
-    def stop(self) -> None:
-        """End the thread after the tile it is at; ``finish`` is not called."""
-        self._stop_asked.set()
-        self._free.set()
-
-    def pause(self, on: bool) -> None:
-        """Wait from the next tile on, or go on."""
-        if on and not self._stop_asked.is_set():
-            self._free.clear()
-        else:
-            self._free.set()
-
-    def run(self) -> None:
-        """Learn the scene."""
-        result: SceneStatistics | str
-        try:
-            result = scene_statistics(
-                self._scene,
-                self._goal,
-                progress=self._progress,
-                check=self._check,
-                keep_components=True,
-            )
-        except _Stopped:
-            return
-        except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
-            _log.debug("no scene statistics", exc_info=True)
-            reason = str(error) or "there is not enough memory"
-            result = f"no best map, the fast one instead: {reason}"
-        if not self._stop_asked.is_set():
-            self._finish(result)
-
-    def _progress(self, stage: str, share: float) -> None:
-        del stage
-        self.share = share
-        if time.monotonic() - self._reported > LEARNING_INTERVAL:
-            self._reported = time.monotonic()
-            self._report(share)
-
-    def _check(self) -> None:
-        self._free.wait(LONGEST_PAUSE)
-        if self._stop_asked.is_set():
-            raise _Stopped
-
-
 class Trainer(threading.Thread):
     """Fits and maps in the background.
 
@@ -286,6 +204,8 @@ class Trainer(threading.Thread):
         Whether the scene is learned in the background and mapped view first.
     view : View
         What is on the screen.
+    learned : float or None
+        How much of a large scene has been learned; None before and after.
     """
 
     def __init__(
@@ -310,7 +230,10 @@ class Trainer(threading.Thread):
         self._pixels = shape[0] * shape[1]
         self.large = self._pixels > LARGE_PIXELS
         self._statistics: SceneStatistics | None = None
-        self._learning: Learning | None = None
+        self.learned: float | None = None
+        self._reported = 0.0  # when the page last heard how much is learned
+        self._may_learn = threading.Event()
+        self._may_learn.set()
         self._learned: SceneStatistics | str | None = None  # not yet adopted, or why there are none
         self._propagated: PropagatedLabels | None = None
         self._last_best: SceneModel | None = None  # the last final model of the best preset
@@ -339,13 +262,7 @@ class Trainer(threading.Thread):
         with self._wake:
             self._stopped = self._outdated = True
             self._wake.notify_all()
-        if self._learning is not None:
-            self._learning.stop()
-
-    @property
-    def learned(self) -> float | None:
-        """How much of a large scene has been learned; None before and after."""
-        return None if self._learning is None else self._learning.share
+        self._may_learn.set()
 
     @property
     def failed(self) -> bool:
@@ -413,32 +330,50 @@ class Trainer(threading.Thread):
 
     def _learn_scene(self) -> None:
         """Compute scene statistics: of a large scene in the background."""
-        learning = Learning(
-            self.scene, self.settings.goal, self._tell_learned, self._take_statistics
-        )
         if not self.large:
-            learning.run()
+            self._learn()
             return
         with self._wake:
             if self._stopped:
                 return
-            self._learning = learning
-            self._tell_learned(0.0)
-            learning.start()
+            self.learned = 0.0
+            self._publish("learning", {"share": 0.0})
+            threading.Thread(target=self._learn, name="polyad-learning", daemon=True).start()
 
-    def _tell_learned(self, share: float | None) -> None:
-        if self.large:  # a small scene is learned before anybody could look
-            self._publish("learning", {"share": share})
-
-    def _take_statistics(self, result: SceneStatistics | str) -> None:
-        """Map by the best preset from now on, or say why that cannot be."""
+    def _learn(self) -> None:
+        """Map by the best preset from then on, or say why that cannot be."""
+        result: SceneStatistics | str
+        watch: dict[str, Any] = {"progress": self._tell_learned, "check": self._check_learning}
+        try:
+            result = scene_statistics(self.scene, self.settings.goal, keep_components=True, **watch)
+        except Outdated:
+            return
+        except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
+            _log.debug("no scene statistics", exc_info=True)
+            reason = str(error) or "there is not enough memory"
+            result = f"no best map, the fast one instead: {reason}"
         with self._wake:
-            self._learned, self._learning = result, None
+            if self._stopped:
+                return
+            self._learned, self.learned = result, None
             self._outdated = True  # the round under way goes by the fast preset
             self._wake.notify_all()
-        self._tell_learned(None)
+        if self.large:
+            self._publish("learning", {"share": None})
         if isinstance(result, str):
             self._publish("problem", {"message": result})
+
+    def _tell_learned(self, _: str, share: float) -> None:
+        if self.large:  # a small scene is learned before anybody could look
+            self.learned = share
+            if time.monotonic() - self._reported > LEARNING_INTERVAL:
+                self._reported = time.monotonic()
+                self._publish("learning", {"share": share})
+
+    def _check_learning(self) -> None:
+        """Give way while a draft is made; end if nobody waits for the statistics any longer."""
+        self._may_learn.wait(LONGEST_PAUSE)
+        self._check_stopped()
 
     def _adopt(self) -> None:
         """Take what was learned of the scene; only between two rounds."""
@@ -511,20 +446,18 @@ class Trainer(threading.Thread):
         if stage == "final" and self._statistics is not None:
             self._last_best = model
         # What the fast preset gives meanwhile is not what was asked for.
-        shown = "draft" if self._learning is not None else stage
+        shown = "draft" if self.learned is not None else stage
         self._show_drawing(snapshot, shown, drawing, model, about)
 
     @contextmanager
     def _undisturbed(self, stage: str) -> Iterator[None]:
         """Let the statistics of the scene wait for a draft."""
-        learning = self._learning if stage == "draft" else None
-        if learning is not None:
-            learning.pause(True)
+        if stage == "draft" and not self._stopped:
+            self._may_learn.clear()
         try:
             yield
         finally:
-            if learning is not None:
-                learning.pause(False)
+            self._may_learn.set()
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
         settings, labels = self.settings, snapshot.raster(self.scene)

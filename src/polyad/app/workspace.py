@@ -45,7 +45,7 @@ _COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
 _KEYS = ("do", "class", "pixels", "name", "color", "stroke")
 
 
-class Workspace:
+class ScenePage:
     """A scene on a page, labeled or checked.
 
     Parameters
@@ -74,26 +74,6 @@ class Workspace:
         self.scene_tiles = SceneTiles(self.scene)
         self.events = EventBus()
 
-    def start(self) -> None:
-        """Begin whatever runs beside the answers."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """End it, and release the files."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """Return everything a page needs to start."""
-        raise NotImplementedError
-
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a command of a page, and return what it changed."""
-        raise NotImplementedError
-
-    def class_map(self) -> ClassMap | None:
-        """Return the map to show, ``(y, x)``, and its classes; None if there is none."""
-        raise NotImplementedError
-
     def spectrum(self, row: int, col: int) -> dict[str, Any]:
         """Return the spectrum of one pixel, with None where a band has no value."""
         check_pixel(row, col, self.scene.shape)
@@ -106,7 +86,7 @@ class Workspace:
         return {"row": row, "col": col, "values": plain_floats(values), "data": has_data}
 
 
-class LabelWorkspace(Workspace):
+class LabelWorkspace(ScenePage):
     """A scene with its labels, models and maps.
 
     Parameters
@@ -122,7 +102,7 @@ class LabelWorkspace(Workspace):
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.
     mask, bbox
-        See `Workspace`.
+        See `ScenePage`.
     threads : int, optional
         See `Trainer`.
     """

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import nan
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,69 +21,53 @@ from torch import Tensor
 
 from polyad.core.network import RankRNet, join_networks
 from polyad.errors import InputError
-from polyad.estimators.checks import check_parameters, check_solver, resolve_device
-from polyad.estimators.choosing import (
-    Choice,
-    Structure,
-    choose,
-    choose_structure,
-    held_out_folds,
-    scaler_for,
-)
 from polyad.estimators.defaults import (
     FULL_BATCH_UP_TO,
+    Choice,
+    Structure,
     batch_size_for,
+    choose,
+    choose_structure,
     epochs_for,
+    held_out_folds,
     learning_rate_for,
     ranks_for,
+    scaler_for,
 )
-from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
-from polyad.estimators.namespaces import as_numpy
+from polyad.estimators.parameters import (
+    PAPER,
+    PAPER_BATCH,
+    ActivationName,
+    Array,
+    Auto,
+    Device,
+    Samples,
+    Solver,
+    StartName,
+    check_parameters,
+    rate_of,
+    resolve_device,
+)
 from polyad.estimators.scaler import (
     NUMERIC,
     ModeStandardScaler,
+    as_numpy,
     as_samples,
     check_modes,
     check_sample_shape,
     check_weight,
 )
-from polyad.estimators.state import with_torch, without_torch
-from polyad.estimators.warm import can_resume, check_same_task, coordinates_of
-from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, fit_alternating
-from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices
-from polyad.fitting.joint import fit_joint
+from polyad.fitting.joint import AdamState, fit_joint
 from polyad.fitting.linear import as_network, fit_linear
+from polyad.fitting.modes import PrincipalAxes, start_from_data
 from polyad.fitting.problem import Problem
-from polyad.fitting.start import start_from_data
 from polyad.threads import limit_threads, threads_for
 
-# What "auto" stands for where ``standardize`` is not "auto" too; then `polyad.estimators.defaults`
-# has the rules. The joint settings are ours; the alternating ones are those of the paper's
-# published code.
-JOINT_DEFAULTS: dict[str, float] = {"learning_rate": 0.02, "weight_decay": 0.1}
-ALTERNATING_DEFAULTS: dict[str, float] = {"learning_rate": 5e-4, "weight_decay": 0.0}
-SOLVERS = {"joint": JOINT_DEFAULTS, "alternating": ALTERNATING_DEFAULTS}
-PAPER_BATCH = 65
 HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times as large
 CHUNK_BYTES = 64 * 2**20  # of input standardized at a time in prediction
-
-PAPER: dict[str, Any] = {
-    "hidden": 75,
-    "solver": "alternating",
-    "activation": "tanh",
-    "start": "xavier",
-    "hidden_bias": False,
-    "epochs": 50,
-    "patience": None,
-    "learning_rate": 5e-4,
-    "batch_size": PAPER_BATCH,
-    "inner_steps": 10,
-    "weight_decay": 0.0,
-    "penalty": 0.0,
-    "standardize": -1,
-}
+NETWORK = "network_arrays"  # under which a pickle has the network
 
 
 class RankREstimator(BaseEstimator):
@@ -176,31 +158,35 @@ class RankREstimator(BaseEstimator):
     # -- fitting ------------------------------------------------------------------------------
 
     def _fit(self, X: Samples, y: Any, sample_weight: Any, on_epoch: Any = None) -> Self:
-        self._check_parameters()
+        check_parameters(self)
         X, y, weight = self._check_data(X, y, sample_weight, reset=True)
-        if can_resume(self):
-            check_same_task(self, X.shape[1:])
+        resumed = self.network_ if self._resumes else None
+        if resumed is not None:
+            self._check_same_task(resumed, X.shape[1:])
         generator = self._generator()
         target, weight = self._encode(y, weight)
         with limit_threads(self._threads(X)):
-            return self._fit_checked(X, y, target, weight, generator, on_epoch)
+            before = self._coordinates() if resumed is not None else {}
+            # the coordinates of a network that is gone on with stay
+            self.settings_ = self._resolve(X, target, weight, generator) | before
+            if resumed is None:
+                self._fit_scaler(X, weight)
+            problem = self._problem(X, target, weight, resumed)
+            network, history, state = self._learn(problem, y, resumed, generator, on_epoch)
+        self.network_, self.history_ = network, history
+        self._resume, self._state = generator, state
+        self.n_iter_ = len(history)
+        return self
 
-    def _fit_checked(
+    def _learn(
         self,
-        X: Array,
+        problem: Problem,
         y: Array,
-        target: Array,
-        weight: Array,
+        network: RankRNet | None,
         generator: torch.Generator,
-        on_epoch: Any,
-    ) -> Self:
-        resumed = can_resume(self)
-        # the coordinates of a network that is gone on with stay
-        kept = coordinates_of(self) if resumed else {}
-        self.settings_ = self._resolve(X, target, weight, generator) | kept
-        if not resumed:
-            self._fit_scaler(X, weight)
-        problem = self._problem(X, target, weight, self.network_ if resumed else None)
+        on_epoch: OnEpoch | None,
+    ) -> tuple[RankRNet, History, AdamState | None]:
+        """Choose the structure, and fit a new network, or go on with the one that is given."""
         axes, samples = self._axes(problem), problem
         if self._chooses_rank and len(problem) <= FULL_BATCH_UP_TO:
             samples = problem.merged()
@@ -208,27 +194,28 @@ class RankREstimator(BaseEstimator):
             problem = axes.project(problem)
         structure = self._structure(samples, axes, generator)
         self.settings_ |= {"rank": structure.rank, "linear": structure.linear}
-        network = self.network_ if resumed else self._network(problem, generator, structure.rank)
-        if resumed and axes is not None:
+        if network is None:
+            network = self._network(problem, generator, structure.rank)
+        elif axes is not None:
             network, axes = axes.enter(network)
         problem, validation = self._split(problem, y, generator)
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
         fitted, history, state = self._solve(
-            network, problem, validation, self.settings_, generator, None, on_epoch
+            network, problem, generator, self.settings_, validation=validation, on_epoch=on_epoch
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
-        if structure.linear:
-            fitted, state = self._join_linear(fitted, samples, generator), None
-        self.network_, self.history_ = fitted, history
-        self._resume, self._state = generator, state
-        self.n_iter_ = len(history)
-        return self
+        share = structure.linear
+        linear = fit_linear(self._counted(samples), generator) if share else None
+        if linear is not None:
+            straight = as_network(linear, fitted, samples.x)
+            fitted, state = join_networks([fitted, straight], [1 - share, share]), None
+        return fitted, history, state
 
     def _partial_fit(self, X: Samples, y: Any, sample_weight: Any, first: bool) -> Self:
         """Take one more epoch on the samples given; the scaler stays as first fitted."""
-        self._check_parameters()
+        check_parameters(self)
         X, y, weight = self._check_data(X, y, sample_weight, reset=first)
         if first:
             self.history_ = History()
@@ -245,7 +232,7 @@ class RankREstimator(BaseEstimator):
             if first:
                 self.network_ = self._network(problem, self._resume, self.settings_["rank"])
             self.network_, history, self._state = self._solve(
-                self.network_, problem, None, settings, self._resume, self._state, None
+                self.network_, problem, self._resume, settings, state=self._state
             )
         for name, values in vars(self.history_).items():
             values.extend(getattr(history, name))
@@ -271,23 +258,13 @@ class RankREstimator(BaseEstimator):
             some = problem.take(rest)
             for rank in ranks_for(some.x.shape[1:], self._count(some)):
                 network = self._network(some, generator, rank)
-                fitted, *_ = self._solve(network, some, None, self.settings_, generator, None, None)
+                fitted, *_ = self._solve(network, some, generator, self.settings_)
                 outputs.setdefault(rank, []).append(fitted(problem.x[held]).detach())
         if not folds:
             return given
         tried = {rank: torch.cat(parts) for rank, parts in outputs.items()}
         asked = problem.take(torch.cat([held for _, held in folds]))
         return choose_structure(asked, tried, torch.cat(linear))
-
-    def _join_linear(
-        self, network: RankRNet, samples: Problem, generator: torch.Generator
-    ) -> RankRNet:
-        """Return the network with the linear model that its settings give a share."""
-        share = self.settings_["linear"]
-        linear = fit_linear(self._counted(samples), generator)
-        if linear is None:
-            return network
-        return join_networks([network, as_network(linear, network, samples.x)], [1 - share, share])
 
     def _count(self, problem: Problem) -> float:
         """Return the number of samples, with the copies that their weights stand for."""
@@ -300,11 +277,12 @@ class RankREstimator(BaseEstimator):
         self,
         network: RankRNet,
         problem: Problem,
-        validation: Problem | None,
-        settings: dict[str, Any],
         generator: torch.Generator,
-        state: AdamState | None,
-        on_epoch: Any,
+        settings: dict[str, Any],
+        *,
+        state: AdamState | None = None,
+        validation: Problem | None = None,
+        on_epoch: OnEpoch | None = None,
     ) -> tuple[RankRNet, History, AdamState | None]:
         """Call the solver that was asked for."""
         epochs, scheduled = settings["epochs"], settings["schedule"] == "cosine"
@@ -372,29 +350,34 @@ class RankREstimator(BaseEstimator):
         """Whether ranks are tried; a network that is to be fitted further keeps its units."""
         return self._automatic and self.rank == "auto" and self.hidden_bias and not self.warm_start
 
+    @property
+    def _resumes(self) -> bool:
+        """Whether the next fit starts from the network that the model has."""
+        return bool(self.warm_start) and hasattr(self, "network_")
+
     def _given(self, n: int) -> dict[str, Any]:
         """Return the settings of a fit to ``n`` samples that are not asked what suits them."""
         joint = self.solver == "joint"
+        batch = batch_size_for(n) if joint else PAPER_BATCH
         return {
             "rank": 1 if self.rank == "auto" else self.rank,
             "linear": 0.0,
             "activation": "tanh" if self.activation == "auto" else self.activation,
             "standardize": -1 if self.standardize == "auto" else self.standardize,
             "whiten": 0.0,
-            "learning_rate": self._number("learning_rate"),
+            "learning_rate": rate_of(self, "learning_rate"),
             "schedule": "head start" if joint and self.learning_rate == "auto" else "constant",
-            "weight_decay": self._number("weight_decay"),
+            "weight_decay": rate_of(self, "weight_decay"),
             "penalty": 0.0 if self.penalty == "auto" else float(self.penalty),
-            "batch_size": self._batch(batch_size_for(n) if joint else PAPER_BATCH),
+            "batch_size": batch if self.batch_size == "auto" else self.batch_size,
             "epochs": self.epochs,
         }
 
     def _threads(self, X: Array) -> int:
         """Return how many threads share an operation of a fit: the product with a batch."""
-        auto = PAPER_BATCH if self.solver == "alternating" else batch_size_for(len(X))
-        batch = self._batch(auto) or len(X)
-        rank = 1 if self.rank == "auto" else self.rank
-        return threads_for(2.0 * min(batch, len(X)) * X[0].size * self.hidden * rank)
+        given = self._given(len(X))
+        batch = min(given["batch_size"] or len(X), len(X))
+        return threads_for(2.0 * batch * X[0].size * self.hidden * given["rank"])
 
     def _axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
@@ -404,16 +387,6 @@ class RankREstimator(BaseEstimator):
         if mode == "common":
             return None
         return PrincipalAxes.of(problem, -1 if mode is None else mode, self.settings_["whiten"])
-
-    def _number(self, name: str) -> float:
-        """Return a setting of the solver; NaN if it is no number."""
-        value = getattr(self, name)
-        if isinstance(value, str) and value == "auto":
-            return SOLVERS[self.solver][name]
-        return float(value) if isinstance(value, Real) else nan
-
-    def _batch(self, auto: int | None) -> int | None:
-        return auto if self.batch_size == "auto" else self.batch_size
 
     def _network(self, problem: Problem, generator: torch.Generator, rank: int) -> RankRNet:
         start = "unit-variance" if self.start == "data" else self.start
@@ -526,9 +499,27 @@ class RankREstimator(BaseEstimator):
             self.sample_shape_ = X.shape[1:]
         return X, y, weight
 
-    def _check_parameters(self) -> None:
-        check_solver(self.solver)
-        check_parameters(self, self._number("learning_rate"), self._number("weight_decay"))
+    def _check_same_task(self, network: RankRNet, shape: tuple[int, ...]) -> None:
+        """Raise `InputError` unless the fitted network can go on with samples of ``shape``."""
+        layer = network.hidden
+        for name, before, now in (
+            ("sample shape", tuple(layer.in_shape), tuple(shape)),
+            ("rank", layer.rank, self.rank),
+            ("hidden", layer.out_features, self.hidden),
+            ("activation", network.activation, self.activation),
+            ("hidden_bias", layer.bias is not None, self.hidden_bias),
+        ):
+            if now not in (before, "auto"):
+                raise InputError(
+                    f"a warm start goes on with the same {name}, {before}, got {now}; fit with "
+                    "warm_start=False"
+                )
+
+    def _coordinates(self) -> dict[str, Any]:
+        """Return the settings that say in which coordinates the fitted network works."""
+        if hasattr(self, "settings_"):
+            return {name: self.settings_[name] for name in ("standardize", "whiten")}
+        return {"standardize": None if self.scaler_ is None else self.scaler_.mode, "whiten": 0.0}
 
     def __sklearn_tags__(self) -> Any:
         """Say what scikit-learn's tools may pass: samples may be matrices and more."""
@@ -538,11 +529,34 @@ class RankREstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep the network as plain arrays, so that any machine can open it, and skops too."""
-        return without_torch(dict(super().__getstate__()))
+        state = dict(super().__getstate__())
+        network = state.pop("network_", None)
+        state = {k: v for k, v in state.items() if k not in ("_resume", "_state")}
+        if network is not None:
+            layer, output = network.hidden, network.output
+            state[NETWORK] = {
+                "in_shape": list(layer.in_shape),
+                "hidden": layer.out_features,
+                "n_outputs": output.out_features,
+                "rank": layer.rank,
+                "activation": network.activation,
+                "hidden_bias": layer.bias is not None,
+                "output_bias": output.bias is not None,
+                "start": layer.start,
+                "weights": {k: v.detach().cpu().numpy() for k, v in network.state_dict().items()},
+            }
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the network of its arrays again."""
-        super().__setstate__(with_torch(state))
+        kept = state.get(NETWORK)
+        if kept is not None:
+            weights = {k: torch.from_numpy(v.copy()) for k, v in kept["weights"].items()}
+            sizes = {k: v for k, v in kept.items() if k != "weights"}
+            network = RankRNet(**sizes, device="meta", dtype=weights["output.weight"].dtype)
+            network.load_state_dict(weights, assign=True)
+            state = {k: v for k, v in state.items() if k != NETWORK} | {"network_": network}
+        super().__setstate__(state)
 
 
 def _expanding(on_epoch: OnEpoch, axes: PrincipalAxes) -> OnEpoch:

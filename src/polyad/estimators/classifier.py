@@ -5,22 +5,70 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
-from polyad.estimators.choosing import Choice
-from polyad.estimators.defaults import class_pull
-from polyad.estimators.kinds import ActivationName, Array, Auto, Device, Samples, Solver, StartName
-from polyad.estimators.scaler import check_mean
-from polyad.estimators.softmax import SoftmaxClassifierMixin
-from polyad.estimators.warm import can_resume, check_same_classes
+from polyad.estimators.defaults import Choice, class_pull
+from polyad.estimators.parameters import (
+    ActivationName,
+    Array,
+    Auto,
+    Device,
+    Samples,
+    Solver,
+    StartName,
+)
+from polyad.estimators.scaler import as_given, check_mean
 from polyad.fitting.epochs import OnEpoch
+
+
+class SoftmaxClassifierMixin(ClassifierMixin):
+    """Predictions from logits; the class that takes it in has ``classes_`` and `_outputs`.
+
+    Where ``multilabel_`` is true, classes do not exclude each other: each has its own probability.
+    """
+
+    classes_: Array
+    multilabel_: bool = False
+
+    if TYPE_CHECKING:
+
+        def _outputs(self, X: Any) -> Array:
+            """Return logits ``(n, C)``."""
+
+    def decision_function(self, X: Samples) -> Array:
+        """Return logits: ``(n, C)``, or for two classes ``(n,)``, positive for the second."""
+        logits = self._outputs(X)
+        if not self.multilabel_ and len(self.classes_) == 2:
+            logits = logits[:, 1] - logits[:, 0]
+        elif not self.multilabel_ and len(self.classes_) == 1:
+            logits = logits[:, 0]
+        return as_given(logits, X)
+
+    def predict_proba(self, X: Samples) -> Array:
+        """Return class probabilities, ``(n, C)`` in the order of ``classes_``."""
+        logits = self._outputs(X)
+        return as_given(expit(logits) if self.multilabel_ else softmax(logits, axis=1), X)
+
+    def predict_log_proba(self, X: Samples) -> Array:
+        """Return log-probabilities, ``(n, C)``."""
+        logits = self._outputs(X)
+        return as_given(log_expit(logits) if self.multilabel_ else log_softmax(logits, axis=1), X)
+
+    def predict(self, X: Samples) -> Array:
+        """Return each sample's most probable class, ``(n,)``, or all its labels, ``(n, C)``."""
+        logits = self._outputs(X)
+        if self.multilabel_:
+            return as_given((logits > 0).astype(np.int64), X)
+        return as_given(self.classes_[logits.argmax(axis=1)], X)
 
 
 class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
@@ -124,9 +172,6 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     (-1, 'cosine')
     """
 
-    classes_: Array
-    multilabel_: bool = False
-
     @property
     def _loss(self) -> str:  # type: ignore[override]
         return "binary" if self.multilabel_ else "log"
@@ -208,7 +253,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            if not can_resume(self):
+            if not self._resumes:
                 self.__dict__.pop("classes_", None)
                 self.multilabel_ = _is_multilabel(y)
             return self._fit(X, y, sample_weight, on_epoch)
@@ -265,9 +310,9 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         path : path-like
             By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
         """
-        from polyad.estimators.onnx_model import write_classifier
+        from polyad.estimators.onnx_export import write_model
 
-        write_classifier(self, path)
+        write_model(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         with warnings.catch_warnings():  # of many classes with few labels: they are classes
@@ -278,8 +323,11 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         if not hasattr(self, "classes_"):
             self.classes_ = np.unique(y)
         unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown) and can_resume(self):
-            check_same_classes(self.classes_, unknown)
+        if len(unknown) and self._resumes:
+            raise InputError(
+                f"a warm start goes on with the classes {self.classes_!r}, got {unknown!r} too; "
+                "fit with warm_start=False"
+            )
         if len(unknown):
             raise InputError(f"y has classes {unknown!r} that were not among {self.classes_!r}")
         if self.class_weight is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.onnx_graph import Graph
-from polyad.estimators.onnx_model import (
+from polyad.estimators.onnx_export import (
+    Graph,
     add_classes,
     add_network,
     add_scores,
@@ -34,7 +33,7 @@ def register_converters() -> None:
         skl2onnx is not installed.
     """
     try:
-        from skl2onnx import update_registered_converter
+        from skl2onnx import update_registered_converter as register
         from skl2onnx.common.utils_classifier import _finalize_converter_classes  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(
@@ -42,32 +41,54 @@ def register_converters() -> None:
         ) from error
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
     options["raw_scores"] = [True, False]  # what a calibrator learns from
-    update_registered_converter(
-        RankRClassifier,
-        "PolyadRankRClassifier",
-        _classifier_shapes,
-        _convert_classifier,
-        options=options,
-    )
-    update_registered_converter(
-        RankRRegressor, "PolyadRankRRegressor", _regressor_shapes, _convert_regressor
-    )
-    update_registered_converter(
-        ModeStandardScaler, "PolyadModeStandardScaler", _scaler_shapes, _convert_scaler
-    )
+    for kind, shapes, build, more in (
+        (RankRClassifier, _classifier_shapes, _build_classifier, {"options": options}),
+        (RankRRegressor, _regressor_shapes, _build_regressor, {}),
+        (ModeStandardScaler, _scaler_shapes, _build_scaler, {}),
+    ):
+        register(kind, f"Polyad{kind.__name__}", shapes, _converter(build), **more)
 
 
-def _classifier_shapes(operator: Any) -> None:
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+def _converter(build: Callable[..., None]) -> Callable[[Any, Any, Any], None]:
+    """Return what skl2onnx calls: ``build`` appends a model to a graph, which is handed over."""
 
-    classes = class_values(operator.raw_operator.classes_)
-    label = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
-    operator.outputs[0].type = label([None])
-    operator.outputs[1].type = _numbers(operator)([None, len(classes)])
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+        if container.target_opset < LOWEST_OPSET:
+            raise InputError(
+                f"our graphs want target_opset {LOWEST_OPSET} or higher, got "
+                f"{container.target_opset}"
+            )
+        graph = Graph(scope.get_unique_variable_name("polyad"))
+        given, model = operator.inputs[0], operator.raw_operator
+        x = given.full_name
+        if not isinstance(given.type, FloatTensorType):
+            x = graph.cast(x, "FLOAT")
+        doubles = [o.full_name for o in operator.outputs if isinstance(o.type, DoubleTensorType)]
+        names = [o.full_name for o in operator.outputs]
+        singles = [f"{graph.prefix}{name}" if name in doubles else name for name in names]
+        build(graph, x, model, *singles, scope)
+        for name, single in zip(names, singles, strict=True):
+            if name in doubles:
+                graph.cast(single, "DOUBLE", name=name)
+        container.initializers.extend(graph.constants)
+        for node in graph.nodes:
+            attributes = {a.name: graph.onnx.helper.get_attribute_value(a) for a in node.attribute}
+            container.add_node(
+                node.op_type,
+                list(node.input),
+                list(node.output),
+                op_domain="",
+                op_version=LOWEST_OPSET,
+                name=scope.get_unique_operator_name(node.op_type),
+                **attributes,
+            )
+
+    return convert
 
 
-def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
-    model = operator.raw_operator
+def _build_classifier(graph: Graph, x: str, model: Any, label: str, proba: str, scope: Any) -> None:
     classes = class_values(model.classes_)
     if model.multilabel_:
         raise InputError(
@@ -79,11 +100,29 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             f"skl2onnx has whole numbers and strings as classes, got {classes.dtype}; write the "
             "model with its own to_onnx"
         )
-    label, proba = (o.full_name for o in operator.outputs)
-    graph, options = Graph(), scope.get_options(model, {"raw_scores": False})
+    options = scope.get_options(model, {"raw_scores": False})
     add = add_scores if options["raw_scores"] else add_classes
-    add(graph, add_network(graph, "X", model), classes, label, proba)
-    _hand_over(graph, scope, operator, container)
+    add(graph, add_network(graph, x, model), classes, label, proba)
+
+
+def _build_regressor(graph: Graph, x: str, model: Any, y: str, _: object) -> None:
+    add_values(graph, add_network(graph, x, model), model, y)
+
+
+def _build_scaler(graph: Graph, x: str, scaler: Any, scaled: str, _: object) -> None:
+    shape = [1] * len(scaler.sample_shape_)
+    shape[scaler.mode] = -1
+    centered = graph.add("Sub", x, graph.constant(scaler.mean_.reshape(shape)))
+    graph.add("Div", centered, graph.constant(scaler.scale_.reshape(shape)), name=scaled)
+
+
+def _classifier_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+
+    classes = class_values(operator.raw_operator.classes_)
+    label = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
+    operator.outputs[0].type = label([None])
+    operator.outputs[1].type = _numbers(operator)([None, len(classes)])
 
 
 def _regressor_shapes(operator: Any) -> None:
@@ -92,24 +131,8 @@ def _regressor_shapes(operator: Any) -> None:
     operator.outputs[0].type = _numbers(operator)([None, *columns])
 
 
-def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
-    model, graph = operator.raw_operator, Graph()
-    add_values(graph, add_network(graph, "X", model), model, operator.outputs[0].full_name)
-    _hand_over(graph, scope, operator, container)
-
-
 def _scaler_shapes(operator: Any) -> None:
     operator.outputs[0].type = _numbers(operator)([None, *operator.raw_operator.sample_shape_])
-
-
-def _convert_scaler(scope: Any, operator: Any, container: Any) -> None:
-    scaler, graph = operator.raw_operator, Graph()
-    shape = [1] * len(scaler.sample_shape_)
-    shape[scaler.mode] = -1
-    centered = graph.add("Sub", "X", graph.constant(scaler.mean_.reshape(shape)))
-    scale = graph.constant(scaler.scale_.reshape(shape))
-    graph.add("Div", centered, scale, name=operator.outputs[0].full_name)
-    _hand_over(graph, scope, operator, container)
 
 
 def _numbers(operator: Any) -> Any:
@@ -118,39 +141,3 @@ def _numbers(operator: Any) -> Any:
 
     given = operator.inputs[0].type
     return DoubleTensorType if isinstance(given, DoubleTensorType) else FloatTensorType
-
-
-def _hand_over(graph: Graph, scope: Any, operator: Any, container: Any) -> None:
-    """Give a graph's operations to skl2onnx, under names that are free there."""
-    from onnx import TensorProto
-    from onnx.helper import np_dtype_to_tensor_dtype
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    if container.target_opset < LOWEST_OPSET:
-        raise InputError(
-            f"our graphs want target_opset {LOWEST_OPSET} or higher, got {container.target_opset}"
-        )
-
-    def add(op: str, inputs: list[str], output: str, **attributes: Any) -> None:
-        told = {"op_domain": "", "op_version": LOWEST_OPSET, **attributes}
-        container.add_node(op, inputs, output, name=scope.get_unique_operator_name(op), **told)
-
-    names = {"X": operator.inputs[0].full_name}
-    if not isinstance(operator.inputs[0].type, FloatTensorType):
-        given, names["X"] = names["X"], scope.get_unique_variable_name("single")
-        add("Cast", [given], names["X"], to=TensorProto.FLOAT)
-    names |= {o.full_name: o.full_name for o in operator.outputs}
-    doubles = [o.full_name for o in operator.outputs if isinstance(o.type, DoubleTensorType)]
-    names |= {name: scope.get_unique_variable_name(name) for name in doubles}
-    for name, value in graph.constants.items():
-        names[name] = scope.get_unique_variable_name(name)
-        texts = value.dtype.kind in "UO"
-        kind = TensorProto.STRING if texts else np_dtype_to_tensor_dtype(value.dtype)
-        flat = [str(v).encode() for v in value.ravel()] if texts else np.ravel(value)
-        container.add_initializer(names[name], kind, value.shape, flat)
-    for node in graph.nodes:
-        if node.output not in names:
-            names[node.output] = scope.get_unique_variable_name(node.output)
-        add(node.op, [names[i] for i in node.inputs], names[node.output], **node.attributes)
-    for name in doubles:
-        add("Cast", [names[name]], name, to=TensorProto.DOUBLE)

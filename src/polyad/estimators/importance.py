@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from polyad.errors import InputError
-from polyad.estimators.checks import is_whole
-from polyad.estimators.kinds import Samples
+from polyad.estimators.parameters import Array, Samples, is_whole
 from polyad.estimators.scaler import as_samples
 from polyad.lazy import naming_extras
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

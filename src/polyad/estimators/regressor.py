@@ -11,10 +11,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
-from polyad.estimators.choosing import Choice
-from polyad.estimators.kinds import Array, Samples
-from polyad.estimators.namespaces import as_given
-from polyad.estimators.warm import can_resume
+from polyad.estimators.defaults import Choice
+from polyad.estimators.parameters import Array, Samples
+from polyad.estimators.scaler import as_given
 from polyad.fitting.epochs import OnEpoch
 
 FARTHEST = 1e15  # deviations of a target: single precision holds the sum of their squares
@@ -66,7 +65,7 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            if not can_resume(self):
+            if not self._resumes:
                 self.__dict__.pop("target_mean_", None)
             return self._fit(X, y, sample_weight, on_epoch)
 
@@ -93,9 +92,9 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         path : path-like
             By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
         """
-        from polyad.estimators.onnx_model import write_regressor
+        from polyad.estimators.onnx_export import write_model
 
-        write_regressor(self, path)
+        write_model(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         columns = y.reshape(len(y), -1).astype(np.float64)

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+import sklearn
+import torch
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
 
 from polyad.errors import InputError
-from polyad.estimators.checks import is_whole
-from polyad.estimators.namespaces import as_given, as_numpy
-
-Array = npt.NDArray[Any]
+from polyad.estimators.parameters import Array, is_whole
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e30  # on average: single precision holds its products
 NUMERIC: dict[str, Any] = {"allow_nd": True, "dtype": [np.float64, np.float32]}
@@ -191,3 +190,35 @@ def check_mean(weight: Array, names: str) -> None:
             f"{names} must have a mean between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, got "
             f"{mean:g}; divide all weights by the largest"
         )
+
+
+# -- kinds of arrays -------------------------------------------------------------------------------
+
+
+def as_given(values: Array, X: Any) -> Any:
+    """Return predictions as the kind of array that ``X`` is, on its device.
+
+    As everywhere in scikit-learn this is done under
+    ``sklearn.config_context(array_api_dispatch=True)``; else predictions are numpy arrays. Strings
+    have no other kind.
+    """
+    if not sklearn.get_config()["array_api_dispatch"] or isinstance(X, np.ndarray):
+        return values
+    if values.dtype.kind not in "biuf":
+        return values
+    if isinstance(X, Tensor):
+        return torch.from_numpy(np.ascontiguousarray(values)).to(X.device)
+    if not hasattr(X, "__array_namespace__"):
+        return values
+    space = X.__array_namespace__()
+    return space.asarray(values, device=X.device)
+
+
+def as_numpy(X: Any) -> Any:
+    """Return a tensor or an array of the array API as a numpy array; anything else as it is."""
+    if isinstance(X, Tensor):
+        X = X.detach().cpu()
+        return (X.float() if X.dtype == torch.bfloat16 else X).numpy()
+    if isinstance(X, np.ndarray) or not hasattr(X, "__array_namespace__"):
+        return X
+    return np.from_dlpack(X) if hasattr(X, "__dlpack__") else np.asarray(X)

@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 from polyad import RankRClassifier
 from polyad.codec import Fault
 from polyad.errors import InputError, SceneMismatch
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.experts import fit_weights
 from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge
 from polyad.scene.learn.recipe import (
@@ -19,7 +20,6 @@ from polyad.scene.learn.recipe import (
     Propagation,
     PropagationSettings,
     Recipe,
-    check_preset,
 )
 from polyad.scene.learn.steps import (
     EdgeFilter,

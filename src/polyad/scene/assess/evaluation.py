@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
-from polyad.scene.files.option_values import check_folds_by
+from polyad.scene.files.option_values import check_folds_by, check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.folds import (
@@ -28,7 +28,6 @@ from polyad.scene.learn.folds import (
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.outputs import ValueScore, score_values
 from polyad.scene.learn.radiometry import corrupt_pixels, prepared
-from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
@@ -389,7 +388,15 @@ def cross_validate(
             statistics = scene_statistics(scene, goal, max_bytes)
         parameters["statistics"] = statistics
     dealt = [
-        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=by),
+        spatial_folds(
+            pixels,
+            targets,
+            folds,
+            random_state,
+            distance,
+            groups=groups,
+            by="clusters" if by == "clusters" else "blocks",
+        ),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
     options = {"random_state": random_state, "preset": preset, "goal": goal, "max_bytes": max_bytes}

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.estimators.base import PAPER
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
+from polyad.estimators.parameters import PAPER
 from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.accuracy import HeldOutScores, held_out_scores
 from polyad.scene.learn.experts import (

@@ -13,14 +13,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from polyad.codec import Fixed, Record, Row, Text, row_of, shown
-from polyad.errors import InputError
 from polyad.estimators.model_file import OUTPUTS, SPECTRUM
 from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.accuracy import Count, Interval, Share
 
-PRESETS = ("paper", "fast", "best")
-GOALS = ("this-scene", "other-scenes")
-OBJECTIVES = ("overall", "average")
 VIEWS = ("plain", "whitened")
 LEAST_DECAY = 0.1
 EXACT_PIXELS = 10_000  # of a scene whose every pixel is a node; a larger one has superpixels
@@ -334,11 +330,3 @@ class Recipe(Record):
     def propagation(self) -> Propagation | None:
         """The propagation of labels, if it has one."""
         return next((step for step in self.steps if isinstance(step, Propagation)), None)
-
-
-def check_preset(preset: str | None, goal: str, objective: str = "overall") -> None:
-    """Raise `InputError` unless all are known; no preset is the default one."""
-    asked = (("preset", "best" if preset is None else preset, PRESETS), ("goal", goal, GOALS))
-    for what, value, known in (*asked, ("objective", objective, OBJECTIVES)):
-        if value not in known:
-            raise InputError(f"{what} must be one of {', '.join(known)}, got {value!r}")

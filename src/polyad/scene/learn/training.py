@@ -16,7 +16,7 @@ from tqdm import tqdm
 from polyad.codec import Fault
 from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.files.option_values import check_window
+from polyad.scene.files.option_values import check_preset, check_window
 from polyad.scene.learn.experts import Samples, even_out
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.outputs import Classes
@@ -27,7 +27,7 @@ from polyad.scene.learn.presets import (
     train_fast,
 )
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.recipe import Recipe, check_preset
+from polyad.scene.learn.recipe import Recipe
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
 from polyad.scene.learn.whitening import TooFewPixels

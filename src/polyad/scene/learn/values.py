@@ -19,7 +19,7 @@ import xarray as xr
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.files.option_values import check_window
+from polyad.scene.files.option_values import check_preset, check_window
 from polyad.scene.learn.experts import (
     FOLD_EPOCHS,
     FOLD_LABELS,
@@ -33,7 +33,7 @@ from polyad.scene.learn.model import SceneModel, scene_bands, training_record
 from polyad.scene.learn.networks import Member, joined
 from polyad.scene.learn.outputs import Targets, score_values
 from polyad.scene.learn.radiometry import prepared, radiometry_of, repairs_soundness
-from polyad.scene.learn.recipe import Expert, Recipe, check_preset
+from polyad.scene.learn.recipe import Expert, Recipe
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
 from polyad.scene.learn.whitening import NoiseWhitening

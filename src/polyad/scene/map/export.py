@@ -18,8 +18,15 @@ import torch
 from polyad.core.contract import khatri_rao
 from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.onnx_graph import Graph, Port, write_graph
-from polyad.estimators.onnx_model import ACTIVATION_OPS, add_classes, add_network, numbers
+from polyad.estimators.onnx_export import (
+    ACTIVATION_OPS,
+    Graph,
+    Port,
+    add_classes,
+    add_network,
+    numbers,
+    write_graph,
+)
 from polyad.estimators.persistence import load_with_about
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.separable import LANES, PLANE_UP_TO, standardization

@@ -316,7 +316,7 @@ def _only_variable(dataset: xr.Dataset, dims: tuple[str, ...], what: str) -> xr.
     fitting = [n for n, a in arrays.items() if all(_matching(a, role) for role in dims)]
     if len(fitting) == 1:
         array = arrays[fitting[0]]
-        mapping = array.attrs.get("grid_mapping", array.encoding.get("grid_mapping"))
+        mapping = {**array.encoding, **array.attrs}.get("grid_mapping")
         if mapping in arrays:  # opened without decode_coords="all"
             array = array.assign_coords({mapping: arrays[mapping].variable})
         return array
@@ -455,7 +455,7 @@ def _placed(before: xr.DataArray, after: xr.DataArray, names: dict[str, Hashable
 
 def _with_spatial_ref(array: xr.DataArray) -> xr.DataArray:
     """Call the grid mapping as rioxarray does, so that a map, which has no encoding, keeps it."""
-    name = array.encoding.get("grid_mapping", array.attrs.get("grid_mapping"))
+    name = {**array.attrs, **array.encoding}.get("grid_mapping")
     if name is None or name == _GRID_MAPPING or name not in array.coords:
         return array
     array = array.drop_vars(_GRID_MAPPING, errors="ignore").rename({name: _GRID_MAPPING})
@@ -488,7 +488,8 @@ def _in_nm(scene: xr.DataArray, name: Hashable) -> xr.DataArray:
 
 def _units(scene: xr.DataArray, name: Hashable) -> str | None:
     # rioxarray puts the unit of an ENVI header beside the pixels, not beside the wavelengths.
-    units = scene.coords.variables[name].attrs.get("units", scene.attrs.get("wavelength_units"))
+    beside = {"units": {**scene.attrs}.get("wavelength_units")}
+    units = {**beside, **scene.coords.variables[name].attrs}["units"]
     return None if units is None else str(units)
 
 
