@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.app.journal import Journal
+from polyad.app.journal import Journal, Json
 from polyad.app.labels import MAX_CLASSES
 from polyad.app.workspace import ClassMap, RasterSource, ScenePage, describe_scene
 from polyad.durable import InUse, LockFile, why
@@ -40,7 +40,7 @@ MAX_NOTE = 500
 _PAUSE = 0.5  # seconds between two writings of the file
 _WRITTEN = (".gpkg", ".geojson", ".csv")
 
-Publish = Callable[[str, dict[str, Any]], None]
+Publish = Callable[[str, Json], None]
 
 
 class Answer(NamedTuple):
@@ -153,7 +153,7 @@ class Checklist:
         """How many points nobody can tell the class of."""
         return sum(answer.unsure for answer in self.answers)
 
-    def do(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, command: Mapping[str, Any]) -> Json:
         """Take an answer: ``point`` from 0, ``class`` (0 for none), ``unsure`` and ``note``."""
         with self._lock:
             point, answer = self._checked(command)
@@ -162,7 +162,7 @@ class Checklist:
                 self._put([(point, answer)])
             return self._describe([point])
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return the answers as JSON types."""
         with self._lock:
             given = [k for k, answer in enumerate(self.answers) if answer != Answer()]
@@ -177,7 +177,7 @@ class Checklist:
         self._changed.set()
         self._publish("answer", self._describe(points))
 
-    def _describe(self, points: Iterable[int]) -> dict[str, Any]:
+    def _describe(self, points: Iterable[int]) -> Json:
         return {"revision": self.revision, "answers": [[k, *self.answers[k]] for k in points]}
 
     def _checked(self, command: Mapping[str, Any]) -> tuple[int, Answer]:
@@ -463,7 +463,7 @@ class CheckWorkspace(ScenePage):
         finally:
             self._lock.remove()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return everything that the page needs to start."""
         checklist = self.checklist
         return {
@@ -479,7 +479,7 @@ class CheckWorkspace(ScenePage):
             **checklist.state(),
         }
 
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, body: Mapping[str, Any]) -> Json:
         """Take an answer, see `Checklist.do`."""
         if body.get("do") != "answer":
             raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; wanted 'answer'")

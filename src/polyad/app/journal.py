@@ -20,6 +20,7 @@ from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import split_key
 from polyad.scene.raster import guards
 
+Json = dict[str, Any]  # an object that a page sends or gets
 FORMAT = 2
 BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
 

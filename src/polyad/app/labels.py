@@ -25,7 +25,7 @@ import xarray as xr
 from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
-from polyad.app.journal import Journal, journal_path
+from polyad.app.journal import Journal, Json, journal_path
 from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
 from polyad.safe_open import open_regular
 from polyad.scene.files.paths import LABELS
@@ -46,7 +46,7 @@ from polyad.scene.write.writers import write_map
 
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
-Listener = Callable[["Change", dict[str, Any]], None]
+Listener = Callable[["Change", Json], None]
 
 MAX_CLASSES = 255  # a map's tile has a palette of 256 colors, one of them "no class"
 MAX_PIXELS = 50_000  # of one command
@@ -410,7 +410,7 @@ class Session:
                 ) from error
         self.journal.commands.clear()
 
-    def do(self, command: Command) -> dict[str, Any]:
+    def do(self, command: Command) -> Json:
         """Carry out a command and return what it changed, as JSON types.
 
         Pixels without data are not labeled; ``skipped`` says how many these are.
@@ -457,7 +457,7 @@ class Session:
         kept = [pixel for pixel, good in zip(pixels, valid, strict=True) if good]
         return {**command, name: kept}, len(pixels) - len(kept)
 
-    def load(self, labels: xr.DataArray, digest: str = "") -> dict[str, Any]:
+    def load(self, labels: xr.DataArray, digest: str = "") -> Json:
         """Load a raster of labels as one step, unless its digest was loaded before."""
         if digest and digest in self.label_state.loaded:
             return self.do({"do": "label", "class": 0, "pixels": []})
@@ -465,7 +465,7 @@ class Session:
         rows, cols = np.nonzero(values > 0)
         class_ids = values[rows, cols]
         used = set(np.unique(class_ids).tolist())
-        command: dict[str, Any] = {
+        command: Json = {
             "do": "load",
             "classes": [list(c) for c in class_table(labels) if c.value in used],
             "labels": np.column_stack([rows, cols, class_ids]).tolist(),
@@ -483,7 +483,7 @@ class Session:
             state = self.label_state
             return Snapshot(state.label_revision, dict(state.labels), tuple(state.classes.values()))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return what a page must know of labels and classes."""
         with self._lock:
             state = self.label_state
@@ -497,11 +497,11 @@ class Session:
         with self._lock:
             self.journal.close()
 
-    def _history(self) -> dict[str, Any]:
+    def _history(self) -> Json:
         state = self.label_state
         return {"revision": state.revision, "undo": state.can_undo, "redo": state.can_redo}
 
-    def _describe(self, change: Change, before: int) -> dict[str, Any]:
+    def _describe(self, change: Change, before: int) -> Json:
         return self._history() | {
             "before": before,
             "labels": [[row, col, new] for (row, col), (_, new) in change.labels.items()],
