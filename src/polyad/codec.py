@@ -54,7 +54,6 @@ import json
 import math
 import re
 import reprlib
-import unicodedata
 from collections.abc import Sequence
 from typing import Annotated, Self, TypeVar
 
@@ -68,9 +67,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from polyad.text import is_visible
+
 # What parsing a text may cost: an empty list takes twenty times as much memory as its two signs
 LISTS, COMMAS = 2**20, 2**22
-_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 Item = TypeVar("Item")
 
@@ -162,23 +162,6 @@ def _mapping(pairs: list[tuple[str, object]], key: str) -> dict[str, object]:
 
 
 # -- types of fields --------------------------------------------------------------------------
-
-
-def is_visible(value: str) -> bool:
-    r"""Whether a terminal, an XML file and a browser show a text as what it is.
-
-    No control characters, halves of characters, breaks of lines or changes of direction.
-
-    Examples
-    --------
-    >>> is_visible("Ölweide, 2\N{NO-BREAK SPACE}m"), is_visible("\x1b[2J"), is_visible("a\u202eb")
-    (True, False, False)
-    """
-    return not any(
-        unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(c) in _TURNS
-        for c in value
-    )
 
 
 def _visible(value: str) -> str:
