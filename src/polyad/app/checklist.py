@@ -130,7 +130,11 @@ class Checklist:
         self.journal = Journal(path, {"shape": list(grid.shape), "scene": mark, "sample": digest})
         try:
             begun = bool(self.journal.commands)
-            self._replay()
+            self.journal.replay(
+                self._apply,
+                "an answer that cannot be taken",
+                "start with the map and the classes of before",
+            )
             if taken is not None and (edited or not begun):
                 self._take([answer for answer, _ in taken])
             self.write()  # what cannot be written is told before anybody has looked
@@ -202,22 +206,12 @@ class Checklist:
         name = self._by_id[answer.value].name if answer.value else ""
         return [point, answer.value, name, answer.unsure, answer.note]
 
-    def _replay(self) -> None:
-        for line, entry in enumerate(self.journal.commands, start=2):
-            try:
-                for point, value, name, unsure, note in entry["answers"]:
-                    known = self._known(value, name)
-                    command = {"point": point, "class": known, "unsure": unsure, "note": note}
-                    k, answer = self._checked(command)
-                    self.answers[k] = answer
-            except (PolyadError, LookupError, TypeError, ValueError) as error:
-                reason = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
-                raise SceneError(
-                    f"{self.journal.path}, line {line}: the journal holds an answer that cannot be "
-                    f"taken ({reason}) and was left as it is; start with the map and the classes "
-                    "of before, or move the file away to start anew"
-                ) from error
-        self.journal.commands.clear()
+    def _apply(self, entry: Json) -> None:
+        for point, value, name, unsure, note in entry["answers"]:
+            known = self._known(value, name)
+            command = {"point": point, "class": known, "unsure": unsure, "note": note}
+            k, answer = self._checked(command)
+            self.answers[k] = answer
 
     def _known(self, value: int, name: str) -> int:
         """Return the id of a class of the journal among those of today."""

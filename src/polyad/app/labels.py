@@ -26,7 +26,7 @@ from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
 from polyad.app.journal import Journal, Json, journal_path
-from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
+from polyad.errors import InputError, PolyadError, SceneMismatch
 from polyad.safe_open import open_regular
 from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import fingerprint
@@ -121,15 +121,10 @@ class LabelState:
         self._done: deque[Change] = deque(maxlen=HISTORY)
         self._undone: deque[Change] = deque(maxlen=HISTORY)
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a step to undo."""
-        return bool(self._done)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is a step to redo."""
-        return bool(self._undone)
+    def history(self) -> Json:
+        """Return the number of changes, and whether there is a step to undo or to redo."""
+        undo, redo = bool(self._done), bool(self._undone)
+        return {"revision": self.revision, "undo": undo, "redo": redo}
 
     def do(self, command: Command) -> Change:
         """Carry out a command: `plan` it, then `commit` it."""
@@ -393,22 +388,14 @@ class Session:
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         try:
-            self._replay()
+            self.journal.replay(
+                self.label_state.do,
+                "a command that cannot be carried out",
+                "take this line out with an editor",
+            )
         except BaseException:
             self.journal.close()
             raise
-
-    def _replay(self) -> None:
-        for line, command in enumerate(self.journal.commands, start=2):
-            try:
-                self.label_state.do(command)
-            except PolyadError as error:
-                raise SceneError(
-                    f"{self.journal.path}, line {line}: the journal holds a command that cannot be "
-                    f"carried out ({str(error)[:200]}) and was left as it is; take this line out "
-                    "with an editor, or move the file away to start anew"
-                ) from error
-        self.journal.commands.clear()
 
     def do(self, command: Command) -> Json:
         """Carry out a command and return what it changed, as JSON types.
@@ -487,7 +474,7 @@ class Session:
         """Return what a page must know of labels and classes."""
         with self._lock:
             state = self.label_state
-            return self._history() | {
+            return state.history() | {
                 "classes": [c._asdict() for c in state.classes.values()],
                 "labels": [[row, col, value] for (row, col), value in state.labels.items()],
             }
@@ -497,12 +484,8 @@ class Session:
         with self._lock:
             self.journal.close()
 
-    def _history(self) -> Json:
-        state = self.label_state
-        return {"revision": state.revision, "undo": state.can_undo, "redo": state.can_redo}
-
     def _describe(self, change: Change, before: int) -> Json:
-        return self._history() | {
+        return self.label_state.history() | {
             "before": before,
             "labels": [[row, col, new] for (row, col), (_, new) in change.labels.items()],
             "classes": [
