@@ -65,7 +65,7 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
     saved, trained = (SceneModel.load(tmp_path / f"{n}.polyad") for n in ("page", "cli"))
     same_weights(saved, trained)
     assert saved.classes == trained.classes
-    assert saved.training["pixels"] == trained.training["pixels"]
+    assert saved.training.packed_pixels == trained.training.packed_pixels
 
 
 @pytest.fixture

@@ -13,12 +13,14 @@ from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps import Propagation
+from polyad.scene.learn.model_file import packed
+from polyad.scene.learn.steps import Propagator
 from polyad.scene.map.mapping import map_file
 from polyad.scene.map.refining import needs_whole_scene, propagated_shares, scene_shares
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
+from tests.models import with_steps
 
 
 def left_in(folder):
@@ -66,7 +68,7 @@ def test_interrupt_while_labels_propagate_leaves_nothing(
     best, scene_path, tile, tmp_path, monkeypatch, recwarn
 ):
     model = replace(SceneModel.load(best["superpixels"]), cache=None)
-    monkeypatch.setattr(Propagation, "propagate", interrupt)
+    monkeypatch.setattr(Propagator, "log_shares", interrupt)
     interrupted_map(model, scene_path, tmp_path / "map.tif", tile)
     assert left_in(tmp_path) == []
     assert not [told for told in recwarn if told.category is PolyadWarning]
@@ -157,20 +159,20 @@ def test_a_worker_with_other_pixels_is_refused(best, values, envi, scene_path, t
 
 def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
     def digest(model, **training):
-        changed = replace(model, training={**model.training, **training})
+        changed = model.with_training(**training)
         return plan_scene(changed, scene_path, Path("map.tif"))[1].digest
 
     large = SceneModel.load(best["superpixels"])
     (step,) = large.recipe.steps
-    pixels = large.training["pixels"]
-    moved = [[row, (col + 1) % 110] for row, col in pixels]
-    targets = {**step, "targets": step["targets"][::-1]}
-    relabeled = replace(large, recipe=replace(large.recipe, steps=(targets,)))
-    kept = [digest(large), digest(large, pixels=moved), digest(relabeled), digest(large, seconds=9)]
+    pixels = large.training.pixels
+    moved = packed([[row, (col + 1) % 110] for row, col in pixels])
+    relabeled = with_steps(large, step.model_copy(update={"targets": step.targets[::-1]}))
+    kept = [digest(large), digest(large, packed_pixels=moved), digest(relabeled)]
+    kept.append(digest(large, seconds=9.0))
     assert len(set(kept)) == 3
     assert kept[0] == kept[3]
     # Without propagation it makes no difference where the labels were
-    changed = replace(model, training={**model.training, "pixels": moved})
+    changed = model.with_training(packed_pixels=moved)
     assert model_digest(model) == model_digest(changed)
 
 

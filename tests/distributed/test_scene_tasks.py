@@ -12,13 +12,13 @@ from polyad.distributed.worker import SceneSource, TileWork, run_on_cluster
 from polyad.errors import ClusterError, SceneError
 from polyad.scene.learn import scene_statistics as module
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import graph_statistics
-from polyad.scene.learn.steps import EXACT_PIXELS, Propagation
 from polyad.scene.map import refining
 from polyad.scene.map.refining import scene_digest
 from polyad.scene.read.scenes import open_scene
 
-NODES = Propagation.for_pixels(EXACT_PIXELS + 1)
+NODES = PropagationSettings.for_pixels(EXACT_PIXELS + 1)
 
 
 @pytest.fixture

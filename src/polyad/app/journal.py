@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from polyad import durable
+from polyad.atomic import sync_folders
 from polyad.durable import Entry, LineFile, is_sealed, seal, unseal
 from polyad.errors import OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
@@ -67,7 +68,7 @@ class Journal:
             self._lines.keep(good)
             if not entries:
                 self.append({"polyad journal": FORMAT, **about})
-                durable.sync_folder(path.parent)
+                sync_folders({path.parent})
             elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
                 self._append(b"\n")
         except BaseException:

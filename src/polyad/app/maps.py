@@ -299,14 +299,13 @@ class Drawing:
 def draft_mapper(model: SceneModel, propagated: PropagatedLabels, check: Check) -> DraftMapper:
     """Return what maps a draft, with its labels propagated where its recipe says so."""
     statistics = propagated.statistics
-    steps = () if model.recipe is None else model.recipe.steps
-    step = next((step for step in steps if step["step"] == "propagate"), None)
+    step = None if model.recipe is None else model.recipe.propagation
     if step is None:
         return DraftMapper(model, statistics)
     pixels = model.training_pixels(statistics.nodes.shape)
-    logs = propagated.log_shares(pixels, np.asarray(model.training["class_ids"]), check)
-    weights = float(step["weights"][0]), float(step["weights"][1])
-    return DraftMapper(model, statistics, Shares(statistics.nodes, logs, weights))
+    class_ids = np.array([info.value for info in model.classes])[list(step.targets)]
+    logs = propagated.log_shares(pixels, class_ids, check)
+    return DraftMapper(model, statistics, Shares(statistics.nodes, logs, step.weights))
 
 
 def class_values(model: SceneModel) -> Array:

@@ -34,7 +34,7 @@ from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
-from polyad.scene.learn.model import SceneModel, renamed
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
@@ -590,4 +590,4 @@ def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | 
     if model is None:
         return None
     known = {c.value: c for c in snapshot.classes}
-    return renamed(model, [known.get(c.value, c) for c in model.classes])
+    return model.renamed([known.get(c.value, c) for c in model.classes])

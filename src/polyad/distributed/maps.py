@@ -232,12 +232,10 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics", "held_out", "cache"):
+        if field.name not in ("estimator", "training", "statistics", "cache"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
-    steps = () if model.recipe is None else model.recipe.steps
-    if any(step["step"] == "propagate" for step in steps):
-        pixels = np.asarray(model.training.get("pixels", []), np.int64)
-        digest.update(str(model.training.get("scene")).encode() + pixels.tobytes())
+    if model.recipe is not None and model.recipe.propagation is not None:
+        digest.update(f"{model.training.scene} {model.training.packed_pixels}".encode())
     network = getattr(estimator, "network_", None)
     if network is None:
         digest.update(str(joblib.hash(estimator)).encode())

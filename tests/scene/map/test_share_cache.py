@@ -22,7 +22,7 @@ LOGS = np.log(np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32))
 def trained() -> tuple[xr.DataArray, Any]:
     scene, labels = make_scene()
     model = polyad.train(scene, labels, preset="best", samples_per_class=5)
-    assert any(step["step"] == "propagate" for step in model.recipe.steps)
+    assert model.recipe.propagation is not None
     return scene, model
 
 

@@ -167,7 +167,7 @@ def examine(
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
     # Names that came without ids were numbered by their alphabet: others hardly number them so
-    invented = bool(model.training.get("numbered_by_name"))
+    invented = model.training.numbered_by_name
     if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
         warnings.warn(
             "classes were matched by id, but the labels seem to number them otherwise than the "
@@ -181,7 +181,7 @@ def examine(
         known,
         proba.max(axis=1),
         predicted == true,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,
@@ -387,7 +387,15 @@ def cross_validate(
             statistics = scene_statistics(scene, goal, max_bytes)
         parameters["statistics"] = statistics
     dealt = [
-        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=by),
+        spatial_folds(
+            pixels,
+            targets,
+            folds,
+            random_state,
+            distance,
+            groups=groups,
+            by="clusters" if by == "clusters" else "blocks",
+        ),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
     options = {"random_state": random_state, "preset": preset, "goal": goal, "max_bytes": max_bytes}
@@ -570,7 +578,7 @@ def examine_values(
         measured,
         predicted,
         deviation,
-        len(model.training.get("pixels", [])),
+        len(model.training.pixels),
         model.fit_seconds,
         seconds,
         model.adapted,

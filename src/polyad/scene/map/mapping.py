@@ -32,7 +32,6 @@ from polyad.scene.files.option_values import check_coverage
 from polyad.scene.files.paths import check_apart, check_ending, check_output, set_paths
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.model_file import working_bytes
 from polyad.scene.map.classifier import as_scene_model, block_classifier
 from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
 from polyad.scene.raster.classes import (
@@ -552,13 +551,9 @@ def scene_tiles(
     read = scene.sizes["band"] * scene.dtype.itemsize
     if scene.variable._in_memory:
         read //= IN_MEMORY_TILE
-    if model is not None and model.recipe is not None:
-        smooths = any(step["step"] == "guided" for step in model.recipe.steps)
-        read //= SMOOTHED_TILE if smooths else 1
-    made = 0
-    if model is not None:
-        outputs = len(model.unmerged.classes) if model.values is None else model.values.outputs
-        made = working_bytes(outputs, model.recipe)
+    if model is not None and model.recipe is not None and model.recipe.guided is not None:
+        read //= SMOOTHED_TILE
+    made = 0 if model is None else model.working_bytes
     return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
 
 

@@ -29,6 +29,7 @@ from safetensors.numpy import save as to_bytes
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadError, PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel, cache_folder
+from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings, Step
 from polyad.scene.learn.scene_statistics import (
     Progress,
     RunOnScene,
@@ -36,7 +37,7 @@ from polyad.scene.learn.scene_statistics import (
     run_here,
     statistics_bar,
 )
-from polyad.scene.learn.steps import Propagation, combine, guided_filter
+from polyad.scene.learn.steps import Propagator, combine, guided_filter
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import as_scene
 from polyad.scene.raster.selection import packed, read_stored
@@ -83,7 +84,7 @@ def share_key(
     scene: xr.DataArray,
     pixels: Array,
     targets: Array,
-    settings: Mapping[str, Any],
+    settings: PropagationSettings,
     run: RunOnScene | None = None,
 ) -> str:
     """Return the name of what these labels propagate to; the whole scene is read for it."""
@@ -92,7 +93,7 @@ def share_key(
         "scene": scene_digest(scene, run),
         "pixels": np.asarray(pixels).tolist(),
         "targets": np.asarray(targets).tolist(),
-        "settings": dict(settings),
+        "settings": settings.to_data(),
     }
     text = json.dumps(about, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -214,14 +215,14 @@ Refined = Callable[..., Array]
 PROPAGATION = 0.05  # of the time that shares take: the rest is for the scene's statistics
 
 
-def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Mapping[str, Any], ...]:
+def active_steps(model: SceneModel, scene: xr.DataArray) -> tuple[Step, ...]:
     """Return the steps that this scene's map takes.
 
     Label propagation starts from the training pixels: on any other scene it is left out.
     """
     steps = () if model.recipe is None else model.recipe.steps
     if _propagate_step(steps) is not None and not model.learned_from(scene):
-        return tuple(step for step in steps if step["step"] != "propagate")
+        return tuple(step for step in steps if not step.whole_scene)
     return steps
 
 
@@ -271,7 +272,7 @@ def scene_shares(
 def refiner(
     model: SceneModel,
     scene: xr.DataArray,
-    steps: tuple[Mapping[str, Any], ...],
+    steps: tuple[Step, ...],
     network: Network,
     progress: bool = False,
     check: Callable[[], None] = lambda: None,
@@ -282,7 +283,7 @@ def refiner(
     bar if ``progress`` is wanted and ``check`` called meanwhile, and what came of it is kept.
     """
     scene = as_scene(scene)
-    guides = [step for step in steps if step["step"] == "guided"]
+    guides = [step for step in steps if isinstance(step, GuidedFilter)]
     step = _propagate_step(steps)
     kept: list[Shares] = []
 
@@ -364,7 +365,7 @@ class Shares:
 def propagated_shares(
     model: SceneModel,
     scene: xr.DataArray,
-    step: Mapping[str, Any],
+    step: Propagation,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Callable[[], None] = lambda: None,
     run: RunOnScene | None = None,
@@ -378,8 +379,8 @@ def propagated_shares(
     model : SceneModel
         Its training pixels are where propagation starts.
     scene : DataArray, dims ``(y, x, band)``
-    step : mapping
-        The model's step ``propagate``.
+    step : Propagation
+        Of the model's recipe.
     progress : callable, optional
         Called with the stage and the share of all the work that is done.
     check : callable, optional
@@ -387,17 +388,16 @@ def propagated_shares(
     run : RunOnScene, optional
         Who reads the scene, window by window; threads here unless it is given.
     """
-    scene, settings = as_scene(scene), Propagation.from_dict(step["settings"])
+    scene, settings = as_scene(scene), step.settings
     _check_room(scene, len(model.classes), settings)
     shape, classes = (scene.sizes["y"], scene.sizes["x"]), len(model.classes)
-    pixels, targets = model.training_pixels(shape), np.asarray(step["targets"], np.intp)
-    weights = float(step["weights"][0]), float(step["weights"][1])
-    key = "" if model.cache is None else share_key(scene, pixels, targets, step["settings"], run)
+    pixels, targets = model.training_pixels(shape), np.asarray(step.targets, np.intp)
+    key = "" if model.cache is None else share_key(scene, pixels, targets, settings, run)
     statistics = model.statistics
     if statistics is None or statistics.inside != packed(scene):
         found = None if model.cache is None else read_shares(model.cache, key, shape, classes)
         if found is not None:
-            return Shares(*found, weights)
+            return Shares(*found, step.weights)
         before = 1 - PROPAGATION
         statistics = graph_statistics(
             scene,
@@ -406,18 +406,13 @@ def propagated_shares(
             check=check,
             run=run,
         )
-    logs = settings.propagate(
-        statistics.graphs,
-        pixels,
-        targets,
-        statistics.nodes,
-        classes,
-        lambda left: progress("propagation", 1 - PROPAGATION * left),
-        check,
+    propagator = Propagator(settings, statistics.graphs, statistics.nodes, check)
+    logs = propagator.log_shares(
+        pixels, targets, classes, lambda left: progress("propagation", 1 - PROPAGATION * left)
     )
     if model.cache is not None:
         write_shares(model.cache, key, statistics.nodes, logs)
-    return Shares(statistics.nodes, logs, weights)
+    return Shares(statistics.nodes, logs, step.weights)
 
 
 def keep_shares(
@@ -429,14 +424,14 @@ def keep_shares(
     """
     scene = model.view(scene)
     for step in active_steps(model, scene):
-        if step["step"] == "propagate":
+        if isinstance(step, Propagation):
             _with_bar(replace(model, cache=cache_folder(path)), scene, step, progress)
 
 
 def _with_bar(
     model: SceneModel,
     scene: xr.DataArray,
-    step: Mapping[str, Any],
+    step: Propagation,
     progress: bool,
     check: Callable[[], None] = lambda: None,
     run: RunOnScene | None = None,
@@ -446,7 +441,7 @@ def _with_bar(
         return propagated_shares(model, scene, step, bar, check, run)
 
 
-def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> None:
+def _check_room(scene: xr.DataArray, classes: int, settings: PropagationSettings) -> None:
     """Raise `SceneError` where the labels of all classes do not fit in memory at every node."""
     height, width = scene.sizes["y"], scene.sizes["x"]
     nodes = -(-height * width // settings.superpixel)
@@ -458,16 +453,16 @@ def _check_room(scene: xr.DataArray, classes: int, settings: Propagation) -> Non
         )
 
 
-def _propagate_step(steps: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _propagate_step(steps: Iterable[Step]) -> Propagation | None:
     """Return the one step that propagates labels, if there is one."""
-    return next((step for step in steps if step["step"] == "propagate"), None)
+    return next((step for step in steps if isinstance(step, Propagation)), None)
 
 
 def _filtered(
-    scene: xr.DataArray, steps: list[Mapping[str, Any]], tile: Tile, network: Network
+    scene: xr.DataArray, steps: list[GuidedFilter], tile: Tile, network: Network
 ) -> Array:
     """Return the probabilities of a tile after its guided filters; their halo is read too."""
-    halo = sum(2 * int(step["radius"]) for step in steps)
+    halo = sum(step.halo for step in steps)
     if not steps:
         return network(tile)
     size = scene.sizes["y"], scene.sizes["x"]
@@ -480,13 +475,13 @@ def _filtered(
     return proba[tile.within(wide)]
 
 
-def smooth(proba: Array, cube: Array, blank: Array, step: Mapping[str, Any]) -> Array:
+def smooth(proba: Array, cube: Array, blank: Array, step: GuidedFilter) -> Array:
     """Return probabilities ``(h, w, classes)`` smoothed along the scene; NaN stays where it is."""
-    centered = cube - np.asarray(step["mean"], np.float32)  # first: single precision is enough then
-    guide = centered @ np.asarray(step["projection"], np.float32)
+    centered = cube - np.asarray(step.mean, np.float32)  # first: single precision is enough then
+    guide = centered @ np.asarray(step.projection, np.float32)
     guide[blank] = 0.0
     maps = np.where(blank[..., None], 1 / proba.shape[-1], proba)
-    smoothed = guided_filter(maps, guide, int(step["radius"]), float(step["ridge"]))
+    smoothed = guided_filter(maps, guide, step.radius, step.ridge)
     smoothed = np.clip(smoothed, 1e-6, 1.0)
     smoothed = (smoothed / smoothed.sum(axis=-1, keepdims=True)).astype(np.float32)
     smoothed[blank] = np.nan
