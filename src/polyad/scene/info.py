@@ -268,8 +268,8 @@ def _describe_model(source: str) -> dict[str, Any]:
         model = model_from_about(source, about)
         facts["window"] = model.window
         facts["bands"] = model.bands
-        if "note" in model.left_out:
-            facts["bands_left_out"] = model.left_out["note"]
+        if model.spectral.left_out is not None:
+            facts["bands_left_out"] = model.spectral.left_out
         if model.values is None:
             facts["classes"] = [c.name for c in model.classes]
         else:
@@ -283,7 +283,7 @@ def _describe_model(source: str) -> dict[str, Any]:
             facts["cross_validation"] = model.accuracy.to_dict()
         if model.values is not None:
             facts["spatial_scores"] = model.values.score_lines
-        facts["training_pixels"] = len(model.training.get("pixels", []))
+        facts["training_pixels"] = len(model.training.pixels)
         if model.label_counts is not None:
             facts["labels"] = model.label_counts
         if model.fit_seconds is not None:

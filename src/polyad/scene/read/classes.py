@@ -56,7 +56,7 @@ from polyad.scene.raster.labels import (
     recolored,
 )
 from polyad.scene.read.class_tables import complete
-from polyad.scene.read.formats.markup import read_xml
+from polyad.scene.read.formats.sidecars import read_xml
 
 
 @dataclass(frozen=True)
