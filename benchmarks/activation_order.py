@@ -49,15 +49,15 @@ class TermwiseClassifier(RankRClassifier):
         return network.like(factors | {"output.weight": tied})
 
     def _solve(  # type: ignore[override]
-        self, network, problem, validation, settings, generator, state, on_epoch
+        self, network, problem, generator, settings, *, state=None, validation=None, on_epoch=None
     ):
         del state
         stopping = alternating.Stopping(settings["epochs"], self.tol, self.patience)
         rate, batch = settings["learning_rate"], settings["batch_size"]
         steps = alternating.Steps(rate, self.inner_steps, batch, settings["weight_decay"])
-        fitted = alternating._fit(
-            partial(TiedSweep, rank=self.rank), network, problem, stopping, steps, generator,
-            validation, on_epoch, bool(self.verbose),
+        fitted = alternating.fit_alternating(
+            network, problem, stopping, steps, generator=generator, validation=validation,
+            on_epoch=on_epoch, verbose=bool(self.verbose), sweep=partial(TiedSweep, rank=self.rank),
         )  # fmt: skip
         return *fitted, None
 

@@ -16,9 +16,8 @@ from benchmarks.textbook import Textbook
 from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from polyad.core.network import RankRNet
 from polyad.fitting import alternating as solver
-from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.alternating import Steps
-from polyad.fitting.joint import written_gradient
+from polyad.fitting.joint import AdamState, FlatWeights, adam_step, written_gradient
 from polyad.fitting.problem import Problem
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import extract_patches

@@ -14,9 +14,8 @@ from benchmarks.data import made_classifier, made_scene
 from benchmarks.timing import Way, interleave, peak_bytes
 from polyad.core.network import RankRNet
 from polyad.fitting import alternating as solver
-from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.alternating import Steps
-from polyad.fitting.joint import written_gradient
+from polyad.fitting.joint import AdamState, FlatWeights, adam_step, written_gradient
 from polyad.fitting.problem import Problem
 from polyad.scene.map.mapping import map_scene
 

@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy, normalize, one_hot
 from polyad import RankRClassifier
 from polyad.estimators.base import HEAD_START
 from polyad.estimators.parameters import JOINT_DEFAULTS
-from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.joint import HEAD_STEPS
+from polyad.fitting.modes import PrincipalAxes
 from polyad.fitting.problem import Problem
 
 HIDDEN, EPOCHS, PATIENCE, TOL, DEVIATION = 75, 200, 10, 1e-4, 0.1  # as of RankRClassifier

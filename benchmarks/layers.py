@@ -14,8 +14,8 @@ from benchmarks.data import HIDDEN, indian_pines
 from benchmarks.peers import factorized_linear, torch_loop
 from benchmarks.timing import Times, Way, interleave
 from polyad import RankRClassifier, RankRLinear, RankRNet
+from polyad.fitting.modes import start_from_data
 from polyad.fitting.problem import Problem
-from polyad.fitting.start import start_from_data
 
 Shape = tuple[int, ...]
 BATCHES = (1, 64, 1024)

@@ -10,8 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from polyad import RankRClassifier
 from polyad.core.network import RankRNet
 from polyad.core.plan import plan_inner
-from polyad.fitting.adam import AdamState, FlatWeights, adam_step
-from polyad.fitting.joint import written_gradient
+from polyad.fitting.joint import AdamState, FlatWeights, adam_step, written_gradient
 from polyad.fitting.problem import Problem
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.read.scenes import scene_from_array

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyad import leftovers
+from polyad import atomic
 from polyad.atomic import replacing
 from polyad.distributed.ledger import FinishedTiles, Ledger
 from polyad.durable import read_all, write_all
 from polyad.errors import OutputError
-from polyad.regular import open_own, read_at, write_at
+from polyad.safe_open import open_own, read_at, write_at
 from polyad.scene.raster.windows import plan_tiles
 from polyad.threads import usable_cores
 from tests.conftest import pytest_configure
@@ -30,7 +30,7 @@ def elsewhere(monkeypatch):
     """Take away what Windows lacks."""
     for name in WITHOUT:
         monkeypatch.delattr(os, name, raising=False)
-    monkeypatch.setattr(leftovers, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     monkeypatch.setitem(sys.modules, "fcntl", None)  # importing it fails
 
 
@@ -90,7 +90,7 @@ def test_without_locks_age_tells_what_is_left_over(elsewhere, tmp_path):
     for leftover in (old, fresh):
         leftover.touch()
     os.utime(old, (0, 0))
-    leftovers.sweep(tmp_path / "map.tif")
+    atomic.sweep_abandoned(tmp_path / "map.tif")
     assert [p.name for p in tmp_path.iterdir()] == [fresh.name]
 
 

@@ -1,8 +1,13 @@
 """Outputs that are either whole or missing: written beside their place, then renamed into it.
 
 A process killed while writing leaves the old file untouched and, next to it, a hidden left-over
-called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away, see
-`polyad.leftovers`. Files that belong together are renamed one right after the other, in an order
+called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away. A writer
+has one lock beside its hidden files, ``.<name>.part-<token>.<machine>.lock``, for as long as it
+lives. The system drops the lock with the process, so that a lock which can be had means that nobody
+will come back for the files. A lock of another machine, which this one may not see, or no lock at
+all says nothing: then age decides.
+
+Files that belong together are renamed one right after the other, in an order
 in which no moment shows a file with what belongs to another; see `Outputs`.
 """
 
@@ -11,16 +16,29 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
+import platform
+import re
 import secrets
 import shutil
 import stat
 import sys
+import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
-from polyad import leftovers
 from polyad.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+# A writer touches its file far more often than this, even from another machine on a shared disk.
+ABANDONED_AFTER = 24 * 3600.0  # seconds
+_TOKEN = re.compile(r"\.part-([0-9]+-[0-9a-f]+)")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Undo = list[tuple[Path, Path | None]]  # a name, and where its old content is
@@ -172,8 +190,8 @@ class Outputs:
     def _hide(self, target: Path) -> Path:
         """Return a hidden name beside ``target`` that this writer alone has."""
         if target.parent not in self._locks:
-            self._locks[target.parent] = leftovers.lock(target, self._token)
-        leftovers.sweep(target)
+            self._locks[target.parent] = lock_temporary(target, self._token)
+        sweep_abandoned(target)
         number = len(self._hidden)
         hidden = target.with_name(
             f".{target.name}.part-{self._token}{f'.{number}' if number else ''}"
@@ -197,11 +215,11 @@ class Outputs:
                     undo.append((old, aside))
                     old.rename(aside)
             # Within one folder the order of renames is kept as it is
-            _sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
+            sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
             for temporary, target in self._steps:
                 if target not in same:
                     self._replace(temporary, target, undo)
-            _sync_folders({target.parent for _, target in self._steps})
+            sync_folders({target.parent for _, target in self._steps})
         except BaseException:
             for name, kept in reversed(undo):
                 _restore(name, kept)
@@ -234,9 +252,9 @@ class Outputs:
 
     def _close(self) -> None:
         for path in self._hidden:
-            leftovers.remove(path)
+            remove_quietly(path)
         for lock in filter(None, self._locks.values()):
-            leftovers.unlock(*lock)
+            unlock_temporary(*lock)
 
 
 def check_room(path: Path, nbytes: int, *, folder: bool = False) -> None:
@@ -325,32 +343,27 @@ def _sync(temporary: Path, target: Path) -> None:
         )
     if temporary.is_dir():
         for path in [p for p in temporary.rglob("*") if p.is_file()]:
-            _sync_file(path)
+            _sync_path(path)
         return
-    _sync_file(temporary)
+    _sync_path(temporary)
     mode = _mode(target)
     if mode is not None:
         _set_mode(temporary, mode)
 
 
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
+def sync_folders(folders: set[Path]) -> None:
+    """Put the names of the folders' files on the disk."""
+    for folder in folders if os.name != "nt" else ():  # Windows cannot open a folder
+        with suppress(OSError):  # some network file systems refuse; the rename itself is done
+            _sync_path(folder, os.O_RDONLY)
+
+
+def _sync_path(path: Path, flags: int = os.O_RDWR) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_folders(folders: set[Path]) -> None:
-    if os.name == "nt":  # pragma: no cover - Windows cannot open a folder
-        return
-    for folder in folders:
-        with suppress(OSError):  # some network file systems refuse; the rename itself is done
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
 
 def _is_same(temporary: Path, target: Path) -> bool:
@@ -383,10 +396,10 @@ def _move(temporary: Path, target: Path) -> None:
 def _restore(name: Path, kept: Path | None) -> None:
     """Give ``name`` its old content again, or nothing if it had none."""
     if kept is None:
-        leftovers.remove(name)
+        remove_quietly(name)
     elif os.path.lexists(kept):
         if kept.is_dir():
-            leftovers.remove(name)
+            remove_quietly(name)
         with suppress(OSError):
             kept.replace(name)
 
@@ -403,3 +416,95 @@ def _exchange(first: Path, second: Path) -> bool:
         return False
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return bool(renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0)
+
+
+# -- temporary files of writers that were killed ------------------------------------------------
+
+
+def lock_temporary(target: Path, token: str) -> tuple[Path, int] | None:
+    """Lock what this process writes under ``token`` into the folder of ``target``.
+
+    Returns
+    -------
+    (path, int) or None
+        The lock and its descriptor; None where the file system knows no locks.
+    """
+    if fcntl is None:  # Windows
+        return None
+    path = target.with_name(f".{target.name}.part-{token}{_lock_ending()}")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        unlock_temporary(path, descriptor)
+        return None
+    return path, descriptor
+
+
+def unlock_temporary(path: Path, descriptor: int) -> None:
+    """Undo `lock_temporary`."""
+    remove_quietly(path)
+    os.close(descriptor)
+
+
+def sweep_abandoned(target: Path) -> None:
+    """Remove what killed writers of ``target`` left behind."""
+    hidden = [p for p in target.parent.iterdir() if p.name.startswith(".") and ".part-" in p.name]
+    for path in hidden:
+        if not path.name.startswith(f".{target.name}.part-"):
+            continue
+        family = [p for p in hidden if _token(p) == _token(path)]
+        locks = [p for p in family if p.name.endswith(_lock_ending())]
+        if any(map(_is_abandoned, locks)):
+            for leftover in sorted(family, key=lambda p: p in locks):  # the locks last
+                remove_quietly(leftover)
+            continue
+        with suppress(OSError):  # another writer may sweep at the same time
+            if time.time() - path.lstat().st_mtime > ABANDONED_AFTER:
+                remove_quietly(path)
+
+
+def remove_quietly(path: Path) -> None:
+    """Remove a file or a folder that may be there; one that cannot be removed is left to others."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _token(path: Path) -> str | None:
+    """Return what the hidden names of one writer have in common."""
+    tokens = _TOKEN.findall(path.name)
+    return tokens[-1] if tokens else None
+
+
+@cache
+def _lock_ending() -> str:
+    """Return how locks end that this running system has made, and no other of the same name."""
+    try:
+        system = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:  # pragma: no cover - other systems than Linux
+        system = platform.node().encode()
+    return f".{zlib.crc32(system):08x}.lock"
+
+
+def _is_abandoned(lock: Path) -> bool:
+    """Whether the process that held a lock of this machine is gone."""
+    if fcntl is None:  # Windows
+        return False
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)

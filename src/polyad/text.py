@@ -19,6 +19,17 @@ _IN_SENTENCE = re.compile(f"[{_UNSAFE}\t]|\n(?!  )")
 _IN_TEXT = re.compile(f"[{_UNSAFE}]")
 
 
+def is_visible(text: str) -> bool:
+    r"""Whether a terminal, an XML file and a browser show one line of text as what it is.
+
+    Examples
+    --------
+    >>> is_visible("Ölweide, 2\N{NO-BREAK SPACE}m"), is_visible("\x1b[2J"), is_visible("a\u202eb")
+    (True, False, False)
+    """
+    return _IN_LINE.search(text) is None
+
+
 def clean_name(name: str, longest: int = 200) -> str:
     r"""Return a name that every format can hold, with a blank for each unsafe stretch.
 

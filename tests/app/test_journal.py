@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -167,17 +166,6 @@ def test_a_journal_larger_than_memory_is_refused_unread(tmp_path):
         Journal(tmp_path / "j", ABOUT)
 
 
-def test_a_journal_without_checksums_is_read_and_gone_on_with(tmp_path):
-    old = [{"polyad journal": 1, **ABOUT}, ADD, UNDO]
-    (tmp_path / "j").write_text("".join(json.dumps(entry) + "\n" for entry in old))
-    journal = Journal(tmp_path / "j", ABOUT)
-    assert journal.commands == [ADD, UNDO]
-    journal.append(REDO)
-    journal.close()
-    assert commands(tmp_path / "j") == [ADD, UNDO, REDO]
-    assert (tmp_path / "j").read_bytes().endswith(seal(REDO))
-
-
 def test_text_that_is_no_unicode_is_kept(tmp_path):
     journal = Journal(tmp_path / "j", ABOUT)
     journal.append({"do": "label", "stroke": "\ud800"})
@@ -237,46 +225,3 @@ def test_a_journal_whose_folder_is_gone_is_told(tmp_path):
     journal.append(REDO)
     journal.close()
     assert commands(tmp_path / "f/j") == [REDO]
-
-
-# -- a full disk ----------------------------------------------------------------------------------
-
-
-def fill(path):
-    """Write until three labels were refused, then check that all others are there."""
-    journal, answered, refused = Journal(path, ABOUT), [], 0
-    while refused < 3 and len(answered) < 400:
-        before = path.read_bytes()
-        command = {"do": "add", "name": f"{len(answered)} {refused} {'x' * 200}"}
-        try:
-            journal.append(command)
-            answered.append(command)
-        except OutputError:
-            assert path.read_bytes() == before, "half a line is left"
-            refused += 1
-    journal.close()
-    assert refused == 3
-    assert commands(path) == answered
-
-
-def test_a_label_refused_by_a_file_size_limit_never_comes_back(tmp_path):
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
-    try:
-        fill(tmp_path / "j")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_label_refused_by_a_full_disk_never_comes_back(tmp_path):
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(tmp_path)]
-    try:
-        if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("this user may not mount a small file system")
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    try:
-        fill(tmp_path / "j")
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)

@@ -13,7 +13,7 @@ from polyad.app.labels import Session
 from polyad.app.maps import Drawing, MapVersion, View
 from polyad.app.trainer import Trainer
 from polyad.errors import InputError, SceneError
-from polyad.scene.learn import steps
+from polyad.scene.learn import recipe
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import Tile, plan_tiles
@@ -25,7 +25,7 @@ def small_is_large(monkeypatch):
     """Take scenes of more than a hundred pixels for large, superpixels included."""
     monkeypatch.setattr(module, "LARGE_PIXELS", 100)
     monkeypatch.setattr(module, "BEST_TILE", (8, 16))
-    monkeypatch.setattr(steps, "EXACT_PIXELS", 100)
+    monkeypatch.setattr(recipe, "EXACT_PIXELS", 100)
     monkeypatch.setattr(module, "LEARNING_INTERVAL", 0.0)
 
 
@@ -133,7 +133,7 @@ def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_
 def test_stopping_ends_the_learning_at_once(make_work, gate, kit):
     _, trainer, news = make_work()
     kit.wait_for(lambda: trainer.learned == 0.4)
-    thread = trainer._learning
+    [thread] = [each for each in threading.enumerate() if each.name == "polyad-learning"]
     trainer.stop()
     thread.join(PATIENCE)
     assert not thread.is_alive()

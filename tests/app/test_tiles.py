@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.app.tiles import (
-    SceneTiles,
-    levels,
-    map_tile,
-    tile_slices,
-)
+from polyad.app.tiles import SceneTiles, levels, map_tile, tile_slices
 from polyad.app.tiles import uncertainty_tile as unsure_tile
 from polyad.errors import InputError
 from polyad.scene.draw.color import encode_indexed, encode_rgb

@@ -40,7 +40,7 @@ def test_evaluate_tells_everything_to_machines_and_files(place, tmp_path, capsys
     result = json.loads(capsys.readouterr().out)
     assert set(result) >= SCORES
     assert result == json.loads(files["--out"].read_text())
-    trained = len(SceneModel.load(place / "m.polyad").training["pixels"])
+    trained = len(SceneModel.load(place / "m.polyad").training.pixels)
     assert (result["n_train"], result["n_test"]) == (trained, HEIGHT * WIDTH - trained)
     page = files["--report"].read_text()
     assert page.count("<img") == 6
@@ -97,7 +97,7 @@ def test_evaluate_counts_names_and_leaves_out_classes_the_model_never_saw(place,
     new = truth()
     new[:10] = 4
     write_named(tmp_path / "new.tif", new, (*NAMES, "Lava"))
-    trained = np.array(SceneModel.load(place / "m.polyad").training["pixels"])
+    trained = SceneModel.load(place / "m.polyad").training.pixels
     lost = 10 * WIDTH - int((trained[:, 0] < 10).sum())
     arguments = ("evaluate", place / "m.polyad", place / "bil.hdr", tmp_path / "new.tif")
     files = (tmp_path / "s.json", tmp_path / "s.csv")

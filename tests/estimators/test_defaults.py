@@ -24,8 +24,8 @@ from polyad.estimators.defaults import (
     ranks_for,
     ridge_pull,
 )
+from polyad.fitting.linear import RidgeFit
 from polyad.fitting.problem import Problem
-from polyad.fitting.ridge import RidgeFit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 6))

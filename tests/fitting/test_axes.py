@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyad import RankRClassifier, RankRNet
-from polyad.fitting.axes import PrincipalAxes
+from polyad.fitting.modes import PrincipalAxes
 from polyad.fitting.problem import Problem
 
 

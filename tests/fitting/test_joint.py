@@ -11,9 +11,16 @@ from torch.testing import assert_close
 
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.fitting import joint as solver
-from polyad.fitting.adam import AdamState, FlatWeights, adam_step
 from polyad.fitting.epochs import Stopping
-from polyad.fitting.joint import autograd_gradient, choose_gradient, fit_joint, written_gradient
+from polyad.fitting.joint import (
+    AdamState,
+    FlatWeights,
+    adam_step,
+    autograd_gradient,
+    choose_gradient,
+    fit_joint,
+    written_gradient,
+)
 from polyad.fitting.problem import LOSSES, Problem
 
 pytestmark = pytest.mark.usefixtures("callers_state")

@@ -7,9 +7,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from polyad.core.network import RankRNet, join_networks
-from polyad.fitting.linear import as_network, fit_linear
+from polyad.fitting.linear import as_network, fit_linear, fit_ridge
 from polyad.fitting.problem import Problem
-from polyad.fitting.ridge import fit_ridge
 
 SHAPES = [((7,), 1), ((7,), 3), ((3, 4), 2), ((3, 4, 5), 1), ((3, 4, 5), 5)]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from polyad.fitting.ridge import STRENGTHS, fit_ridge, radial_gram
+from polyad.fitting.linear import STRENGTHS, fit_ridge, radial_gram
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(30, 6, generator=GENERATOR, dtype=torch.float64) + 3.0

@@ -5,9 +5,9 @@ import torch
 from torch.testing import assert_close
 
 from polyad.core.contract import cp_inner
-from polyad.fitting import start
+from polyad.fitting import modes
+from polyad.fitting.modes import start_from_data
 from polyad.fitting.problem import Problem
-from polyad.fitting.start import start_from_data
 
 pytestmark = pytest.mark.usefixtures("callers_state")
 
@@ -70,7 +70,7 @@ def test_samples_of_zeros_keep_a_usable_start(network_of, problem_of):
 
 
 def test_only_a_part_of_many_samples_is_read(monkeypatch, network_of, problem_of):
-    monkeypatch.setattr(start, "MAX_SAMPLES", 50)
+    monkeypatch.setattr(modes, "MAX_SAMPLES", 50)
     problem = problem_of(n=2000)
     network = network_of()
     start_from_data(network, problem, seeded())
@@ -79,7 +79,7 @@ def test_only_a_part_of_many_samples_is_read(monkeypatch, network_of, problem_of
 
 
 def test_a_long_mode_needs_no_decomposition(monkeypatch, network_of, problem_of):
-    monkeypatch.setattr(start, "MAX_ROOT", 3)
+    monkeypatch.setattr(modes, "MAX_ROOT", 3)
     network, problem = network_of((5, 6)), problem_of((5, 6))
     start_from_data(network, problem, seeded())
     assert size(network, problem) == pytest.approx(0.1)

@@ -20,7 +20,7 @@ import typer
 
 import polyad
 from polyad.cli.program import app
-from polyad.scene.learn.recipe import GOALS, PRESETS
+from polyad.scene.files.option_values import GOALS, PRESETS
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "integrations/qgis/polyad_qgis"

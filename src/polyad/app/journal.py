@@ -1,10 +1,7 @@
 """The journal: one line of JSON for each command, on the disk before the command is answered.
 
 An unfinished last line was therefore never answered and may go; any other line that is not as it
-was written is damage, and is reported. Each line has a checksum of its own.
-
-Format 1 had no checksums. Its files are read on: they may begin with lines without one, and from
-the first line that carries a checksum every line must.
+was written is damage, and is reported. Each line has its checksum.
 """
 
 from __future__ import annotations
@@ -12,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from polyad import durable
-from polyad.durable import Entry, LineFile, is_sealed, parse, seal, unseal
-from polyad.errors import OutputError, SceneError, SceneMismatch
+from polyad.atomic import sync_folders
+from polyad.durable import Entry, LineFile, is_sealed, seal, unseal
+from polyad.errors import OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import split_key
 from polyad.scene.raster import guards
 
+Json = dict[str, Any]  # an object that a page sends or gets
 FORMAT = 2
 BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
 
@@ -69,7 +68,7 @@ class Journal:
             self._lines.keep(good)
             if not entries:
                 self.append({"polyad journal": FORMAT, **about})
-                durable.sync_folder(path.parent)
+                sync_folders({path.parent})
             elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
                 self._append(b"\n")
         except BaseException:
@@ -84,6 +83,25 @@ class Journal:
         that was deleted or moved away meanwhile is written anew, whole, in its place.
         """
         self._append(seal(command))
+
+    def replay(self, apply: Callable[[Entry], object], what: str, remedy: str) -> None:
+        """Call ``apply`` with every command found, and forget them.
+
+        Raises
+        ------
+        SceneError
+            One is not as ``apply`` wants it; the message names its line, ``what`` and ``remedy``.
+        """
+        for line, command in enumerate(self.commands, start=2):
+            try:
+                apply(command)
+            except (PolyadError, LookupError, TypeError, ValueError) as error:
+                reason = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
+                raise SceneError(
+                    f"{self.path}, line {line}: the journal holds {what} ({reason}) and was left "
+                    f"as it is; {remedy}, or move the file away to start anew"
+                ) from error
+        self.commands.clear()
 
     def close(self) -> None:
         """Release the file."""
@@ -111,15 +129,12 @@ def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
     ([{'do': 'undo'}], 31)
     """
     entries: list[Entry] = []
-    good, sealed = 0, False
-    while good < len(content):
-        end = content.find(b"\n", good)
-        line = content[good:] if end < 0 else content[good:end]
-        if end < 0 and not is_sealed(line):
+    good = 0
+    for line in durable.split_lines(content):
+        if good + len(line) == len(content) and not is_sealed(line):
             break  # unfinished: never answered, so nobody relies on it
-        sealed = sealed or is_sealed(line)
         try:
-            entries.append(unseal(line) if sealed else _unsealed(line))
+            entries.append(unseal(line))
         except ValueError as error:
             raise SceneError(
                 f"{path}, line {len(entries) + 1}: the journal is damaged ({error}) and was left "
@@ -130,38 +145,12 @@ def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
     return entries, min(good, len(content))
 
 
-def _unsealed(line: bytes) -> Entry:
-    entry = parse(line)
-    if entry.get("polyad journal") == FORMAT:
-        raise durable.Unsealed("it has no checksum")
-    return entry
-
-
-def check_is_journal(content: bytes, path: Path) -> None:
-    r"""Refuse a file that is no journal before anything of it is changed.
-
-    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
-
-    Examples
-    --------
-    >>> check_is_journal(b'{"polyad jou', Path("x"))
-    >>> check_is_journal(b"row,col,class\n", Path("labels.csv"))
-    Traceback (most recent call last):
-    polyad.errors.SceneError: labels.csv is no journal of polyad; it was left as it is, ...
-    """
-    if not (content.startswith(BEGINNING) or BEGINNING.startswith(content)):
-        raise SceneError(
-            f"{path} is no journal of polyad; it was left as it is, name another file with "
-            "--journal"
-        )
-
-
 def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path) -> None:
     """Raise an error unless the journal is of a known format and was written for this scene."""
-    if header.get("polyad journal") not in range(1, FORMAT + 1):
+    if header.get("polyad journal") != FORMAT:
         raise SceneError(
-            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, wanted one "
-            f"up to {FORMAT}; use the polyad that wrote it, or move it away to start anew"
+            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, wanted "
+            f"{FORMAT}; use the polyad that wrote it, or move it away to start anew"
         )
     if header.get("sample") != about.get("sample"):
         raise SceneMismatch(
@@ -217,8 +206,16 @@ def _open(path: Path) -> LineFile:
 
 
 def _read(lines: LineFile) -> bytes:
-    """Return the content of a journal, once its first bytes say that it is one."""
-    check_is_journal(lines.read(len(BEGINNING)), lines.path)
+    """Return the content of a journal, once its first bytes say that it is one.
+
+    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
+    """
+    start = lines.read(len(BEGINNING))
+    if not (start.startswith(BEGINNING) or BEGINNING.startswith(start)):
+        raise SceneError(
+            f"{lines.path} is no journal of polyad; it was left as it is, name another file with "
+            "--journal"
+        )
     if lines.size * durable.INFLATION > guards.memory_budget():
         raise SceneError(
             f"{lines.path}: a journal is read at once, and its {guards.human_bytes(lines.size)} do "

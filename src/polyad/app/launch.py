@@ -22,7 +22,7 @@ import xarray as xr
 from polyad.app.access import AccessPolicy, TimedConnection
 from polyad.app.checklist import CheckWorkspace
 from polyad.app.server import make_app
-from polyad.app.workspace import LabelWorkspace, RasterSource, Workspace
+from polyad.app.workspace import LabelWorkspace, RasterSource
 from polyad.errors import InputError, OutputError
 from polyad.scene.learn.model import SceneModel
 from polyad.terminal import put
@@ -35,7 +35,7 @@ _PAGE = """<!DOCTYPE html>
 <meta http-equiv="refresh" content="0; url={address}"><title>polyad</title></head>
 <body><p><a href="{address}">Open the labeling page</a></p></body></html>
 """
-Mode = TypeVar("Mode", bound=Workspace)
+Mode = TypeVar("Mode", LabelWorkspace, CheckWorkspace)
 
 
 @dataclass

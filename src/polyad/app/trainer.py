@@ -27,18 +27,19 @@ import numpy.typing as npt
 import torch
 import xarray as xr
 
+from polyad.app.journal import Json
 from polyad.app.labels import Pixel, Session, Snapshot
 from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, score_against, shares
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
-from polyad.scene.learn.model import SceneModel, renamed
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
-from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
-from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
@@ -46,7 +47,7 @@ from polyad.threads import limit_threads, run_tasks
 
 Array = npt.NDArray[Any]
 Check = Callable[[], None]
-Publish = Callable[[str, dict[str, Any]], None]
+Publish = Callable[[str, Json], None]
 
 COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
@@ -73,7 +74,7 @@ class Settings:
     random_state: int = 0
     preset: str = "best"
     goal: str = "this-scene"
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_preset(self.preset, self.goal)
@@ -136,7 +137,7 @@ class LabelSpectra:
         self._scene, self.window = scene, window
         self._known: dict[Pixel, tuple[Array, Array]] = {}
 
-    def class_means(self, snapshot: Snapshot) -> dict[str, Any]:
+    def class_means(self, snapshot: Snapshot) -> Json:
         """Return the mean spectrum and the number of labels of each class, as JSON types."""
         self._read(snapshot)
         spectra: dict[int, list[Array]] = {}
@@ -177,88 +178,6 @@ def plain_floats(values: Array) -> list[float | None]:
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
-class _Stopped(Exception):
-    """Nobody waits for the statistics any longer."""
-
-
-class Learning(threading.Thread):
-    """Computes scene statistics; gives way while a map in view is being made.
-
-    Parameters
-    ----------
-    scene : DataArray
-    goal : str
-    report : callable
-        Called with the share that is done, now and then.
-    finish : callable
-        Called once: with the statistics, or with a sentence that says why there are none.
-
-    Attributes
-    ----------
-    share : float
-        How much is done.
-    """
-
-    def __init__(
-        self,
-        scene: xr.DataArray,
-        goal: str,
-        report: Callable[[float], None],
-        finish: Callable[[SceneStatistics | str], None],
-    ) -> None:
-        super().__init__(name="polyad-learning", daemon=True)
-        self.share = 0.0
-        self._scene, self._goal, self._report, self._finish = scene, goal, report, finish
-        self._stop_asked = threading.Event()
-        self._free = threading.Event()
-        self._free.set()
-        self._reported = 0.0
-
-    def stop(self) -> None:
-        """End the thread after the tile it is at; ``finish`` is not called."""
-        self._stop_asked.set()
-        self._free.set()
-
-    def pause(self, on: bool) -> None:
-        """Wait from the next tile on, or go on."""
-        if on and not self._stop_asked.is_set():
-            self._free.clear()
-        else:
-            self._free.set()
-
-    def run(self) -> None:
-        """Learn the scene."""
-        result: SceneStatistics | str
-        try:
-            result = scene_statistics(
-                self._scene,
-                self._goal,
-                progress=self._progress,
-                check=self._check,
-                keep_components=True,
-            )
-        except _Stopped:
-            return
-        except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
-            _log.debug("no scene statistics", exc_info=True)
-            reason = str(error) or "there is not enough memory"
-            result = f"no best map, the fast one instead: {reason}"
-        if not self._stop_asked.is_set():
-            self._finish(result)
-
-    def _progress(self, stage: str, share: float) -> None:
-        del stage
-        self.share = share
-        if time.monotonic() - self._reported > LEARNING_INTERVAL:
-            self._reported = time.monotonic()
-            self._report(share)
-
-    def _check(self) -> None:
-        self._free.wait(LONGEST_PAUSE)
-        if self._stop_asked.is_set():
-            raise _Stopped
-
-
 class Trainer(threading.Thread):
     """Fits and maps in the background.
 
@@ -286,6 +205,8 @@ class Trainer(threading.Thread):
         Whether the scene is learned in the background and mapped view first.
     view : View
         What is on the screen.
+    learned : float or None
+        How much of a large scene has been learned; None before and after.
     """
 
     def __init__(
@@ -305,12 +226,15 @@ class Trainer(threading.Thread):
         shape = scene.sizes["y"], scene.sizes["x"]
         self.view = View.whole(shape)
         self.newest_map = MapVersion.empty(shape)
-        self.means: dict[str, Any] = {}
+        self.means: Json = {}
         self._spectra = LabelSpectra(self.scene, self.settings.window or WINDOW)
         self._pixels = shape[0] * shape[1]
         self.large = self._pixels > LARGE_PIXELS
         self._statistics: SceneStatistics | None = None
-        self._learning: Learning | None = None
+        self.learned: float | None = None
+        self._reported = 0.0  # when the page last heard how much is learned
+        self._may_learn = threading.Event()
+        self._may_learn.set()
         self._learned: SceneStatistics | str | None = None  # not yet adopted, or why there are none
         self._propagated: PropagatedLabels | None = None
         self._last_best: SceneModel | None = None  # the last final model of the best preset
@@ -339,13 +263,7 @@ class Trainer(threading.Thread):
         with self._wake:
             self._stopped = self._outdated = True
             self._wake.notify_all()
-        if self._learning is not None:
-            self._learning.stop()
-
-    @property
-    def learned(self) -> float | None:
-        """How much of a large scene has been learned; None before and after."""
-        return None if self._learning is None else self._learning.share
+        self._may_learn.set()
 
     @property
     def failed(self) -> bool:
@@ -413,32 +331,50 @@ class Trainer(threading.Thread):
 
     def _learn_scene(self) -> None:
         """Compute scene statistics: of a large scene in the background."""
-        learning = Learning(
-            self.scene, self.settings.goal, self._tell_learned, self._take_statistics
-        )
         if not self.large:
-            learning.run()
+            self._learn()
             return
         with self._wake:
             if self._stopped:
                 return
-            self._learning = learning
-            self._tell_learned(0.0)
-            learning.start()
+            self.learned = 0.0
+            self._publish("learning", {"share": 0.0})
+            threading.Thread(target=self._learn, name="polyad-learning", daemon=True).start()
 
-    def _tell_learned(self, share: float | None) -> None:
-        if self.large:  # a small scene is learned before anybody could look
-            self._publish("learning", {"share": share})
-
-    def _take_statistics(self, result: SceneStatistics | str) -> None:
-        """Map by the best preset from now on, or say why that cannot be."""
+    def _learn(self) -> None:
+        """Map by the best preset from then on, or say why that cannot be."""
+        result: SceneStatistics | str
+        watch: Json = {"progress": self._tell_learned, "check": self._check_learning}
+        try:
+            result = scene_statistics(self.scene, self.settings.goal, keep_components=True, **watch)
+        except Outdated:
+            return
+        except (PolyadError, OSError, MemoryError, ValueError, RuntimeError) as error:
+            _log.debug("no scene statistics", exc_info=True)
+            reason = str(error) or "there is not enough memory"
+            result = f"no best map, the fast one instead: {reason}"
         with self._wake:
-            self._learned, self._learning = result, None
+            if self._stopped:
+                return
+            self._learned, self.learned = result, None
             self._outdated = True  # the round under way goes by the fast preset
             self._wake.notify_all()
-        self._tell_learned(None)
+        if self.large:
+            self._publish("learning", {"share": None})
         if isinstance(result, str):
             self._publish("problem", {"message": result})
+
+    def _tell_learned(self, _: str, share: float) -> None:
+        if self.large:  # a small scene is learned before anybody could look
+            self.learned = share
+            if time.monotonic() - self._reported > LEARNING_INTERVAL:
+                self._reported = time.monotonic()
+                self._publish("learning", {"share": share})
+
+    def _check_learning(self) -> None:
+        """Give way while a draft is made; end if nobody waits for the statistics any longer."""
+        self._may_learn.wait(LONGEST_PAUSE)
+        self._check_stopped()
 
     def _adopt(self) -> None:
         """Take what was learned of the scene; only between two rounds."""
@@ -511,24 +447,22 @@ class Trainer(threading.Thread):
         if stage == "final" and self._statistics is not None:
             self._last_best = model
         # What the fast preset gives meanwhile is not what was asked for.
-        shown = "draft" if self._learning is not None else stage
+        shown = "draft" if self.learned is not None else stage
         self._show_drawing(snapshot, shown, drawing, model, about)
 
     @contextmanager
     def _undisturbed(self, stage: str) -> Iterator[None]:
         """Let the statistics of the scene wait for a draft."""
-        learning = self._learning if stage == "draft" else None
-        if learning is not None:
-            learning.pause(True)
+        if stage == "draft" and not self._stopped:
+            self._may_learn.clear()
         try:
             yield
         finally:
-            if learning is not None:
-                learning.pause(False)
+            self._may_learn.set()
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
         settings, labels = self.settings, snapshot.raster(self.scene)
-        options: dict[str, Any] = {"window": settings.window, "random_state": settings.random_state}
+        options: Json = {"window": settings.window, "random_state": settings.random_state}
         if stage == "draft" and self._statistics is not None and self._drafts_components:
             fewer = {"hidden": LARGE_HIDDEN} if self.large else {}
             options |= {"last": self._last_best, "check": check} | fewer | settings.parameters
@@ -587,7 +521,7 @@ class Trainer(threading.Thread):
             probabilities: Callable[[Tile], Array] = mapper.probabilities
             together = 2 * self._threads[stage]
         else:
-            map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
+            map_tile = Mapper(model, self.scene, numbers=True, check=check)
             probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
         draw = drawing.drawer(model, probabilities, self._window_means, check)
         shown = time.monotonic()
@@ -619,7 +553,7 @@ class Trainer(threading.Thread):
         stage: str,
         drawing: Drawing,
         model: SceneModel,
-        about: dict[str, Any],
+        about: Json,
     ) -> None:
         number, rasters = self.newest_map.version + 1, (drawing.ids, drawing.uncertainty)
         self._show(MapVersion(number, snapshot.revision, stage, *rasters, model, about))
@@ -656,4 +590,4 @@ def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | 
     if model is None:
         return None
     known = {c.value: c for c in snapshot.classes}
-    return renamed(model, [known.get(c.value, c) for c in model.classes])
+    return model.renamed([known.get(c.value, c) for c in model.classes])

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 from rasterio.crs import CRS
 
+from polyad.app.journal import Json
 from polyad.app.labels import Session, file_digest
 from polyad.app.maps import check_pixel
 from polyad.app.tiles import RAMP, TILE, SceneTiles, levels
@@ -45,7 +46,7 @@ _COMMANDS = ("label", "add", "change", "delete", "undo", "redo")
 _KEYS = ("do", "class", "pixels", "name", "color", "stroke")
 
 
-class Workspace:
+class ScenePage:
     """A scene on a page, labeled or checked.
 
     Parameters
@@ -74,27 +75,7 @@ class Workspace:
         self.scene_tiles = SceneTiles(self.scene)
         self.events = EventBus()
 
-    def start(self) -> None:
-        """Begin whatever runs beside the answers."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """End it, and release the files."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """Return everything a page needs to start."""
-        raise NotImplementedError
-
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a command of a page, and return what it changed."""
-        raise NotImplementedError
-
-    def class_map(self) -> ClassMap | None:
-        """Return the map to show, ``(y, x)``, and its classes; None if there is none."""
-        raise NotImplementedError
-
-    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+    def spectrum(self, row: int, col: int) -> Json:
         """Return the spectrum of one pixel, with None where a band has no value."""
         check_pixel(row, col, self.scene.shape)
         stored = np.asarray(self.scene.isel(y=row, x=col).values)
@@ -106,7 +87,7 @@ class Workspace:
         return {"row": row, "col": col, "values": plain_floats(values), "data": has_data}
 
 
-class LabelWorkspace(Workspace):
+class LabelWorkspace(ScenePage):
     """A scene with its labels, models and maps.
 
     Parameters
@@ -122,7 +103,7 @@ class LabelWorkspace(Workspace):
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.
     mask, bbox
-        See `Workspace`.
+        See `ScenePage`.
     threads : int, optional
         See `Trainer`.
     """
@@ -149,7 +130,7 @@ class LabelWorkspace(Workspace):
                 return as_labels(source)
             if not is_vector(source):
                 return open_labels(source, self.scene)
-            reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+            reading: Json = {"layer": layer, "field": field, "all_touched": all_touched}
             return open_labels(source, self.scene, **reading)
 
         # Read whatever may be refused before a journal is made.
@@ -185,7 +166,7 @@ class LabelWorkspace(Workspace):
             self.trainer.join(timeout=10)
         self.session.close()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return everything a page needs to start."""
         scene = describe_scene(self.scene, self.name) | {
             "truth": self.truth is not None,
@@ -202,7 +183,7 @@ class LabelWorkspace(Workspace):
             "failed": self.trainer.failed,
         }
 
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, body: Mapping[str, Any]) -> Json:
         """Carry out a command with the keys a command has, and no others."""
         if body.get("do") not in _COMMANDS:
             raise InputError(f"no such command: {str(body.get('do'))[:40]!r}")
@@ -216,7 +197,7 @@ class LabelWorkspace(Workspace):
         return self.trainer.newest_map.ids, self.session.snapshot().classes
 
 
-def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
+def describe_scene(scene: xr.DataArray, name: str) -> Json:
     """Return what every page must know of a scene, as JSON types."""
     grid = grid_of(scene)
     crs, unit = describe_crs(grid.crs)
@@ -269,7 +250,7 @@ class EventBus:
         self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
         self._closed = False
 
-    def publish(self, kind: str, about: dict[str, Any]) -> None:
+    def publish(self, kind: str, about: Json) -> None:
         """Send an event to every listener without waiting."""
         text = f"event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n"
         with self._lock:

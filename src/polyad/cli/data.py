@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from polyad.cli.options import DATA, AsJson, MaxBytes, Remote, option
+from polyad.cli import options as opt
+from polyad.cli.options import DATA, option
 from polyad.scene.files.benchmark_scenes import known_scene
 from polyad.terminal import brief, on_terminal, say
 
@@ -18,9 +19,9 @@ def info(
     file: Annotated[
         str, typer.Argument(help="Scene, class map, labels, spectral library or model.")
     ],
-    max_bytes: MaxBytes = None,
-    remote: Remote = False,
-    as_json: AsJson = False,
+    max_bytes: opt.MaxBytes = None,
+    remote: opt.Remote = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Show what a file holds: scene, map, labels, spectra or a model."""
     from polyad.scene.info import describe
@@ -35,11 +36,11 @@ def info(
     if "cross_validation" in description and not as_json:
         from polyad.scene import CrossValidation
 
-        lines += ["", str(CrossValidation.from_dict(description["cross_validation"]))]
+        lines += ["", str(CrossValidation.from_data(description["cross_validation"], "accuracy"))]
     say(description, as_json, "\n".join(lines))
 
 
-def scenes(as_json: AsJson = False) -> None:
+def scenes(as_json: opt.AsJson = False) -> None:
     """List the known scenes, and whether they are on this machine."""
     from polyad.scene.files.benchmark_scenes import list_known
 
@@ -56,9 +57,9 @@ def fetch(
     name: Annotated[str, typer.Argument(help="A name listed by polyad scenes.")],
     from_file: Annotated[
         list[Path] | None,
-        option(DATA, "--from", help="Use a file downloaded by hand. Repeatable.", metavar="FILE"),
+        option(DATA, "Use a file downloaded by hand. Repeatable.", "FILE", "--from"),
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Download a known scene, or use files downloaded by hand."""
     known_scene(name)

@@ -1,4 +1,4 @@
-"""``polyad map``: from a model and a scene to a class map."""
+"""``polyad map`` and ``polyad demo``: from a model and a scene to a class map."""
 
 from __future__ import annotations
 
@@ -9,30 +9,15 @@ from typing import Annotated, Any
 import typer
 
 import polyad.scene
-from polyad.cli.options import (
-    ADVANCED,
-    OUTPUT,
-    Adapt,
-    AsJson,
-    BBox,
-    Cluster,
-    Colors,
-    Coverage,
-    Force,
-    Mask,
-    MaxBytes,
-    Merge,
-    Model,
-    Remote,
-    option,
-)
+from polyad.cli import options as opt
+from polyad.cli.options import ADVANCED, OUTPUT, option
 from polyad.scene.arguments import check_arguments
-from polyad.scene.files.paths import set_paths
-from polyad.terminal import fail, on_terminal, replaced_line, say
+from polyad.scene.files.paths import make_folder, set_paths
+from polyad.terminal import fail, on_terminal, replaced_line, say, steps
 
 
 def map_command(
-    model: Model,
+    model: opt.Model,
     scene: Annotated[
         list[str],
         typer.Argument(help="Scene file, FILE:KEY, or a known scene; several with --out-dir."),
@@ -41,61 +26,53 @@ def map_command(
         Path | None,
         option(
             OUTPUT,
-            help="Map to write: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy. Default: map.tif.",
-            metavar="FILE",
+            "Map to write: .tif, .hdr (ENVI), .png, .nc, .zarr or .npy. Default: map.tif.",
+            "FILE",
         ),
     ] = None,
     out_dir: Annotated[
         Path | None,
-        option(
-            OUTPUT,
-            help="Folder for the maps of several scenes, such as 'scenes/*.hdr'.",
-            metavar="FOLDER",
-        ),
+        option(OUTPUT, "Folder for the maps of several scenes, such as 'scenes/*.hdr'.", "FOLDER"),
     ] = None,
     ending: Annotated[
-        str | None,
-        option(OUTPUT, help="Format of the maps in --out-dir. Default: .tif.", metavar=".EXT"),
+        str | None, option(OUTPUT, "Format of the maps in --out-dir. Default: .tif.", ".EXT")
     ] = None,
-    cluster: Cluster = None,
+    cluster: opt.Cluster = None,
     probabilities: Annotated[
-        Path | None,
-        option(OUTPUT, help="Also write a GeoTIFF of the class probabilities.", metavar="FILE"),
+        Path | None, option(OUTPUT, "Also write a GeoTIFF of the class probabilities.", "FILE")
     ] = None,
     probability_type: Annotated[
         str,
         option(
             OUTPUT,
-            help="Data type of --probabilities; uint8 takes a quarter of the space.",
-            metavar="float32|uint8",
+            "Data type of --probabilities; uint8 takes a quarter of the space.",
+            "float32|uint8",
         ),
     ] = "float32",
     uncertainty: Annotated[
         Path | None,
         option(
             OUTPUT,
-            help="Also write a GeoTIFF of 1 - largest probability, 1 - margin and entropy.",
-            metavar="FILE",
+            "Also write a GeoTIFF of 1 - largest probability, 1 - margin and entropy.",
+            "FILE",
         ),
     ] = None,
-    coverage: Coverage = None,
-    merge: Merge = None,
-    colors: Colors = None,
+    coverage: opt.Coverage = None,
+    merge: opt.Merge = None,
+    colors: opt.Colors = None,
     tile: Annotated[
         int | None,
         option(
-            ADVANCED,
-            help="Side of a tile, ideally a multiple of 256. Default: by memory.",
-            metavar="PIXELS",
+            ADVANCED, "Side of a tile, ideally a multiple of 256. Default: by memory.", "PIXELS"
         ),
     ] = None,
-    mask: Mask = None,
-    bbox: BBox = None,
-    adapt: Adapt = None,
-    max_bytes: MaxBytes = None,
-    remote: Remote = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    mask: opt.Mask = None,
+    bbox: opt.BBox = None,
+    adapt: opt.Adapt = None,
+    max_bytes: opt.MaxBytes = None,
+    remote: opt.Remote = False,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Map every pixel of a scene, tile by tile."""
     check_arguments(
@@ -107,19 +84,28 @@ def map_command(
     if out is not None and out_dir is not None:
         fail(f"--out names one map and --out-dir a folder, got both, {out} and {out_dir}; drop one")
     out = Path("map.tif") if out is None else out
-    many = cluster is not None or out_dir is not None or len(scene) > 1
-    if many and remote:
+    several = cluster is not None or out_dir is not None or len(scene) > 1
+    if several and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
-    if not many:
-        outputs: dict[str, Path | None] = {"map": out, "file of probabilities": probabilities}
-        outputs["file of uncertainty"] = uncertainty
-        outputs |= {} if coverage is None else set_paths(out)
+    options: dict[str, Any] = {
+        "probabilities": probabilities,
+        "probability_dtype": probability_type,
+        "uncertainty": uncertainty,
+        "coverage": coverage,
+        "merge": merge or (),
+        "tile": tile,
+        "progress": on_terminal(),
+    }
+    sets = {} if coverage is None else set_paths(out)
+    if not several:
+        outputs = {"map": out, "file of probabilities": probabilities}
+        outputs |= {"file of uncertainty": uncertainty, **sets}
         files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
         check_arguments(outputs=outputs, force=force, remote=remote, **files)
-    earlier = " in place of the earlier one" if not many and out.exists() else ""
-    palette = None if colors is None else polyad.scene.read_colors(colors)
+    options["colors"] = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
-    if many:
+    result: dict[str, Any]
+    if several:
         from polyad.distributed import map_files
 
         done = map_files(
@@ -129,73 +115,72 @@ def map_command(
             out_dir=out_dir,
             ending=ending or ".tif",
             cluster=cluster,
-            probabilities=probabilities,
-            probability_dtype=probability_type,
-            uncertainty=uncertainty,
-            coverage=coverage,
-            merge=merge or (),
-            colors=palette,
-            tile=tile,
             max_bytes=max_bytes,
             mask=mask,
             bbox=bbox,
             adapt=adapt,
-            progress=on_terminal(),
             force=force,
             inputs=[model] if colors is None else [model, colors],
+            **options,
         )
         maps = [str(path) for path in done.paths]
-        told = {"maps": maps, "pixels": done.pixels, "mapped": done.mapped}
-        told |= {"map_seconds": round(done.seconds, 4)}
-        named = [f"{m}: {a}\n" for m, a in zip(maps, done.adapted, strict=True) if a is not None]
-        say(
-            told | {"adapted": done.adapted, "pixels_replaced": done.replaced},
-            as_json,
-            "".join(named)
-            + replaced_line(done.replaced)
-            + ("" if done.mapped == done.pixels else f"{done.mapped:,} of ")
-            + f"{done.pixels:,} pixels mapped in {done.seconds:.2f} s; maps: {', '.join(maps)}",
-        )
-        return
-    cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
-    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    started = time.perf_counter()
-    fitted = polyad.scene.adapt_model(fitted, cube, adapt)
-    cube = fitted.view(cube)
-    mapped = polyad.map_file(
-        fitted,
-        cube,
-        out,
-        probabilities=probabilities,
-        probability_dtype=probability_type,
-        uncertainty=uncertainty,
-        coverage=coverage,
-        merge=merge or (),
-        colors=palette,
-        tile=tile,
-        progress=on_terminal(),
-    )
-    seconds = time.perf_counter() - started
-    sets = [] if coverage is None else [str(path) for path in set_paths(out).values()]
-    also = {"probabilities": probabilities, "uncertainty": uncertainty}
-    beside = {name: path for name, path in also.items() if path is not None}
-    pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
+        pixels, mapped, replaced, seconds = done.pixels, done.mapped, done.replaced, done.seconds
+        result = {"maps": maps, "adapted": done.adapted}
+        named = zip(maps, done.adapted, strict=True)
+        adapted = "".join(f"{path}: {line}\n" for path, line in named if line is not None)
+        written = f"maps: {', '.join(maps)}"
+    else:
+        cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
+        cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+        earlier = " in place of the earlier one" if out.exists() else ""
+        started = time.perf_counter()
+        fitted = polyad.scene.adapt_model(fitted, cube, adapt)
+        cube = fitted.view(cube)
+        mapped = polyad.map_file(fitted, cube, out, **options)
+        seconds = time.perf_counter() - started
+        pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
+        also = {"probabilities": probabilities, "uncertainty": uncertainty}
+        beside = {name: str(path) for name, path in also.items() if path is not None}
+        result = {"map": str(out), "adapted": fitted.adapted, **beside}
+        result |= {"sets": [str(path) for path in sets.values()]} if sets else {}
+        adapted = "" if fitted.adapted is None else f"{fitted.adapted}\n"
+        written = f"map: {out}{earlier}"
+        written += f"; sets: {', '.join(result['sets'])}" if sets else ""
+        written += "".join(f"; {name}: {path}" for name, path in beside.items())
+    result |= {"pixels": pixels, "mapped": mapped, "pixels_replaced": replaced}
     say(
-        {
-            "map": str(out),
-            "pixels": pixels,
-            "mapped": mapped,
-            "map_seconds": round(seconds, 4),
-            "adapted": fitted.adapted,
-            "pixels_replaced": replaced,
-        }
-        | ({"sets": sets} if sets else {})
-        | {name: str(path) for name, path in beside.items()},
+        result | {"map_seconds": round(seconds, 4)},
         as_json,
-        ("" if fitted.adapted is None else f"{fitted.adapted}\n")
+        adapted
         + replaced_line(replaced)
         + ("" if mapped == pixels else f"{mapped:,} of ")
-        + f"{pixels:,} pixels mapped in {seconds:.2f} s; map: {out}{earlier}"
-        + (f"; sets: {', '.join(sets)}" if sets else "")
-        + "".join(f"; {name}: {path}" for name, path in beside.items()),
+        + f"{pixels:,} pixels mapped in {seconds:.2f} s; {written}",
+    )
+
+
+def demo(
+    out: Annotated[Path, option(OUTPUT, "Folder for the results.", "FOLDER")] = Path("polyad-demo"),
+    preset: opt.Preset = None,
+    goal: opt.Goal = "this-scene",
+    seed: opt.Seed = 0,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Map Indian Pines from ten labels per class, with a report."""
+    check_arguments(preset=(preset, goal))
+    make_folder(out)
+    kinds = {"model.polyad": "model", "map.tif": "map", "map.png": "map", "report.html": "report"}
+    for name, what in (kinds | {"scores.json": "file of scores"}).items():
+        check_arguments(outputs={what: out / name}, force=force)
+    from polyad.scene.demo import run_demo
+
+    result = run_demo(out, seed=seed, preset=preset, goal=goal, progress=on_terminal())
+    say(
+        result,
+        as_json,
+        steps(result["steps"]) + f"overall accuracy {100 * result['overall_accuracy']:.1f} % "
+        f"({100 * result['overall_accuracy_no_overlap']:.1f} % on windows apart from training), "
+        f"average {100 * result['average_accuracy']:.1f} %, kappa {result['kappa']:.3f}"
+        f"\n{result['n_train']} training pixels, fitted in {result['fit_seconds']:.2f} s, "
+        f"mapped in {result['map_seconds']:.3f} s\nreport: {out / 'report.html'}",
     )

@@ -1,25 +1,34 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that several commands take, and how the help shows them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from polyad.scene.files.option_values import TASKS
-from polyad.scene.learn.recipe import GOALS, OBJECTIVES, PRESETS
+from polyad.scene.files.option_values import GOALS, OBJECTIVES, PRESETS, TASKS
 
 # Panels of the help, in the order in which it shows them
 DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (
     "Data", "Labels", "Model", "Accuracy", "Sample", "Page", "Runs", "Output", "Advanced",
 )  # fmt: skip
+WIDEST = 27  # signs of an option's name and metavar; the text of a longer one begins below it
+WIDTH = {"max_content_width": 100}  # context settings: the help of a wide terminal
+_EXTRA = re.compile(r"(.*?)  \[(.*)\]")  # what Typer adds to a text
 
 
-def option(panel: str, *names: str, help: str, **given: Any) -> Any:  # noqa: A002 - Typer's name
+def option(panel: str, help: str, metavar: str | None = None, *names: str, **given: Any) -> Any:  # noqa: A002 - Typer's name
     """Return an option that its command's help shows in a panel."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **given)
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, **given)
+
+
+def flag(panel: str, names: str, help: str, **given: Any) -> Any:  # noqa: A002 - Typer's name
+    """Return an option without a value, which has names such as ``--adapt/--no-adapt``."""
+    return option(panel, help, None, names, **given)
 
 
 def choices(values: Iterable[str]) -> str:
@@ -27,31 +36,8 @@ def choices(values: Iterable[str]) -> str:
     return "|".join(values)
 
 
-AsJson = Annotated[bool, option(OUTPUT, "--json", help="Print the result as one JSON object.")]
-Seed = Annotated[
-    int,
-    option(
-        ADVANCED, help="Seed of the random number generator.", metavar="N", min=0, max=2**32 - 1
-    ),
-]
-MaxBytes = Annotated[
-    int | None,
-    option(
-        ADVANCED,
-        help="Memory limit for reading, and for training. Default: half of the machine's memory, "
-        "a quarter for training.",
-        metavar="BYTES",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    option(
-        ADVANCED,
-        help="Dask cluster: local[:N] (over TLS), tls://HOST:PORT, tcp://HOST:PORT, or a "
-        "scheduler file.",
-        metavar="ADDRESS",
-    ),
-]
+# -- arguments ------------------------------------------------------------------------------------
+
 Model = Annotated[str, typer.Argument(help="Model file written by polyad train.")]
 Scene = Annotated[
     str, typer.Argument(help="Scene file, FILE:KEY, or a known scene such as indian-pines.")
@@ -62,162 +48,120 @@ Labels = Annotated[
         help="Labels: raster, GeoPackage, Shapefile, GeoJSON, CSV, or a known scene; one or more."
     ),
 ]
-Layer = Annotated[
-    str | None,
-    option(LABELS, help="Layer of the label file, if it has several.", metavar="NAME"),
+ClassMap = Annotated[
+    str, typer.Argument(metavar="MAP", help="Class map: GeoTIFF, ENVI, NetCDF, Zarr, .npy or PNG.")
 ]
-Field = Annotated[
-    str | None,
-    option(
-        LABELS, help="Attribute holding the class. Default: the only candidate.", metavar="NAME"
-    ),
-]
-Fields = Annotated[
-    list[str] | None,
-    option(
-        LABELS,
-        "--field",
-        help="Attribute holding the class (default: the only candidate) or, for regression, a "
-        "target. Repeatable.",
-        metavar="NAME",
-    ),
-]
-Task = Annotated[
-    str, option(MODEL, help="Predict classes or continuous values.", metavar=choices(TASKS))
-]
-Units = Annotated[
-    list[str] | None,
-    option(LABELS, help="Unit of the target (regression); once for each --field.", metavar="UNIT"),
-]
-Bounds = Annotated[
-    tuple[float, float] | None,
-    option(
-        LABELS,
-        help="Valid range of the target (regression), e.g. 0 1 for a fraction.",
-        metavar="LOW HIGH",
-    ),
-]
-Groups = Annotated[
-    str | None,
-    option(
-        ACCURACY,
-        help="Attribute whose values are held out together, such as a plot or a date.",
-        metavar="NAME",
-    ),
-]
-AllTouched = Annotated[
-    bool,
-    option(LABELS, "--all-touched", help="Label every pixel that a line or polygon touches."),
-]
-Report = Annotated[
-    Path | None, option(OUTPUT, "--report", help="Write a report as .html.", metavar="FILE")
-]
-Hash = Annotated[
-    bool | None,
-    option(
-        ADVANCED,
-        "--hash/--no-hash",
-        help="List the SHA-256 of all files in the report. Default: of files up to 16 GiB.",
-    ),
-]
+
+# -- options --------------------------------------------------------------------------------------
+
 Mask = Annotated[
-    str | None,
-    option(
-        DATA,
-        help="Raster or polygons; pixels outside are ignored.",
-        metavar="FILE",
-    ),
+    str | None, option(DATA, "Raster or polygons; pixels outside are ignored.", "FILE")
 ]
 BBox = Annotated[
     tuple[float, float, float, float] | None,
     option(
         DATA,
-        help="Bounding box in the scene's coordinates; pixels outside are ignored.",
-        metavar="LEFT BOTTOM RIGHT TOP",
+        "Bounding box in the scene's coordinates; pixels outside are ignored.",
+        "LEFT BOTTOM RIGHT TOP",
     ),
+]
+Remote = Annotated[
+    bool, flag(DATA, "--remote", "Allow an https:// address as the scene; read in parts.")
+]
+Bands = Annotated[
+    str | None,
+    option(DATA, "Wavelengths to use in nm, e.g. 400-1300,1450-1800. Default: all.", "RANGES"),
+]
+DropNm = Annotated[
+    str | None, option(DATA, "Wavelengths to exclude in nm, e.g. 1340-1450,1800-1960.", "RANGES")
+]
+Layer = Annotated[str | None, option(LABELS, "Layer of the label file, if it has several.", "NAME")]
+Field = Annotated[
+    str | None, option(LABELS, "Attribute holding the class. Default: the only candidate.", "NAME")
+]
+Fields = Annotated[
+    list[str] | None,
+    option(
+        LABELS,
+        "Attribute holding the class (default: the only candidate) or, for regression, a target. "
+        "Repeatable.",
+        "NAME",
+        "--field",
+    ),
+]
+AllTouched = Annotated[
+    bool, flag(LABELS, "--all-touched", "Label every pixel that a line or polygon touches.")
+]
+Merge = Annotated[
+    list[str] | None,
+    option(LABELS, "Merge classes by name or id, e.g. 'corn+soy=crops'. Repeatable.", "RULE"),
 ]
 Preset = Annotated[
     str | None,
     option(
         MODEL,
-        help="best: most accurate with few labels; fast: network only; paper: as published. "
+        "best: most accurate with few labels; fast: network only; paper: as published. "
         "Default: best, or fast if best does not fit in memory.",
-        metavar=choices(reversed(PRESETS)),
+        choices(reversed(PRESETS)),
     ),
 ]
-Force = Annotated[
-    bool, option(OUTPUT, "--force", help="Overwrite existing files not written by polyad.")
-]
-Merge = Annotated[
-    list[str] | None,
-    option(
-        LABELS,
-        help="Merge classes by name or id, e.g. 'corn+soy=crops'. Repeatable.",
-        metavar="RULE",
-    ),
-]
-Colors = Annotated[
-    Path | None,
-    option(
-        OUTPUT,
-        help="Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table.",
-        metavar="FILE",
-    ),
-]
-Objective = Annotated[
-    str,
-    option(
-        MODEL,
-        help="Accuracy to optimize: overall, or average over the classes.",
-        metavar=choices(OBJECTIVES),
-    ),
-]
+Goal = Annotated[str, option(MODEL, "Scenes that will be mapped.", choices(GOALS))]
 Adapt = Annotated[
     bool | None,
-    option(
+    flag(
         MODEL,
         "--adapt/--no-adapt",
-        help="Radiometric normalization. Default: if the model was trained for other-scenes.",
+        "Radiometric normalization. Default: if the model was trained for other-scenes.",
     ),
 ]
 Coverage = Annotated[
     float | None,
-    option(
-        ACCURACY,
-        help="Prediction sets with this guaranteed coverage, e.g. 0.9.",
-        metavar="FRACTION",
-    ),
-]
-Goal = Annotated[str, option(MODEL, help="Scenes that will be mapped.", metavar=choices(GOALS))]
-Remote = Annotated[
-    bool,
-    option(DATA, "--remote", help="Allow an https:// address as the scene; read in parts."),
-]
-Bands = Annotated[
-    str | None,
-    option(
-        DATA,
-        help="Wavelengths to use in nm, e.g. 400-1300,1450-1800. Default: all.",
-        metavar="RANGES",
-    ),
-]
-DropNm = Annotated[
-    str | None,
-    option(
-        DATA,
-        help="Wavelengths to exclude in nm, e.g. 1340-1450,1800-1960.",
-        metavar="RANGES",
-    ),
-]
-ClassMap = Annotated[
-    str, typer.Argument(metavar="MAP", help="Class map: GeoTIFF, ENVI, NetCDF, Zarr, .npy or PNG.")
+    option(ACCURACY, "Prediction sets with this guaranteed coverage, e.g. 0.9.", "FRACTION"),
 ]
 Strata = Annotated[
+    str, option(SAMPLE, "Strata: the classes of the map, or a raster or polygons.", "map|FILE")
+]
+Report = Annotated[Path | None, option(OUTPUT, "Write a report as .html.", "FILE", "--report")]
+Colors = Annotated[
+    Path | None,
+    option(OUTPUT, "Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table.", "FILE"),
+]
+Force = Annotated[bool, flag(OUTPUT, "--force", "Overwrite existing files not written by polyad.")]
+AsJson = Annotated[bool, flag(OUTPUT, "--json", "Print the result as one JSON object.")]
+Seed = Annotated[
+    int, option(ADVANCED, "Seed of the random number generator.", "N", min=0, max=2**32 - 1)
+]
+MaxBytes = Annotated[
+    int | None,
+    option(
+        ADVANCED,
+        "Memory limit for reading, and for training. Default: half of the machine's memory, a "
+        "quarter for training.",
+        "BYTES",
+    ),
+]
+Hash = Annotated[
+    bool | None,
+    flag(
+        ADVANCED,
+        "--hash/--no-hash",
+        "List the SHA-256 of all files in the report. Default: of files up to 16 GiB.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    option(
+        ADVANCED,
+        "Dask cluster: local[:N] (over TLS), tls://HOST:PORT, tcp://HOST:PORT, or a scheduler "
+        "file.",
+        "ADDRESS",
+    ),
+]
+Task = Annotated[str, option(MODEL, "Predict classes or continuous values.", choices(TASKS))]
+Objective = Annotated[
     str,
     option(
-        SAMPLE,
-        help="Strata: the classes of the map, or a raster or polygons.",
-        metavar="map|FILE",
+        MODEL, "Accuracy to optimize: overall, or average over the classes.", choices(OBJECTIVES)
     ),
 ]
 
@@ -227,6 +171,67 @@ def typed_command(context: typer.Context) -> list[str]:
     return ["polyad", *(context.find_root().obj or ())]
 
 
-def source_title(source: str) -> str:
-    """Return what a report calls its scene or map: the file's name without folder and ending."""
-    return Path(source).stem
+# -- help -----------------------------------------------------------------------------------------
+
+
+class Command(TyperCommand):
+    """A command whose help has the panels of `PANELS`, in plain text.
+
+    Typer draws panels with rich, which takes longer to import than the help takes to read, and
+    whose boxes do not survive being copied or put on a page.
+    """
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return arguments in capitals, as the help calls them, and then the options."""
+        arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
+        return [*map(_argument, arguments), "[OPTIONS]"]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each panel's in the order of the function's parameters."""
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in ("Arguments", *PANELS)}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            name, text = record
+            panel = getattr(parameter, "rich_help_panel", None) or ADVANCED
+            if parameter.param_type_name == "argument":
+                name, panel = _argument(parameter), "Arguments"
+            panels[panel].append((name, _in_words(text)))
+        longest = max(len(name) for rows in panels.values() for name, _ in rows)
+        for panel, rows in panels.items():
+            if rows:
+                with formatter.section(panel):
+                    width = min(longest, WIDEST)
+                    formatter.write_dl([(n.ljust(width), text) for n, text in rows], WIDEST)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the example on one line, so that it can be copied."""
+        formatter.write_paragraph()
+        formatter.write(f"  {self.epilog}\n")
+
+
+def _argument(parameter: Any) -> str:
+    name = (parameter.metavar or parameter.name).upper()
+    return name + "..." * (parameter.nargs == -1)
+
+
+def _in_words(text: str) -> str:
+    """Return a text with its default and its limit as a sentence each.
+
+    Examples
+    --------
+    >>> _in_words("Port to listen on.  [default: 0; x<=65535]")
+    'Port to listen on. Default: 0. At most 65535.'
+    """
+    found = _EXTRA.fullmatch(text)
+    if found is None:
+        return text
+    sentences = [found[1]]
+    for extra in found[2].split("; "):
+        what, _, value = extra.partition(": ")
+        if what == "default":
+            sentences.append(f"Default: {value}.")
+        if extra.startswith("x<="):  # the range of seeds limits nobody
+            sentences.append(f"At most {extra.removeprefix('x<=')}.")
+    return " ".join(sentences)

@@ -16,17 +16,12 @@ from typing import Annotated, Any
 import typer
 
 import polyad
-from polyad.cli.area import area
 from polyad.cli.data import fetch, info, scenes
-from polyad.cli.demo import demo
-from polyad.cli.evaluate import evaluate
-from polyad.cli.export import export
-from polyad.cli.help import WIDTH, Command
-from polyad.cli.label import label
-from polyad.cli.map import map_command
+from polyad.cli.label import area, label, sample
+from polyad.cli.map import demo, map_command
+from polyad.cli.options import WIDTH, Command
 from polyad.cli.reproduce import Lists, reproduce
-from polyad.cli.sample import sample
-from polyad.cli.train import train
+from polyad.cli.train import evaluate, export, train
 from polyad.errors import PolyadError
 from polyad.terminal import fail, misuse, put, warn
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from polyad.cli.help import Command
-from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, AsJson, Cluster, Force, option
+from polyad.cli import options as opt
+from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, Command, flag, option
 from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
@@ -49,26 +49,21 @@ class Lists(Command):
 
 
 def reproduce(
-    scene: Annotated[
-        list[str] | None, option(RUNS, help="Scenes; one or more.", metavar="NAME...")
-    ] = None,
+    scene: Annotated[list[str] | None, option(RUNS, "Scenes; one or more.", "NAME...")] = None,
     model: Annotated[
         list[str] | None,
         option(
             RUNS,
-            help="Models: rank-1 to rank-5, cnn, cnn-tuned, dense, svm-...; one or more.",
-            metavar="NAME...",
+            "Models: rank-1 to rank-5, cnn, cnn-tuned, dense, svm-...; one or more.",
+            "NAME...",
         ),
     ] = None,
     samples_per_class: Annotated[
-        list[int] | None,
-        option(RUNS, help="Training pixels per class; one or more.", metavar="N..."),
+        list[int] | None, option(RUNS, "Training pixels per class; one or more.", "N...")
     ] = None,
     noise: Annotated[
         list[str] | None,
-        option(
-            RUNS, help="Noise added to the scene; one or more.", metavar="none|pixel|band-offset..."
-        ),
+        option(RUNS, "Noise added to the scene; one or more.", "none|pixel|band-offset..."),
     ] = None,
     noise_level: Annotated[
         list[float] | None,
@@ -82,35 +77,27 @@ def reproduce(
     protocol: Annotated[
         list[str] | None,
         option(
-            RUNS,
-            help="How training pixels are drawn; one or more.",
-            metavar="random|other-fields|blocks...",
+            RUNS, "How training pixels are drawn; one or more.", "random|other-fields|blocks..."
         ),
     ] = None,
     train: Annotated[
-        Path | None,
-        option(DATA, help="Published split: raster of the training classes.", metavar="FILE"),
+        Path | None, option(DATA, "Published split: raster of the training classes.", "FILE")
     ] = None,
     test: Annotated[
-        Path | None,
-        option(DATA, help="Published split: raster of the test classes.", metavar="FILE"),
+        Path | None, option(DATA, "Published split: raster of the test classes.", "FILE")
     ] = None,
-    runs: Annotated[
-        int, option(RUNS, help="Number of seeds; 0 only writes the report.", metavar="N")
-    ] = 10,
-    epochs: Annotated[int, option(RUNS, help="Epochs of each run.", metavar="N")] = 500,
-    jobs: Annotated[
-        int, option(ADVANCED, help="Number of processes, one thread each.", metavar="N")
-    ] = 1,
-    cluster: Cluster = None,
-    out: Annotated[Path, option(OUTPUT, help="Folder for the results.", metavar="FOLDER")] = Path(
+    runs: Annotated[int, option(RUNS, "Number of seeds; 0 only writes the report.", "N")] = 10,
+    epochs: Annotated[int, option(RUNS, "Epochs of each run.", "N")] = 500,
+    jobs: Annotated[int, option(ADVANCED, "Number of processes, one thread each.", "N")] = 1,
+    cluster: opt.Cluster = None,
+    out: Annotated[Path, option(OUTPUT, "Folder for the results.", "FOLDER")] = Path(
         "polyad-paper"
     ),
     quick: Annotated[
-        bool, option(RUNS, "--quick", help="Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
+        bool, flag(RUNS, "--quick", "Only ranks 1 and 2 and the CNN, 3 runs of 50 epochs.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Run the paper's experiments: records, tables, figures, report."""
     if not force:

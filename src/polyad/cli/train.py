@@ -1,237 +1,205 @@
-"""``polyad train``: from labeled pixels to a model."""
+"""``polyad train``, ``evaluate`` and ``export``: a model from labeled pixels, and its scores."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import polyad.scene
-from polyad.cli.options import (
-    ACCURACY,
-    LABELS,
-    MODEL,
-    OUTPUT,
-    AllTouched,
-    AsJson,
-    Bands,
-    BBox,
-    Bounds,
-    Colors,
-    DropNm,
-    Fields,
-    Force,
-    Goal,
-    Groups,
-    Hash,
-    Labels,
-    Layer,
-    Mask,
-    MaxBytes,
-    Merge,
-    Objective,
-    Preset,
-    Remote,
-    Report,
-    Scene,
-    Seed,
-    Task,
-    Units,
-    choices,
-    option,
-    source_title,
-    typed_command,
-)
-from polyad.cli.values import asks_for_values, one_field, train_values
+from polyad.cli import options as opt
+from polyad.cli.options import ACCURACY, LABELS, MODEL, OUTPUT, choices, flag, option
 from polyad.scene.arguments import check_arguments
-from polyad.scene.files.option_values import FOLDS_BY, check_folds_by
-from polyad.terminal import brief, fail, on_terminal, replaced_line, say, steps
+from polyad.scene.files.option_values import (
+    CLASSES,
+    FOLDS_BY,
+    check_bounds,
+    check_folds_by,
+    check_task,
+)
+from polyad.terminal import brief, fail, on_terminal, replaced_line, report_line, say, steps
 
 
 def train(
     context: typer.Context,
-    scene: Scene,
-    labels: Labels,
-    out: Annotated[Path, option(OUTPUT, help="Model file to write.", metavar="FILE")] = Path(
-        "model.polyad"
-    ),
-    field: Fields = None,
-    layer: Layer = None,
-    all_touched: AllTouched = False,
+    scene: opt.Scene,
+    labels: opt.Labels,
+    out: Annotated[Path, option(OUTPUT, "Model file to write.", "FILE")] = Path("model.polyad"),
+    field: opt.Fields = None,
+    layer: opt.Layer = None,
+    all_touched: opt.AllTouched = False,
     samples_per_class: Annotated[
         int | None,
+        option(LABELS, "Training pixels per class (half of any smaller class). Default: all.", "N"),
+    ] = None,
+    merge: opt.Merge = None,
+    units: Annotated[
+        list[str] | None,
+        option(LABELS, "Unit of the target (regression); once for each --field.", "UNIT"),
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None,
         option(
-            LABELS,
-            help="Training pixels per class (half of any smaller class). Default: all.",
-            metavar="N",
+            LABELS, "Valid range of the target (regression), e.g. 0 1 for a fraction.", "LOW HIGH"
         ),
     ] = None,
-    merge: Merge = None,
-    units: Units = None,
-    bounds: Bounds = None,
-    task: Task = "classes",
-    preset: Preset = None,
-    goal: Goal = "this-scene",
+    task: opt.Task = CLASSES,
+    preset: opt.Preset = None,
+    goal: opt.Goal = "this-scene",
     rank: Annotated[
         int | None,
-        option(
-            MODEL,
-            help="Rank of the weights of each hidden unit. Default: 1.",
-            metavar="N",
-            max=1000,
-        ),
+        option(MODEL, "Rank of the weights of each hidden unit. Default: 1.", "N", max=1000),
     ] = None,
     hidden: Annotated[
-        int | None,
-        option(MODEL, help="Number of hidden units. Default: 75.", metavar="N", max=10_000),
+        int | None, option(MODEL, "Number of hidden units. Default: 75.", "N", max=10_000)
     ] = None,
     window: Annotated[
         int | None,
         option(
             MODEL,
-            help="Side of the window around a pixel, odd. Default: chosen; preset paper: 5.",
-            metavar="PIXELS",
+            "Side of the window around a pixel, odd. Default: chosen; preset paper: 5.",
+            "PIXELS",
         ),
     ] = None,
-    objective: Objective = "overall",
+    objective: opt.Objective = "overall",
     solver: Annotated[
         str | None,
         option(
             MODEL,
-            help="Optimizer; alternating is the paper's. Default: the preset's.",
-            metavar="joint|alternating",
+            "Optimizer; alternating is the paper's. Default: the preset's.",
+            "joint|alternating",
         ),
     ] = None,
     epochs: Annotated[
-        int | None,
-        option(
-            MODEL, help="Maximum number of epochs. Default: 200; preset paper: 50.", metavar="N"
-        ),
+        int | None, option(MODEL, "Maximum number of epochs. Default: 200; preset paper: 50.", "N")
     ] = None,
     cross_validate: Annotated[
         bool,
-        option(
+        flag(
             ACCURACY,
             "--cross-validate",
-            help="Estimate the accuracy by spatial cross-validation; takes ten times as long.",
+            "Estimate the accuracy by spatial cross-validation; takes ten times as long.",
         ),
     ] = False,
     folds_by: Annotated[
         str | None,
         option(
             ACCURACY,
-            help="What --cross-validate holds out together. Default: blocks.",
-            metavar=choices(FOLDS_BY),
+            "What --cross-validate holds out together. Default: blocks.",
+            choices(FOLDS_BY),
         ),
     ] = None,
-    groups: Groups = None,
-    mask: Mask = None,
-    bbox: BBox = None,
-    bands: Bands = None,
-    drop_nm: DropNm = None,
-    remote: Remote = False,
-    report: Report = None,
-    colors: Colors = None,
-    seed: Seed = 0,
-    max_bytes: MaxBytes = None,
-    hashes: Hash = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    groups: Annotated[
+        str | None,
+        option(
+            ACCURACY,
+            "Attribute whose values are held out together, such as a plot or a date.",
+            "NAME",
+        ),
+    ] = None,
+    mask: opt.Mask = None,
+    bbox: opt.BBox = None,
+    bands: opt.Bands = None,
+    drop_nm: opt.DropNm = None,
+    remote: opt.Remote = False,
+    report: opt.Report = None,
+    colors: opt.Colors = None,
+    seed: opt.Seed = 0,
+    max_bytes: opt.MaxBytes = None,
+    hashes: opt.Hash = None,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on the labeled pixels of a scene."""
-    of_classes: dict[str, Any] = {"merge": merge, "colors": colors}
-    of_classes |= {"samples_per_class": samples_per_class, "objective": objective != "overall"}
-    of_classes |= {"groups": groups, "cross_validate": cross_validate, "folds_by": folds_by}
-    values = asks_for_values(task, units, bounds, **of_classes)
-    files: dict[str, Any] = {"outputs": {"model": out}, "scene": scene, "labels": labels}
-    files |= {"mask": mask, "colors": colors, "window": window, "bbox": bbox, "merge": merge}
-    files["report"] = report
-    files["folds_by"] = folds_by
+    of_classes: dict[str, object] = {
+        "--merge": merge,
+        "--colors": colors,
+        "--samples-per-class": samples_per_class,
+        "--objective": objective != "overall",
+        "--groups": groups,
+        "--cross-validate": cross_validate,
+        "--folds-by": folds_by,
+    }
+    regression = _is_regression(task, units, bounds, of_classes)
     _check_folds(folds_by, cross_validate, groups)
-    check_arguments(preset=(preset, goal, objective), force=force, remote=remote, **files)
+    check_arguments(
+        preset=(preset, goal, objective),
+        outputs={"model": out},
+        report=report,
+        scene=scene,
+        labels=labels,
+        colors=colors,
+        mask=mask,
+        window=window,
+        bbox=bbox,
+        merge=merge,
+        force=force,
+        remote=remote,
+    )
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
     cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
-    given: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
-    inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
-    inputs["colors"] = None if colors is None else str(colors)
-    told: dict[str, Any] = {"title": source_title(scene), "facts": {"Seed": str(seed)}}
-    told["command"] = typed_command(context)
-    if values:
-        learning = {name: value for name, value in given.items() if value is not None}
-        learning |= {"preset": preset, "goal": goal, "window": window, "bounds": bounds}
-        learning |= {"random_state": seed, "max_bytes": max_bytes}
-        reading |= {"field": field, "units": units}
-        writing: dict[str, Any] = {"report": report, "told": told, "files": inputs}
-        writing |= {"hashes": hashes, "as_json": as_json}
-        train_values(cube, labels, out, reading=reading, learning=learning, **writing)
-        return
-    reading |= {"field": one_field(field), "groups": groups}
-    marks = polyad.open_labels(labels, cube, **reading)
-    options: dict[str, Any] = {
-        "window": window,
-        "random_state": seed,
-        "max_bytes": max_bytes,
-        "preset": preset,
-        "goal": goal,
-        "objective": objective,
-        "merge": merge or (),
-        **{name: value for name, value in given.items() if value is not None},
-    }
-    seen = on_terminal()
-    drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
-    model = polyad.train(cube, marks, verbose=int(seen), **drawing, **options)
-    if cross_validate:
-        known = {"pixels": model.training["pixels"], "statistics": model.statistics}
-        options["preset"] = "fast" if model.recipe is None else model.recipe.preset
-        found = polyad.cross_validate(
-            cube, marks, by=folds_by or "blocks", progress=seen, **known, **options
-        )
-        model = model.with_accuracy(found)
-    model.save(out)
-    polyad.scene.keep_shares(model, cube, out, progress=seen)
+    network = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
+    options: dict[str, Any] = {name: n for name, n in network.items() if n is not None}
+    options |= {"window": window, "random_state": seed, "max_bytes": max_bytes}
+    options |= {"preset": preset, "goal": goal}
+    bar, marks = on_terminal(), None
+    if regression:
+        marks = polyad.scene.open_values(labels, cube, field=field, units=units, **reading)
+        model = polyad.scene.train_values(cube, marks, bounds=bounds, verbose=int(bar), **options)
+        model.save(out)
+    else:
+        marks = polyad.open_labels(labels, cube, field=_one(field), groups=groups, **reading)
+        options |= {"objective": objective, "merge": merge or ()}
+        drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
+        model = polyad.train(cube, marks, verbose=int(bar), **drawing, **options)
+        if cross_validate:
+            options["preset"] = "fast" if model.recipe is None else model.recipe.preset
+            options |= {"pixels": model.training.pixels, "statistics": model.statistics}
+            by = folds_by or "blocks"
+            model = model.with_accuracy(
+                polyad.cross_validate(cube, marks, by=by, progress=bar, **options)
+            )
+        model.save(out)
+        polyad.scene.keep_shares(model, cube, out, progress=bar)
     if report:
-        from polyad.scene import record_run, write_training_report  # draws, a second to import
+        inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
+        inputs["colors"] = None if colors is None else str(colors)
+        record = polyad.scene.record_run(
+            opt.typed_command(context), inputs, hashes=hashes, progress=bar
+        )
+        about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
+        polyad.scene.write_training_report(
+            report, model, cube, marks, record=record, merge=merge, **about
+        )
+    describe = _trained_values if regression else _trained_classes
+    result, text = describe(model, out, report, cross_validate)
+    say(result | {"goal": goal}, as_json, text)
 
-        record = record_run(told["command"], inputs, hashes=hashes, progress=seen)
-        about: dict[str, Any] = {"title": told["title"], "facts": told["facts"], "record": record}
-        write_training_report(report, model, cube, marks, merge=merge, **about)
-    seconds = model.training["seconds"]
-    result = {
-        "model": str(out),
-        "n_train": len(model.training["pixels"]),
-        "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
-        "classes": [c.name for c in model.classes],
-        "labels": model.label_counts,
-        "labels_without_data": model.training["without_data"],
-        "pixels_replaced": model.training.get("replaced"),
-        "epochs": model.estimator.n_iter_,
-        "fit_seconds": seconds,
-        "preset": None if model.recipe is None else model.recipe.preset,
-        "goal": goal,
-        "steps": None if model.recipe is None else model.recipe.line,
-        "spatial_accuracy": None if model.choice is None else _scores(model),
-        "cross_validation": None if model.accuracy is None else model.accuracy.to_dict(),
-    }
-    lost = result["labels_without_data"]
-    lost = f"; {lost:,} more lie where the scene has no data" if lost else ""
-    say(
-        result,
-        as_json,
-        steps(result["steps"])
-        + ("" if model.score_line is None else f"by its own labels: {model.score_line}\n")
-        + ("" if not model.untested else f"not tested: {model.untested_line}\n")
-        + (f"\n{model.accuracy}\n\n" if cross_validate else _class_lines(model.accuracy))
-        + ("" if "note" not in model.left_out else f"bands left out: {model.left_out['note']}\n")
-        + replaced_line(result["pixels_replaced"])
-        + f"labels: {brief(result['labels'])}{lost}\n"
-        + f"{result['n_train']} pixels of {len(model.classes)} classes learned in {seconds:.2f} s; "
-        f"model: {out}" + ("" if report is None else f"\nreport: {report}"),
-    )
+
+def _is_regression(
+    task: str,
+    units: Sequence[str] | None,
+    bounds: tuple[float, float] | None,
+    of_classes: dict[str, object],
+) -> bool:
+    """Return whether values are to be learned; end with a sentence if options contradict that."""
+    check_task(task)
+    if task == CLASSES:
+        odd = [name for name, value in (("--units", units), ("--bounds", bounds)) if value]
+        if odd:
+            fail(f"{odd[0]} is for values; add --task regression, or leave it out")
+        return False
+    if bounds is not None:
+        check_bounds(bounds)
+    odd = [name for name, value in of_classes.items() if value]
+    if odd:
+        fail(f"{odd[0]} is for classes; leave it out, or train with --task classes")
+    return True
 
 
 def _check_folds(folds_by: str | None, cross_validate: bool, groups: str | None) -> None:
@@ -248,15 +216,185 @@ def _check_folds(folds_by: str | None, cross_validate: bool, groups: str | None)
         )
 
 
-def _class_lines(accuracy: Any) -> str:
-    """Return what is to be said of each class, a line each."""
-    if accuracy is None or accuracy.spatial is None:
-        return ""
-    said = (f"right of each class: {accuracy.class_line}", accuracy.needed_line)
-    return "".join(f"{line}\n" for line in said if line)
+def _one(field: Sequence[str] | None) -> str | None:
+    """Return the field of the classes; end with a sentence if several are named."""
+    if field is not None and len(field) > 1:
+        fail(f"a class comes from one --field, got {', '.join(field)}; name one of them")
+    return field[0] if field else None
 
 
-def _scores(model: Any) -> dict[str, Any]:
+def _trained(model: Any, out: Path) -> dict[str, Any]:
+    """Return what is told of every model."""
+    recipe, training = model.recipe, model.training
+    return {
+        "model": str(out),
+        "n_train": len(training.pixels),
+        "bands": model.bands,
+        "bands_left_out": model.spectral.left_out,
+        "pixels_replaced": training.replaced,
+        "fit_seconds": training.seconds,
+        "preset": None if recipe is None else recipe.preset,
+        "steps": None if recipe is None else recipe.line,
+    }
+
+
+def _input_lines(result: dict[str, Any]) -> str:
+    left_out = result["bands_left_out"]
+    bands = "" if left_out is None else f"bands left out: {left_out}\n"
+    return bands + replaced_line(result["pixels_replaced"])
+
+
+def _without_data(count: int) -> str:
+    return f"; {count:,} more lie where the scene has no data" if count else ""
+
+
+def _trained_classes(
+    model: Any, out: Path, report: Path | None, cross_validated: bool
+) -> tuple[dict[str, Any], str]:
+    accuracy, lost, choice = model.accuracy, model.training.without_data, model.choice
     names = ("overall", "average", "interval", "labels", "groups", "side")
-    scores = {name: getattr(model.choice, name) for name in names}
-    return scores | {"not_tested": dict(model.untested)}
+    scores = None if choice is None else {name: getattr(choice, name) for name in names}
+    result = _trained(model, out) | {
+        "classes": [c.name for c in model.classes],
+        "labels": model.label_counts,
+        "labels_without_data": lost,
+        "epochs": model.estimator.n_iter_,
+        "spatial_accuracy": scores and scores | {"not_tested": dict(model.untested)},
+        "cross_validation": None if accuracy is None else accuracy.to_dict(),
+    }
+    by_class = ""
+    if cross_validated:
+        by_class = f"\n{accuracy}\n\n"
+    elif accuracy is not None and accuracy.spatial is not None:
+        lines = (f"right of each class: {accuracy.class_line}", accuracy.needed_line)
+        by_class = "".join(f"{line}\n" for line in lines if line)
+    text = (
+        steps(result["steps"])
+        + ("" if model.score_line is None else f"by its own labels: {model.score_line}\n")
+        + ("" if not model.untested else f"not tested: {model.untested_line}\n")
+        + by_class
+        + _input_lines(result)
+        + f"labels: {brief(result['labels'])}{_without_data(lost)}\n"
+        + f"{result['n_train']} pixels of {len(model.classes)} classes learned in "
+        f"{result['fit_seconds']:.2f} s; model: {out}"
+        + ("" if report is None else f"\nreport: {report}")
+    )
+    return result, text
+
+
+def _trained_values(
+    model: Any, out: Path, report: Path | None, _: bool
+) -> tuple[dict[str, Any], str]:
+    fit, lost, incomplete = (
+        model.value_fit, model.training.without_data, model.training.incomplete,
+    )  # fmt: skip
+    result = _trained(model, out) | {
+        "task": "regression",
+        "targets": [t._asdict() for t in fit.targets],
+        "values_without_data": lost,
+        "values_incomplete": incomplete,
+        "spatial_scores": [score.to_dict() for score in fit.scores],
+    }
+    text = (
+        steps(result["steps"])
+        + "".join(f"{line}\n" for line in fit.score_lines)
+        + _input_lines(result)
+        + f"{result['n_train']} pixels with values learned in {result['fit_seconds']:.2f} s"
+        + _without_data(lost)
+        + (f"; {incomplete:,} more lack one of the targets" if incomplete else "")
+        + f"; model: {out}{report_line(report)}"
+    )
+    return result, text
+
+
+def evaluate(
+    context: typer.Context,
+    model: opt.Model,
+    scene: opt.Scene,
+    labels: opt.Labels,
+    out: Annotated[
+        Path | None, option(OUTPUT, "Also write the scores to a .json or .csv file.", "FILE")
+    ] = None,
+    report: opt.Report = None,
+    hashes: opt.Hash = None,
+    layer: opt.Layer = None,
+    field: opt.Fields = None,
+    all_touched: opt.AllTouched = False,
+    mask: opt.Mask = None,
+    bbox: opt.BBox = None,
+    adapt: opt.Adapt = None,
+    coverage: opt.Coverage = None,
+    max_bytes: opt.MaxBytes = None,
+    remote: opt.Remote = False,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Score a model on labeled pixels that it was not trained on."""
+    files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
+    check_arguments(
+        outputs={"file of scores": out},
+        report=report,
+        bbox=bbox,
+        coverage=coverage,
+        force=force,
+        remote=remote,
+        **files,
+    )
+    fitted = polyad.SceneModel.load(model)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
+    cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
+    reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
+    bar = on_terminal()
+    words, title = opt.typed_command(context), Path(scene).stem
+    found: Any
+    if fitted.values is not None:
+        targets = field or [target.name for target in fitted.value_fit.targets]
+        values = polyad.scene.open_values(labels, cube, field=targets, **reading)
+        found = polyad.scene.examine_values(fitted, cube, values, adapt=adapt, progress=bar)
+        if report:
+            record = polyad.scene.record_run(words, files, hashes=hashes, progress=bar)
+            polyad.scene.write_value_report(report, found, title=title, record=record, model=fitted)
+        scores = str(found)
+    else:
+        marks = polyad.open_labels(labels, cube, field=_one(field), **reading)
+        options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": bar}
+        if report:
+            options["record"] = polyad.scene.record_run(words, files, hashes=hashes, progress=bar)
+            found = polyad.scene.write_report(report, fitted, cube, marks, title=title, **options)
+        else:
+            found = polyad.scene.examine(fitted, cube, marks, **options)
+        scores = str(found.scores) + ("" if found.sets is None else f"\n\n{found.sets}")
+    result = found.to_dict()
+    if out is not None:
+        polyad.scene.write_scores(out, result)
+    adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
+    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_line(report))
+
+
+def export(
+    model: opt.Model,
+    out: Annotated[Path, typer.Argument(help="ONNX file to write.")],
+    whole_scene: Annotated[
+        bool,
+        flag(OUTPUT, "--whole-scene", "Export a graph that maps a tile instead of single windows."),
+    ] = False,
+    network_only: Annotated[
+        bool,
+        flag(
+            OUTPUT,
+            "--network-only",
+            "Export the network only, without label propagation and filter.",
+        ),
+    ] = False,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Write a model as ONNX, for onnxruntime, a browser or a device."""
+    check_arguments(model=model, outputs={"ONNX file": out}, force=force)
+    written = polyad.scene.export_file(
+        model, out, whole_scene=whole_scene, network_only=network_only
+    )
+    takes = ", ".join(str(size) for size in written["input"])
+    padding = "" if written["p"] is None else f" with p = {written['p']}"
+    size = f"{written['bytes'] / 1000:,.0f} kB"
+    say(written, as_json, f"takes ({takes}){padding} in single precision; {size}; ONNX: {out}")

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from polyad import durable
 from polyad.durable import AFTER_TEXT, Entry, LineFile, LockFile, read_all, write_all
 from polyad.errors import OutputError, PolyadWarning
-from polyad.regular import open_own
+from polyad.safe_open import open_own
 from polyad.scene.raster import guards
 from polyad.scene.raster.windows import Tile
 

@@ -57,14 +57,12 @@ from polyad.estimators.scaler import (
     check_sample_shape,
     check_weight,
 )
-from polyad.fitting.adam import AdamState
 from polyad.fitting.alternating import Steps, fit_alternating
-from polyad.fitting.axes import PrincipalAxes
 from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices
-from polyad.fitting.joint import fit_joint
+from polyad.fitting.joint import AdamState, fit_joint
 from polyad.fitting.linear import as_network, fit_linear
+from polyad.fitting.modes import PrincipalAxes, start_from_data
 from polyad.fitting.problem import Problem
-from polyad.fitting.start import start_from_data
 from polyad.threads import limit_threads, threads_for
 
 HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times as large

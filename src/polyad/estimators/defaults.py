@@ -35,9 +35,9 @@ import torch
 
 from polyad.estimators.parameters import Array
 from polyad.estimators.scaler import ModeStandardScaler, common_scaler
-from polyad.fitting.axes import PrincipalAxes
+from polyad.fitting.linear import RidgeFit, fit_ridge, radial_gram
+from polyad.fitting.modes import PrincipalAxes
 from polyad.fitting.problem import LOSSES, Problem
-from polyad.fitting.ridge import RidgeFit, fit_ridge, radial_gram
 
 # The settings for windows of hyperspectral scenes as they were before ``standardize="auto"``:
 # bands standardized, Adam from 0.06 to 0.02 within thirty steps, decoupled weight decay of 0.1.

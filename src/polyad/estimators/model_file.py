@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from polyad.codec import Fault, Fixed, NaN, Record, Row, Text, parse_json, shown
 from polyad.core.plan import MAX_ORDER
 from polyad.errors import ModelFileError, reason
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 
 if TYPE_CHECKING:  # a path is checked without numpy
     import numpy.typing as npt

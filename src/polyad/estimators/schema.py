@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from polyad.codec import Fault, is_visible, shown
+from polyad.codec import Fault, shown
+from polyad.text import is_visible
 
 
 class Plain(NamedTuple):

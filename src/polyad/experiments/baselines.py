@@ -260,8 +260,7 @@ class ConvolutionalNet(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.first = _unfilled(nn.Conv2d, bands, first, KERNEL)
         self.second = _unfilled(nn.Conv2d, first, second, KERNEL)
-        # A dense layer over what the convolutions leave is a convolution of just that size, and
-        # then the whole network can be slid over a scene.
+        # A dense layer over what the convolutions leave is a convolution of just that size
         self.dense = _unfilled(nn.Conv2d, second, hidden, left)
         self.output = _unfilled(nn.Conv2d, hidden, n_outputs, 1)
 
@@ -272,11 +271,6 @@ class ConvolutionalNet(nn.Module):
         hidden = self.activation(_as_product(self.second, hidden))
         hidden = self.activation(_as_product(self.dense, hidden))
         return _as_product(self.output, hidden)[:, 0, 0]
-
-    def slide(self, scene: Tensor) -> Tensor:
-        """Map scenes ``(n, bands, height, width)`` to logits ``(n, C, height-s+1, width-s+1)``."""
-        hidden = self.activation(self.second(self.activation(self.first(scene))))
-        return self.output(self.activation(self.dense(hidden)))
 
 
 def _as_product(layer: nn.Conv2d, x: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.experiments.baselines import KERNEL, ConvolutionalNet, DenseNet
+from polyad.experiments.baselines import KERNEL, ConvolutionalNet
 from polyad.experiments.records import PER, MapStore, RecordStore, RunRecord, RunScores, fold
 from polyad.experiments.scenes import SceneData, load_scene
 from polyad.experiments.settings import MODELS, RunSettings, known
@@ -111,13 +111,16 @@ class _Trial:
 
     def class_map(self) -> NDArray[np.uint16]:
         """Return the class of every pixel of the scene, shape (height, width)."""
-        if self.evaluator is not None and self.network is not None:
-            return self.estimator.classes_[self.evaluator.map(self.network)].astype(np.uint16)
-        height, width = self.cube.shape[:2]
-        pixels = np.argwhere(np.ones((height, width), dtype=bool))
-        chunks = np.array_split(pixels, 64)
-        class_ids = [self.estimator.predict(self.patches(chunk)) for chunk in chunks]
-        return np.concatenate(class_ids).reshape(height, width).astype(np.uint16)
+        shape = self.labels.shape
+        pixels = np.argwhere(np.ones(shape, dtype=bool))
+        if self.network is None:
+            chunks = np.array_split(pixels, 64)
+            found = np.concatenate([self.estimator.predict(self.patches(c)) for c in chunks])
+        else:
+            scaler, window = self.estimator.scaler_, self.settings.window
+            everywhere = SceneEvaluator(self.cube, pixels, scaler, window)
+            found = self.estimator.classes_[everywhere.predict(self.network)]
+        return found.reshape(shape).astype(np.uint16)
 
     def patches(self, pixels: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return the windows around ``pixels``, (n, s, s, bands)."""
@@ -269,32 +272,9 @@ def slide_rank_r(network: RankRNet, scene: Tensor, window: int) -> Tensor:
     if network.hidden.bias is not None:
         before += network.hidden.bias[:, None, None]
     hidden = ACTIVATIONS[network.activation].value(before)
-    return _output(network.output, hidden)
-
-
-def slide_convolutional(network: ConvolutionalNet, scene: Tensor, window: int) -> Tensor:
-    """Return logits ``(C, h - s + 1, w - s + 1)`` of the CNN."""
-    del window  # its layers have the window's size already
-    return network.slide(scene[None])[0]
-
-
-def slide_dense(network: DenseNet, scene: Tensor, window: int) -> Tensor:
-    """Return logits ``(C, h - s + 1, w - s + 1)`` of the dense network."""
-    weight = network.hidden.weight.reshape(-1, window, window, len(scene))  # (Q, s, s, bands)
-    before = conv2d(scene[None], weight.permute(0, 3, 1, 2), network.hidden.bias)[0]
-    return _output(network.output, network.activation(before))
-
-
-def _output(layer: nn.Linear, hidden: Tensor) -> Tensor:
+    layer = network.output
     logits = (layer.weight @ hidden.flatten(1)).reshape(-1, *hidden.shape[1:])
     return logits if layer.bias is None else logits + layer.bias[:, None, None]
-
-
-SLIDERS: dict[type[nn.Module], Callable[[Any, Tensor, int], Tensor]] = {
-    RankRNet: slide_rank_r,
-    ConvolutionalNet: slide_convolutional,
-    DenseNet: slide_dense,
-}
 
 
 class SceneEvaluator:
@@ -388,14 +368,15 @@ class SceneEvaluator:
         hidden = network.activation(linear(hidden, dense.weight.flatten(1), dense.bias))
         return linear(hidden, output.weight.flatten(1), output.bias)
 
-    def map(self, network: nn.Module) -> NDArray[np.intp]:
+    def map(self, network: RankRNet) -> NDArray[np.intp]:
         """Return the code of every pixel of the scene, shape (height, width)."""
-        slide = SLIDERS[type(network)]
         step = max(1, STRIP_PIXELS // self.width)
         extra = self.window - 1
         with torch.no_grad():
             strips = [
-                slide(network, self.scene[:, top : top + step + extra], self.window).argmax(dim=0)
+                slide_rank_r(network, self.scene[:, top : top + step + extra], self.window).argmax(
+                    dim=0
+                )
                 for top in range(0, self.height, step)
             ]
         return torch.cat(strips).numpy()

@@ -136,13 +136,11 @@ class Table:
             " & ".join(map(_tex, row)) + r" \\" for row in [list(self.columns), *self.texts()]
         )
         lines = [
-            r"\begin{table}",
-            r"\centering",
+            r"\begin{table}\centering",
             rf"\caption{{{_tex(self.title)}. {_tex(self.note)}}}",
             rf"\begin{{tabular}}{{l{'c' * (len(self.columns) - 1)}}}",
             *(r"\hline", head, r"\hline", *body, r"\hline"),
-            r"\end{tabular}",
-            r"\end{table}",
+            r"\end{tabular}\end{table}",
         ]
         return "\n".join(lines) + "\n"
 

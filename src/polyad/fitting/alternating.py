@@ -45,6 +45,9 @@ class Steps:
     weight_decay: float = 0.0
 
 
+Sweep = Callable[[RankRNet, Problem, Steps], Callable[[], tuple[float, float]]]
+
+
 def fit_alternating(
     network: RankRNet,
     problem: Problem,
@@ -55,6 +58,7 @@ def fit_alternating(
     validation: Problem | None = None,
     on_epoch: OnEpoch | None = None,
     verbose: bool = False,
+    sweep: Sweep | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit a copy of ``network`` by Algorithm 1.
 
@@ -69,16 +73,23 @@ def fit_alternating(
         Shuffles the samples once; the batches then stay the same.
     validation, on_epoch, verbose
         See `polyad.fitting.epochs.run_epochs`.
+    sweep : callable, optional
+        Makes of network, problem and steps what does one epoch; by default the fastest one.
 
     Returns
     -------
     network : RankRNet
     history : History
     """
-    sweeper = _CpuSweep if problem.x.device.type == "cpu" else _PlainSweep
-    return _fit(
-        sweeper, network, problem, stopping, steps, generator, validation, on_epoch, verbose
+    if sweep is None:
+        sweep = _CpuSweep if problem.x.device.type == "cpu" else _PlainSweep
+    network = copy.deepcopy(network)
+    order = torch.randperm(len(problem), generator=generator, device="cpu")
+    one_epoch = sweep(network, problem.take(order.to(problem.x.device)), steps)
+    history = run_epochs(
+        network, one_epoch, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
     )
+    return network, history
 
 
 def fit_alternating_reference(
@@ -90,27 +101,9 @@ def fit_alternating_reference(
     generator: torch.Generator | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit as `fit_alternating` does, by autograd and torch's Adam: the slow, plain reference."""
-    return _fit(_PlainSweep, network, problem, stopping, steps, generator, None, None, False)
-
-
-def _fit(
-    sweeper: type[_CpuSweep] | type[_PlainSweep],
-    network: RankRNet,
-    problem: Problem,
-    stopping: Stopping,
-    steps: Steps,
-    generator: torch.Generator | None,
-    validation: Problem | None,
-    on_epoch: OnEpoch | None,
-    verbose: bool,
-) -> tuple[RankRNet, History]:
-    network = copy.deepcopy(network)
-    order = torch.randperm(len(problem), generator=generator, device="cpu")
-    sweep = sweeper(network, problem.take(order.to(problem.x.device)), steps)
-    history = run_epochs(
-        network, sweep, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
+    return fit_alternating(
+        network, problem, stopping, steps, generator=generator, sweep=_PlainSweep
     )
-    return network, history
 
 
 @dataclass

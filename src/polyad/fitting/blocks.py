@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from polyad.fitting.adam import BETA1, BETA2, EPS
+from polyad.fitting.joint import BETA1, BETA2, EPS
 
 Array = npt.NDArray[np.floating]
 

@@ -12,6 +12,7 @@ from polyad.scene.files.option_values import (
     check_bbox,
     check_coverage,
     check_folds_by,
+    check_preset,
     check_window,
     merge_rules,
 )
@@ -24,7 +25,6 @@ from polyad.scene.files.paths import (
     check_scene,
     no_file,
 )
-from polyad.scene.learn.recipe import check_preset
 
 _NONE: Mapping[str, None] = MappingProxyType({})
 

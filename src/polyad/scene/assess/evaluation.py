@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
-from polyad.scene.files.option_values import check_folds_by
+from polyad.scene.files.option_values import check_folds_by, check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.folds import (
@@ -27,12 +27,12 @@ from polyad.scene.learn.folds import (
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.outputs import ValueScore, score_values
 from polyad.scene.learn.radiometry import corrupt_pixels, prepared
-from polyad.scene.learn.recipe import check_preset
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
+from polyad.scene.map.mapper import Mapper, scene_tiles
+from polyad.scene.map.mapping import set_rule
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import Labels, groups_of
@@ -119,7 +119,7 @@ class Examined:
 def _examined(model: SceneModel, scene: xr.DataArray, started: float) -> dict[str, Any]:
     """Return the fields of `Examined` for a model that was mapped just now."""
     return {
-        "n_train": len(model.training.get("pixels", [])),
+        "n_train": len(model.training.pixels),
         "fit_seconds": model.fit_seconds,
         "map_seconds": time.perf_counter() - started,
         "adapted": model.adapted,
@@ -188,7 +188,7 @@ def examine(
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
     # Names that came without ids were numbered by their alphabet: others hardly number them so
-    invented = bool(model.training.get("numbered_by_name"))
+    invented = model.training.numbered_by_name
     if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
         warnings.warn(
             "classes were matched by id, but the labels seem to number them otherwise than the "
@@ -237,7 +237,7 @@ def map_pixels(
     place[tuple(pixels.T)] = np.arange(len(pixels))
     some = scene_tiles(scene, model=model) if tiles is None else tiles
     wanted = [tile for tile in some if whole is not None or (place[tile] >= 0).any()]
-    for tile, class_ids, found in iter_map(model, scene, True, progress=progress, tiles=wanted):
+    for tile, class_ids, found in Mapper(model, scene, True, progress).run(wanted):
         if whole is not None:
             whole[tile] = class_ids
         inside = place[tile] >= 0
@@ -406,24 +406,22 @@ def cross_validate(
         if statistics is None:
             statistics = scene_statistics(scene, goal, max_bytes)
         parameters["statistics"] = statistics
+    block: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
     dealt = [
-        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=by),
+        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=block),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
     options = {name: value for name, value in parameters.items() if name != "verbose"}
-    options |= {"random_state": random_state, "preset": preset, "goal": goal}
+    options |= {
+        "random_state": random_state,
+        "preset": preset,
+        "goal": goal,
+        "max_bytes": max_bytes,
+    }
 
     def learn(chosen: Array) -> SceneModel:
         fresh = None if estimator is None else _fresh(estimator)
-        return train_on(
-            scene,
-            labels,
-            pixels[chosen],
-            estimator=fresh,
-            score=False,
-            max_bytes=max_bytes,
-            **options,
-        )
+        return train_on(scene, labels, pixels[chosen], estimator=fresh, score=False, **options)
 
     total = sum(len(np.unique(split.fold)) for split in dealt)
     with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:

@@ -28,7 +28,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from tqdm import tqdm
 
 from polyad.atomic import replacing
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.draw.charts import Overlay
 from polyad.scene.draw.color import encode_rgb
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder

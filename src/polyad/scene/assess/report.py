@@ -290,17 +290,16 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
         facts |= {} if epochs is None else {"Training": f"{epochs} epochs"}
     if recipe is not None:
         facts["Steps"] = recipe.line
-        propagates = any(step["step"] == "propagate" for step in recipe.steps)
-        if scene is not None and propagates and not model.learned_from(scene):
+        if scene is not None and recipe.propagation is not None and not model.learned_from(scene):
             facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
     if model.score_line is not None:
         facts["By its own labels"] = model.score_line
     if model.untested_line is not None:
         facts["Not tested by these"] = model.untested_line
-    if "note" in model.left_out:
-        facts["Bands left out"] = str(model.left_out["note"])
-    if model.training.get("replaced"):
-        told = f"{model.training['replaced']:,}, replaced by their neighbors"
+    if model.spectral.left_out is not None:
+        facts["Bands left out"] = model.spectral.left_out
+    if model.training.replaced:
+        told = f"{model.training.replaced:,}, replaced by their neighbors"
         facts["Corrupt pixels of the training scene"] = told
     if model.adapted is not None:
         facts["Light"] = model.adapted

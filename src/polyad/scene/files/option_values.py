@@ -1,4 +1,4 @@
-"""Values of options that are wrong whatever the scene: window, rectangle, coverage, merging."""
+"""Values of options that are wrong whatever the scene: preset, window, coverage, merging."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ from polyad.text import clean_name
 
 CLASSES, REGRESSION = TASKS = ("classes", "regression")
 FOLDS_BY = ("blocks", "clusters")
+PRESETS = ("paper", "fast", "best")
+GOALS = ("this-scene", "other-scenes")
+OBJECTIVES = ("overall", "average")
 SINGLE = (2 - 2**-23) * 2.0**127  # the largest number in single precision
 MAX_WINDOW = 127  # its halo is read with every tile
+
+
+def check_preset(preset: str | None, goal: str, objective: str = "overall") -> None:
+    """Raise `InputError` unless all are known; no preset is the default one."""
+    asked = (("preset", "best" if preset is None else preset, PRESETS), ("goal", goal, GOALS))
+    for what, value, known in (*asked, ("objective", objective, OBJECTIVES)):
+        if value not in known:
+            raise InputError(f"{what} must be one of {', '.join(known)}, got {value!r}")
 
 
 def check_window(window: int) -> int:

@@ -57,9 +57,9 @@ class Bands:
         }
         if along["width"] is None:
             along["width"] = along["fwhm"]
-        in_file = int(scene.attrs.get(IN_FILE, scene.sizes["band"]))
+        about = {IN_FILE: scene.sizes["band"], LEFT_OUT: None, **scene.attrs}
         return cls(
-            band_numbers(scene), **along, in_file=in_file, left_out=scene.attrs.get(LEFT_OUT)
+            band_numbers(scene), **along, in_file=int(about[IN_FILE]), left_out=about[LEFT_OUT]
         )
 
     @property
@@ -108,26 +108,25 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
     --------
     >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
     >>> scene = keep_bands(scene, np.array([True, False, False, True]), "flagged as bad")
-    >>> scene.attrs["bands_left_out"], scene["number"].values.tolist()
+    >>> Bands.of(scene).left_out, scene["number"].values.tolist()
     ('2-3 flagged as bad', [1, 4])
     """
     keep = np.asarray(keep, bool)
     if keep.all():
         return scene
-    scene = scene.assign_coords(number=("band", band_numbers(scene)))
-    if "wavelength" in scene.coords and "width" not in scene.coords:
-        told = scene["fwhm"].values if "fwhm" in scene.coords else None
-        centers = np.asarray(scene["wavelength"].values, float)
-        scene = scene.assign_coords(width=("band", band_widths(centers, told)))
+    bands = Bands.of(scene)
+    scene = scene.assign_coords(number=("band", bands.number))
+    if bands.wavelength is not None and "width" not in scene.coords:
+        width = band_widths(np.asarray(bands.wavelength, float), bands.fwhm)
+        scene = scene.assign_coords(width=("band", width))
     said = f"{named_bands(scene.isel(band=~keep))} {why}"
     if not keep.any():
         raise SceneError(
             f"no band of the scene is left of {len(keep)}: {said}; open a scene with usable bands"
         )
-    notes = [note for note in (scene.attrs.get(LEFT_OUT), said) if note]
-    total = scene.attrs.get(IN_FILE, scene.sizes["band"])
+    left_out = "; ".join(note for note in (bands.left_out, said) if note)
     return scene.isel(band=np.flatnonzero(keep)).assign_attrs(
-        {IN_FILE: int(total), LEFT_OUT: "; ".join(notes)}
+        {IN_FILE: bands.in_file, LEFT_OUT: left_out}
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 UNLABELED = 0
+_TABLE = ("class_values", "class_names", "class_colors")  # attributes of a class raster
 EXACT_NAMES = "polyad class names"  # in an ENVI header, whose lists cannot hold a comma
 
 # Color-blind-safe: Paul Tol's "muted" and "vibrant" hues, interleaved so that neighbors differ.
@@ -128,13 +129,11 @@ def class_table(raster: xr.DataArray) -> tuple[ClassInfo, ...]:
 
     Names and colors that the raster does not carry are filled in from the ids, as ``class 3``.
     """
-    attrs = raster.attrs
-    if "class_values" in attrs:
-        values = [int(v) for v in np.atleast_1d(attrs["class_values"])]
-    else:
-        values = [int(v) for v in np.unique(raster.values) if v != UNLABELED]
-    names = list(np.atleast_1d(attrs.get("class_names", [default_name(v) for v in values])))
-    colors = list(np.atleast_1d(attrs.get("class_colors", [class_color(v) for v in values])))
+    stored = {k: np.atleast_1d(v) for k, v in raster.attrs.items() if k in _TABLE}
+    ids = stored["class_values"] if "class_values" in stored else np.unique(raster.values)
+    values = [int(v) for v in ids if "class_values" in stored or v != UNLABELED]
+    names = stored.get("class_names", [default_name(v) for v in values])
+    colors = stored.get("class_colors", [class_color(v) for v in values])
     rows = zip(values, names, colors, strict=True)
     return tuple(sorted(ClassInfo(v, str(n), str(c)) for v, n, c in rows))
 

@@ -19,7 +19,7 @@ import numpy as np
 from affine import Affine
 
 from polyad.errors import BudgetExceeded, SceneError
-from polyad.regular import check_regular
+from polyad.safe_open import check_regular
 from polyad.scene.files.paths import no_file
 
 # Deflate cannot exceed 1032:1, which only constant data reaches. Scenes with wide nodata margins

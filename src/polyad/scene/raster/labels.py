@@ -34,6 +34,27 @@ NUMBERED_BY_NAME = "class_ids_numbered_by_name"
 """Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
 
 
+Array = npt.NDArray[Any]
+GROUP = "group"
+NO_GROUP = 0
+
+
+class LabelGroups(NamedTuple):
+    """The groups of some labels.
+
+    Attributes
+    ----------
+    ids : ndarray of int, ``(n,)``
+        A label without a group is a group of its own.
+    by : {"groups", "polygons"}
+        Given by the user, and then held out as they are; or the shapes that labels were drawn as,
+        which are held out whole, together with others of their block.
+    """
+
+    ids: Array
+    by: str
+
+
 @dataclass(frozen=True, eq=False)
 class Labels(Raster):
     """A label raster or class map as the package works with it.
@@ -83,32 +104,27 @@ class Labels(Raster):
     @property
     def numbered_by_name(self) -> bool:
         """Whether the ids were counted from names, so that they mean nothing elsewhere."""
-        return bool(self.array.attrs.get(NUMBERED_BY_NAME, False))
+        return bool({NUMBERED_BY_NAME: False, **self.array.attrs}[NUMBERED_BY_NAME])
 
     def groups_at(self, pixels: NDArray[Any]) -> LabelGroups | None:
-        """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups."""
-        return groups_of(self.array, pixels)
+        """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups.
 
-
-Array = npt.NDArray[Any]
-GROUP = "group"
-NO_GROUP = 0
-
-
-class LabelGroups(NamedTuple):
-    """The groups of some labels.
-
-    Attributes
-    ----------
-    ids : ndarray of int, ``(n,)``
-        A label without a group is a group of its own.
-    by : {"groups", "polygons"}
-        Given by the user, and then held out as they are; or the shapes that labels were drawn as,
-        which are held out whole, together with others of their block.
-    """
-
-    ids: Array
-    by: str
+        Examples
+        --------
+        >>> labels = xr.DataArray([[1, 1, 2, 2]], dims=("y", "x"))
+        >>> drawn = Labels.of(with_groups(labels, [[7, 7, 0, 0]], by="polygons"))
+        >>> drawn.groups_at(np.array([[0, 0], [0, 1], [0, 2], [0, 3]])).ids.tolist()
+        [7, 7, 8, 9]
+        """
+        if self.groups is None:
+            return None
+        ids = self.groups[tuple(pixels.T)].astype(np.int64)
+        if not ids.any():
+            return None
+        alone = ids == NO_GROUP
+        ids[alone] = ids.max() + 1 + np.arange(np.count_nonzero(alone))
+        by = {"by": "groups", **self.array.coords[GROUP].attrs}["by"]
+        return LabelGroups(ids, str(by))
 
 
 def with_groups(labels: xr.DataArray, groups: Any, by: str = "groups") -> xr.DataArray:
@@ -127,7 +143,7 @@ def with_groups(labels: xr.DataArray, groups: Any, by: str = "groups") -> xr.Dat
     >>> with_groups(labels, [[7, 7, 8, 9]])["group"].values.tolist()
     [[7, 7, 8, 9]]
     """
-    labels = as_labels(labels)
+    labels = Labels.of(labels).array
     values = np.asarray(groups.values if isinstance(groups, xr.DataArray) else groups)
     if values.shape != labels.shape:
         raise SceneMismatch(
@@ -169,23 +185,8 @@ def check_groups(ids: Array, name: str = "groups") -> None:
 
 
 def groups_of(labels: xr.DataArray, pixels: Array) -> LabelGroups | None:
-    """Return the groups of labeled pixels, ``(n, 2)``; None if the labels have no groups.
-
-    Examples
-    --------
-    >>> labels = xr.DataArray([[1, 1, 2, 2]], dims=("y", "x"))
-    >>> drawn = with_groups(labels, [[7, 7, 0, 0]], by="polygons")
-    >>> groups_of(drawn, np.array([[0, 0], [0, 1], [0, 2], [0, 3]])).ids.tolist()
-    [7, 7, 8, 9]
-    """
-    if GROUP not in labels.coords or labels.coords[GROUP].dims != ("y", "x"):
-        return None
-    ids = labels.coords[GROUP].values[tuple(pixels.T)].astype(np.int64)
-    if not ids.any():
-        return None
-    alone = ids == NO_GROUP
-    ids[alone] = ids.max() + 1 + np.arange(np.count_nonzero(alone))
-    return LabelGroups(ids, str(labels.coords[GROUP].attrs.get("by", "groups")))
+    """Return the groups of labeled pixels; see `Labels.groups_at`."""
+    return Labels.of(labels).groups_at(pixels)
 
 
 @dataclass(frozen=True)
@@ -269,18 +270,17 @@ def merge_labels(labels: xr.DataArray, merge: str | Sequence[str]) -> xr.DataArr
     >>> table = [ClassInfo(1, "corn", ""), ClassInfo(2, "soy", ""), ClassInfo(5, "road", "")]
     >>> labels = with_classes(xr.DataArray(np.array([[0, 1, 2, 5]]), dims=("y", "x")), table)
     >>> merged = merge_labels(labels, "corn+soy=crops")
-    >>> merged.values.tolist(), merged.attrs["class_names"]
+    >>> merged.values.tolist(), [c.name for c in class_table(merged)]
     ([[0, 1, 1, 5]], ['crops', 'road'])
     """
-    labels = as_labels(labels)
-    merging = plan_merge(class_table(labels), merge)
-    values = labels.to_numpy()
+    known = Labels.of(labels)
+    merging, values = plan_merge(known.classes, merge), known.ids
     largest = max([int(values.max(initial=0)), *(c.value for c in merging.before)])
     lookup = np.arange(largest + 1).astype(values.dtype)
     lookup[UNLABELED] = UNLABELED
     for info, position in zip(merging.before, merging.positions, strict=True):
         lookup[info.value] = merging.after[position].value
-    return with_classes(labels.copy(data=lookup[values]), merging.after)
+    return with_classes(known.array.copy(data=lookup[values]), merging.after)
 
 
 def recolored(

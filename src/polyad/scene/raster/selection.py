@@ -11,7 +11,6 @@ value at the wanted center is interpolated between the two bands around it,
 
 from __future__ import annotations
 
-import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -26,11 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.files.option_values import check_bbox
-from polyad.scene.raster.bands import band_numbers, keep_bands
+from polyad.scene.raster.bands import Bands, keep_bands
 from polyad.scene.raster.despiking import Despiking, NoiseModel, valid_pixels
-from polyad.scene.raster.grid import describe_extents, move
-from polyad.scene.raster.scene import INSIDE, Scene, as_scene, lazy_scene
-from polyad.scene.raster.windows import Tile, read_window, tile_shape
+from polyad.scene.raster.grid import Grid, describe_extents, move
+from polyad.scene.raster.scene import INSIDE, Scene, lazy_scene
+from polyad.scene.raster.windows import Tile, plan_tiles, tile_shape
 
 _STRIP_BYTES = 64 * 2**20  # what valid_mask holds at a time
 _STRIP_PIXELS = 2**22  # whose places on the map are worked out at a time
@@ -69,13 +68,13 @@ def mask_scene(scene: xr.DataArray, mask: xr.DataArray | ArrayLike) -> xr.DataAr
     return Scene.of(scene).masked(mask).array
 
 
-def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
+def bbox_mask(grid: Grid, bbox: Sequence[float]) -> NDArray[np.bool_]:
     """Return which pixels have their centers in a rectangle of the map, shape ``(height, width)``.
 
     Parameters
     ----------
-    scene : DataArray, dims ``(y, x, band)``
-        With a georeference.
+    grid : Grid
+        Of the scene, with a georeference.
     bbox : (left, bottom, right, top)
         In map coordinates of the scene.
 
@@ -86,13 +85,12 @@ def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> scene = xr.DataArray(np.ones((2, 3, 1)), dims=("y", "x", "band"),
-    ...                      coords={"y": [40.5, 39.5], "x": [10.5, 11.5, 12.5]})
-    >>> bbox_mask(scene, (11, 40, 13, 41)).astype(int)
+    >>> from affine import Affine
+    >>> grid = Grid((2, 3), None, Affine(1, 0, 10, 0, -1, 41))
+    >>> bbox_mask(grid, (11, 40, 13, 41)).astype(int)
     array([[0, 1, 1],
            [0, 0, 0]])
     """
-    grid = Scene.of(scene).grid
     if grid.transform is None:
         raise SceneMismatch(
             "a bounding box lies on the map, but the scene has no georeference; give a mask of the "
@@ -225,40 +223,34 @@ def usable_bands(scene: xr.DataArray) -> xr.DataArray:
     --------
     >>> values = np.ones((2, 2, 3))
     >>> values[..., 1] = np.nan
-    >>> usable_bands(xr.DataArray(values, dims=("y", "x", "band"))).attrs["bands_left_out"]
+    >>> Bands.of(usable_bands(xr.DataArray(values, dims=("y", "x", "band")))).left_out
     '2 without data in any pixel'
     """
-    scene = as_scene(scene)
-    if LOOKED_AT in scene.attrs or (scene.dtype.kind != "f" and scene.rio.nodata is None):
-        return scene  # in the second case every value is a measurement
-    empty = np.ones(scene.sizes["band"], bool)
-    for tile in _looks(scene):
+    known = Scene.of(scene)
+    if LOOKED_AT in known.array.attrs or (known.dtype.kind != "f" and known.nodata is None):
+        return known.array  # in the second case every value is a measurement
+    empty = np.ones(known.bands.count, bool)
+    for tile in _looks(known):
         left = np.flatnonzero(empty)
-        values = read_window(scene.isel(band=left), tile)  # (h, w, bands left)
-        empty[left] = ~valid_pixels(values[..., None], scene.rio.nodata).any(axis=(0, 1))
+        values = known.select(left).read(*tile)  # (h, w, bands left)
+        empty[left] = ~valid_pixels(values[..., None], known.nodata).any(axis=(0, 1))
         if not empty.any():
             break
     # A scene without any data is told as what it is by whoever wants its pixels
-    usable = scene if empty.all() else keep_bands(scene, ~empty, EMPTY)
+    usable = known.array if empty.all() else keep_bands(known.array, ~empty, EMPTY)
     return usable.assign_attrs({LOOKED_AT: "yes"})
 
 
-def _looks(scene: xr.DataArray) -> Iterator[Tile]:
+def _looks(scene: Scene) -> Iterator[Tile]:
     """Yield the tiles to look at, the middle of the scene first: its corners often have no data."""
-    shape = scene.sizes["y"], scene.sizes["x"]
     # Four times as many bytes for a pixel as it has make tiles of a quarter of the usual size
-    height, width = tile_shape(shape, 4 * scene.sizes["band"] * scene.dtype.itemsize)
-    across = math.ceil(shape[1] / width)
-    count = math.ceil(shape[0] / height) * across
-    numbers = np.arange(count)
-    if INSIDE in scene.coords:  # only where the scene is looked at
-        down, right = np.nonzero(scene[INSIDE].values)
-        numbers = np.unique(down // height * across + right // width)
-    chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, LOOKS).astype(int))]
-    for number in sorted(chosen, key=lambda n: abs(n - numbers[len(numbers) // 2])):
-        y, x = (int(k) for k in divmod(number, across))
-        rows = slice(y * height, min((y + 1) * height, shape[0]))
-        yield Tile(rows, slice(x * width, min((x + 1) * width, shape[1])))
+    size = tile_shape(scene.shape[:2], 4 * scene.bands.count * scene.dtype.itemsize)
+    tiles = plan_tiles(scene.shape[:2], size)
+    if scene.inside is not None:  # only where the scene is looked at
+        tiles = [tile for tile in tiles if scene.inside[tile].any()]
+    chosen = np.unique(np.linspace(0, len(tiles) - 1, LOOKS).astype(int))
+    for number in sorted(chosen, key=lambda n: abs(n - len(tiles) // 2)):
+        yield tiles[number]
 
 
 def select_bands(
@@ -289,15 +281,15 @@ def select_bands(
     >>> select_bands(scene, "400-1500", drop_nm=[(1340, 1450)])["wavelength"].values.tolist()
     [500.0, 900.0]
     """
-    scene = as_scene(scene)
+    known = Scene.of(scene)
     if bands is None and drop_nm is None:
-        return scene
-    if "wavelength" not in scene.coords:
+        return known.array
+    if known.bands.wavelength is None:
         raise SceneError(
             "bands are chosen by wavelength, and the scene has none; add them to its header, or in "
             "Python take bands by number with scene.isel(band=...)"
         )
-    centers = np.asarray(scene["wavelength"].values, float)
+    centers = np.asarray(known.bands.wavelength, float)
     keep = np.ones(len(centers), bool) if bands is None else _within(centers, parse_ranges(bands))
     if drop_nm is not None:
         keep &= ~_within(centers, parse_ranges(drop_nm))
@@ -306,7 +298,7 @@ def select_bands(
             f"no band is left of {len(keep)} from {np.nanmin(centers):.0f} to "
             f"{np.nanmax(centers):.0f} nm; choose other wavelengths"
         )
-    return keep_bands(scene, keep, "not chosen")
+    return keep_bands(known.array, keep, "not chosen")
 
 
 def parse_ranges(ranges: Ranges) -> list[tuple[float, float]]:
@@ -443,7 +435,7 @@ def scene_in_bands(scene: xr.DataArray, match: BandMatch, wanted: Array) -> xr.D
         same = len(match.first) == scene.sizes["band"] and bool((np.diff(match.first) == 1).all())
         return scene if same else scene.isel(band=match.first)
     own = scene.isel(band=match.first)
-    numbers = band_numbers(own)
+    numbers = Bands.of(own).number
     source = ResampledSource(scene, match)
     place = {k: v for k, v in scene.coords.items() if "band" not in v.dims}
     resampled = lazy_scene(source, wavelength=np.asarray(wanted, float), nodata=np.nan)

@@ -1,6 +1,6 @@
 """Which files a scene may open, and with what: the file that was named, and those beside it.
 
-* Only regular files are opened (`polyad.regular`).
+* Only regular files are opened (`polyad.safe_open`).
 * A file that is reached through another one (the pixels of an ENVI header, the ``.aux.xml`` of a
   raster) lies in the same folder: a link that leads elsewhere could show any file of the machine.
   The file that the user names may be a link itself.
@@ -24,7 +24,7 @@ from rasterio.io import MemoryFile
 from rasterio.session import DummySession
 
 from polyad.errors import SceneError, reason
-from polyad.regular import check_regular
+from polyad.safe_open import check_regular
 from polyad.scene.raster.sources import PixelSource
 
 
@@ -79,10 +79,13 @@ def check_beside(named: Path, path: Path) -> Path:
 
 
 @contextmanager
-def open_raster(path: Path, driver: str) -> Iterator[Any]:
+def open_raster(path: Path, driver: str, **options: str) -> Iterator[Any]:
     """Open ``path`` with one GDAL driver and no other, and nothing beside it."""
     name = plain_name(path)
-    with gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
+    with (
+        gdal_alone(**options),
+        _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster,
+    ):
         yield raster
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from polyad.errors import SceneError
-from polyad.regular import open_regular
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 
 MAX_DIRECTORIES = 1000  # an image, its masks and overviews are some twenty
