@@ -39,7 +39,7 @@ from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import WINDOW, train
-from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
@@ -521,7 +521,7 @@ class Trainer(threading.Thread):
             probabilities: Callable[[Tile], Array] = mapper.probabilities
             together = 2 * self._threads[stage]
         else:
-            map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
+            map_tile = Mapper(model, self.scene, numbers=True, check=check)
             probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
         draw = drawing.drawer(model, probabilities, self._window_means, check)
         shown = time.monotonic()
