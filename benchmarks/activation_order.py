@@ -49,7 +49,7 @@ class TermwiseClassifier(RankRClassifier):
         return network.like(factors | {"output.weight": tied})
 
     def _solve(  # type: ignore[override]
-        self, network, problem, validation, settings, generator, state, on_epoch
+        self, network, problem, generator, settings, *, state=None, validation=None, on_epoch=None
     ):
         del state
         stopping = alternating.Stopping(settings["epochs"], self.tol, self.patience)
