@@ -37,11 +37,11 @@ from polyad.scene.assess.scores import score
 from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.networks import RankREnsemble
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.sampling import PROTOCOLS, Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import (
     EdgeFilter,
-    Propagation,
     combine,
     find_segments,
     guided_filter,
@@ -77,7 +77,7 @@ class Bench:
         fused = BandFusion().transform(self.cube)
         self.fused = (fused - fused.mean(axis=(0, 1))) / fused.std(axis=(0, 1))
         self.profiles = ScaleProfiles().transform(z) / z.std()
-        self.propagation = Propagation()
+        self.propagation = PropagationSettings()
         every = np.ones(self.shape, bool)
         self.nodes = pixel_nodes(every)
         self.graphs = self.propagation.graphs_of_whitened(z, every)
@@ -180,7 +180,7 @@ def presets(
             continue
         started = time.process_time()
         if name == EXACT:
-            options["statistics"] = scene_statistics(bench.scene, settings=Propagation())
+            options["statistics"] = scene_statistics(bench.scene, settings=PropagationSettings())
         model = train_on(bench.scene, bench.labels, split.train, random_state=seed, **options)
         proba = map_scene(model, bench.scene, probabilities=True)[1].values
         yield name, proba.reshape(-1, proba.shape[2]), time.process_time() - started

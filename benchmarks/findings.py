@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks import activation_order, approximation, cnn_repeats
 from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, spread, table
+from benchmarks.rounding import FITS
 from polyad.experiments import paper
 from polyad.experiments.records import RecordStore, RunRecord
 from polyad.experiments.settings import MODELS, RANKS
@@ -21,13 +22,6 @@ from polyad.experiments.statistics import Cell, Results, compare_paired
 
 PAGE = RESULTS / "findings.md"
 PINES = "indian-pines"
-ROUNDED = (
-    ("as it is", "float32"),
-    ("band offset", "float32"),
-    ("last bits", "float32"),
-    ("as it is", "float64"),
-    ("band offset", "float64"),
-)
 
 
 def reruns() -> list[RunRecord]:
@@ -41,7 +35,7 @@ def rounding() -> str:
     records = read_records(RESULTS / "rounding.jsonl")
     rows = []
     for seed in sorted({r["seed"] for r in records}):
-        found = [chosen(records, seed=seed, change=c, precision=p)[0] for c, p in ROUNDED]
+        found = [chosen(records, seed=seed, change=c, precision=p)[0] for c, p in FITS]
         rows.append([str(seed), *(f"{100 * r['oa']:.2f}" for r in found)])
     head = ["seed", "single: as it is", "band offset", "last bits changed", "double: as it is"]
     return table([*head, "band offset"], rows)

@@ -29,8 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.harness import RESULTS, chosen, read_records
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.selection import usable_bands
@@ -125,7 +125,7 @@ def outcomes(
             if name in PRESETS:
                 options = dict(PRESETS[name])
                 if name == EXACT:
-                    options["statistics"] = scene_statistics(scene, settings=Propagation())
+                    options["statistics"] = scene_statistics(scene, settings=PropagationSettings())
                 model = train_on(scene, labels, train, random_state=seed, **options)
                 seconds += time.thread_time() - started
                 predicted.append(map_scene(model, scene).values[tuple(test.T)].astype(np.int64))

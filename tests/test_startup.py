@@ -53,7 +53,7 @@ REFUSED = [
     ["train", "indian-pines", "indian-pines", "--rang", "2"],
     ["mapp"],
 ]
-PACKAGES = ["", ".core", ".estimators", ".experiments", ".distributed", ".app"]
+PACKAGES = ["", ".core", ".fitting", ".estimators", ".experiments", ".distributed", ".app"]
 
 RUN = """
 import json, sys

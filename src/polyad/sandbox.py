@@ -276,7 +276,14 @@ def _forget() -> None:
 
 
 _state = _State()
-atexit.register(lambda: _state.close())
+
+
+@atexit.register
+def close() -> None:
+    """End all processes; the next call starts new ones."""
+    _state.close()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 

@@ -13,7 +13,7 @@ from polyad.app.labels import Session
 from polyad.app.maps import Drawing, MapVersion, View
 from polyad.app.trainer import Trainer
 from polyad.errors import InputError, SceneError
-from polyad.scene.learn import steps
+from polyad.scene.learn import recipe
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import Tile, plan_tiles
@@ -25,7 +25,7 @@ def small_is_large(monkeypatch):
     """Take scenes of more than a hundred pixels for large, superpixels included."""
     monkeypatch.setattr(module, "LARGE_PIXELS", 100)
     monkeypatch.setattr(module, "BEST_TILE", (8, 16))
-    monkeypatch.setattr(steps, "EXACT_PIXELS", 100)
+    monkeypatch.setattr(recipe, "EXACT_PIXELS", 100)
     monkeypatch.setattr(module, "LEARNING_INTERVAL", 0.0)
 
 

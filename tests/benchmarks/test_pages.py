@@ -54,10 +54,9 @@ def test_a_page_is_filled_between_its_marks_and_its_words_stay(tmp_path):
     new = {"n": "4", "t": table(["a", "b:"], [["1", "2"]])}
     fill(page, new)
     assert filled(page) == new
-    assert page.read_text().startswith(
-        "In <!-- n -->4<!-- end --> of 4:\n\n<!-- t -->\n\n| a | b |"
-    )
-    assert page.read_text().endswith("\n\n<!-- end -->\nEnd.\n")
+    words, _, rest = page.read_text().partition("| a | b |")
+    assert words == "In <!-- n -->4<!-- end --> of 4:\n\n<!-- t -->\n\n"
+    assert rest.endswith("\n\n<!-- end -->\nEnd.\n")
     with pytest.raises(SystemExit, match="has no <!-- other -->"):
         fill(page, {"other": "x"})
 

@@ -113,7 +113,7 @@ def train(
     as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on the labeled pixels of a scene."""
-    of_classes = {
+    of_classes: dict[str, object] = {
         "--merge": merge,
         "--colors": colors,
         "--samples-per-class": samples_per_class,
@@ -159,7 +159,7 @@ def train(
         model = polyad.train(cube, marks, verbose=int(bar), **drawing, **options)
         if cross_validate:
             options["preset"] = "fast" if model.recipe is None else model.recipe.preset
-            options |= {"pixels": model.training["pixels"], "statistics": model.statistics}
+            options |= {"pixels": model.training.pixels, "statistics": model.statistics}
             by = folds_by or "blocks"
             model = model.with_accuracy(
                 polyad.cross_validate(cube, marks, by=by, progress=bar, **options)
@@ -188,7 +188,7 @@ def _is_regression(
     task: str,
     units: Sequence[str] | None,
     bounds: tuple[float, float] | None,
-    of_classes: dict[str, Any],
+    of_classes: dict[str, object],
 ) -> bool:
     """Return whether values are to be learned; end with a sentence if options contradict that."""
     check_task(task)
@@ -231,11 +231,11 @@ def _trained(model: Any, out: Path) -> dict[str, Any]:
     recipe, training = model.recipe, model.training
     return {
         "model": str(out),
-        "n_train": len(training["pixels"]),
+        "n_train": len(training.pixels),
         "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
-        "pixels_replaced": training.get("replaced"),
-        "fit_seconds": training["seconds"],
+        "bands_left_out": model.spectral.left_out,
+        "pixels_replaced": training.replaced,
+        "fit_seconds": training.seconds,
         "preset": None if recipe is None else recipe.preset,
         "steps": None if recipe is None else recipe.line,
     }
@@ -254,7 +254,7 @@ def _without_data(count: int) -> str:
 def _trained_classes(
     model: Any, out: Path, report: Sequence[Path] | None, cross_validated: bool
 ) -> tuple[dict[str, Any], str]:
-    accuracy, lost, choice = model.accuracy, model.training["without_data"], model.choice
+    accuracy, lost, choice = model.accuracy, model.training.without_data, model.choice
     names = ("overall", "average", "interval", "labels", "groups", "side")
     scores = None if choice is None else {name: getattr(choice, name) for name in names}
     result = _trained(model, out) | {
@@ -289,7 +289,7 @@ def _trained_values(
     model: Any, out: Path, report: Sequence[Path] | None, _: bool
 ) -> tuple[dict[str, Any], str]:
     fit, lost, incomplete = (
-        model.value_fit, model.training["without_data"], model.training["incomplete"],
+        model.value_fit, model.training.without_data, model.training.incomplete,
     )  # fmt: skip
     result = _trained(model, out) | {
         "task": "regression",

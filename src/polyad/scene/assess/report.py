@@ -273,10 +273,10 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
         facts["By its own labels"] = model.score_line
     if model.untested_line is not None:
         facts["Not tested by these"] = model.untested_line
-    if "note" in model.left_out:
-        facts["Bands left out"] = str(model.left_out["note"])
-    if model.training.get("replaced"):
-        told = f"{model.training['replaced']:,}, replaced by their neighbors"
+    if model.spectral.left_out is not None:
+        facts["Bands left out"] = model.spectral.left_out
+    if model.training.replaced:
+        told = f"{model.training.replaced:,}, replaced by their neighbors"
         facts["Corrupt pixels of the training scene"] = told
     if model.adapted is not None:
         facts["Light"] = model.adapted
@@ -285,8 +285,7 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
 
 def _steps(model: SceneModel, recipe: Recipe, scene: xr.DataArray | None) -> str:
     """Return the steps in words, and what is left out of them on a scene that is another one."""
-    propagates = any(step["step"] == "propagate" for step in recipe.steps)
-    if scene is None or not propagates or model.learned_from(scene):
+    if scene is None or recipe.propagation is None or model.learned_from(scene):
         return recipe.line
     return f"{recipe.line}; on this scene, which it was not trained on, the network alone"
 

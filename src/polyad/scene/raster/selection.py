@@ -27,7 +27,7 @@ from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.files.option_values import check_bbox
 from polyad.scene.raster.bands import Bands, keep_bands
 from polyad.scene.raster.despiking import Despiking, NoiseModel, valid_pixels
-from polyad.scene.raster.grid import describe_extents, move
+from polyad.scene.raster.grid import Grid, describe_extents, move
 from polyad.scene.raster.scene import INSIDE, Scene, lazy_scene
 from polyad.scene.raster.windows import Tile, plan_tiles, tile_shape
 
@@ -68,13 +68,13 @@ def mask_scene(scene: xr.DataArray, mask: xr.DataArray | ArrayLike) -> xr.DataAr
     return Scene.of(scene).masked(mask).array
 
 
-def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
+def bbox_mask(grid: Grid, bbox: Sequence[float]) -> NDArray[np.bool_]:
     """Return which pixels have their centers in a rectangle of the map, shape ``(height, width)``.
 
     Parameters
     ----------
-    scene : DataArray, dims ``(y, x, band)``
-        With a georeference.
+    grid : Grid
+        Of the scene, with a georeference.
     bbox : (left, bottom, right, top)
         In map coordinates of the scene.
 
@@ -85,13 +85,12 @@ def bbox_mask(scene: xr.DataArray, bbox: Sequence[float]) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> scene = xr.DataArray(np.ones((2, 3, 1)), dims=("y", "x", "band"),
-    ...                      coords={"y": [40.5, 39.5], "x": [10.5, 11.5, 12.5]})
-    >>> bbox_mask(scene, (11, 40, 13, 41)).astype(int)
+    >>> from affine import Affine
+    >>> grid = Grid((2, 3), None, Affine(1, 0, 10, 0, -1, 41))
+    >>> bbox_mask(grid, (11, 40, 13, 41)).astype(int)
     array([[0, 1, 1],
            [0, 0, 0]])
     """
-    grid = Scene.of(scene).grid
     if grid.transform is None:
         raise SceneMismatch(
             "a bounding box lies on the map, but the scene has no georeference; give a mask of the "

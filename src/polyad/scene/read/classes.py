@@ -49,14 +49,14 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.guards import human_bytes, listing
 from polyad.scene.raster.labels import (
-    NUMBERED_BY_NAME,
+    Labels,
     folded_name,
     known_classes,
     merge_labels,
     recolored,
 )
 from polyad.scene.read.class_tables import complete
-from polyad.scene.read.formats.markup import read_xml
+from polyad.scene.read.formats.sidecars import read_xml
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMa
     """
     table = _whole_table(labels)
     named = any(map(has_own_name, table)) and any(map(has_own_name, classes))
-    by = "name" if named or labels.attrs.get(NUMBERED_BY_NAME, False) else "id"
+    by = "name" if named or Labels(labels).numbered_by_name else "id"
     if by == "name":
         # Among classes of one name the id decides
         same = {(c.value, c.name): c.value for c in classes}
@@ -158,10 +158,10 @@ def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.D
     >>> first = with_classes(xr.DataArray([[1, 0]], dims=("y", "x")), [ClassInfo(1, "Oats", "")])
     >>> other = with_classes(xr.DataArray([[0, 1]], dims=("y", "x")), [ClassInfo(1, "Corn", "")])
     >>> joined = join_labels([first, other], ["a.tif", "b.tif"])
-    >>> joined.values.tolist(), joined.attrs["class_names"]
+    >>> joined.values.tolist(), [c.name for c in class_table(joined)]
     ([[1, 2]], ['Oats', 'Corn'])
     """
-    numbered = [bool(raster.attrs.get(NUMBERED_BY_NAME, False)) for raster in rasters]
+    numbered = [Labels(raster).numbered_by_name for raster in rasters]
     for raster, source in zip(rasters, sources, strict=True):
         if any(numbered) and not any(map(has_own_name, _whole_table(raster))):
             raise SceneMismatch(

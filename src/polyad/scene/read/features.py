@@ -30,10 +30,15 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.read.columns import MOST_CLASSES, Column, choose_field, find_column, numbers_of
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.geopackage import layer_style
-from polyad.scene.read.formats.markup import parse_xml, read_text
-from polyad.scene.read.formats.ogr import VectorLayer, WhichLayer, read_layer, vector_kind
+from polyad.scene.read.formats.ogr import (
+    VectorLayer,
+    WhichLayer,
+    layer_style,
+    read_layer,
+    vector_kind,
+)
 from polyad.scene.read.formats.opening import check_beside
+from polyad.scene.read.formats.sidecars import parse_xml, read_text
 from polyad.scene.read.rasterize import (
     Annotation,
     Array,

@@ -23,13 +23,13 @@ from polyad.errors import SceneError, SceneMismatch, reason
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read.formats import cf, hdf
-from polyad.scene.read.formats.arrays import check_header
 from polyad.scene.read.formats.envi import find_envi, read_header
-from polyad.scene.read.formats.geotiff import check_blocks, open_tiff
 from polyad.scene.read.formats.hdf import Hdf5File, attributes, check_chunk, open_listed
 from polyad.scene.read.formats.kinds import companions, open_source
 from polyad.scene.read.formats.matlab import list_variables, read_variable
-from polyad.scene.read.formats.png import open_png
+from polyad.scene.read.formats.opening import open_raster
+from polyad.scene.read.formats.rasters import check_blocks
+from polyad.scene.read.formats.raw import check_header
 from polyad.scene.read.formats.sidecars import georeference
 from polyad.scene.read.formats.store import is_numeric, is_zarr, open_store, read_whole
 
@@ -246,14 +246,14 @@ def _admit(
 
 def _read_tiff(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     _refuse_key(path, key)
-    with open_tiff(path, budget) as dataset:
+    with open_raster(path, "GTiff") as dataset:
         check_blocks(path, dataset, budget)
         return _single_band(path, dataset, shape, budget, dataset.tags())
 
 
 def _read_png(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     _refuse_key(path, key)
-    with open_png(path, budget) as dataset:
+    with open_raster(path, "PNG") as dataset:
         return _single_band(path, dataset, shape, budget, {})
 
 

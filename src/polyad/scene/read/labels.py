@@ -23,10 +23,10 @@ from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_same_place, grid_of
+from polyad.scene.raster.grid import Grid, check_same_place
 from polyad.scene.raster.guards import listing, memory_budget
-from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, check_groups
-from polyad.scene.raster.scene import as_labels, as_scene, describe
+from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, Labels, check_groups
+from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.raster.windows import iter_patches
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.classes import join_labels
@@ -109,11 +109,11 @@ def open_labels(
     Examples
     --------
     >>> labels = open_labels("indian-pines")
-    >>> labels.shape, labels.attrs["class_names"][8]
+    >>> labels.shape, Labels.of(labels).classes[8].name
     ((145, 145), 'Oats')
     """
     budget = memory_budget(max_bytes)
-    scene = None if scene is None else as_scene(scene)
+    grid = None if scene is None else Scene.of(scene).grid
     ways = _Ways(layer, field, all_touched, groups)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
@@ -129,7 +129,7 @@ def open_labels(
             f"{os.fspath(sources[0])}: a raster has no layers, fields or shapes; leave out --layer,"
             " --field and --all-touched"
         )
-    rasters = [_open(each, scene, ways, budget) for each in sources]
+    rasters = [_open(each, grid, ways, budget) for each in sources]
     names = [os.fspath(each) for each in sources]
     labels = rasters[0]
     if len(rasters) > 1:
@@ -140,20 +140,19 @@ def open_labels(
 
 
 def _open(
-    source: str | os.PathLike[str], scene: xr.DataArray | None, ways: _Ways, budget: int
+    source: str | os.PathLike[str], grid: Grid | None, ways: _Ways, budget: int
 ) -> xr.DataArray:
     """Return the labels of one source."""
     path, key = locate(os.fspath(source))
-    grid = None if scene is None else grid_of(scene)
     if str(path) in KNOWN_SCENES and not path.exists():
         labels = open_known_labels(str(path))
     else:
         remedy = "the file is truncated or damaged, copy it again"
         with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
             labels = _read(path, key, grid, ways, budget)
-    if scene is None or grid is None:
+    if grid is None:
         return labels
-    check_labels(scene, labels)
+    check_place(grid, Labels(labels))
     if "spatial_ref" not in labels.coords and grid.transform is not None:
         labels = describe(labels, crs=grid.crs, transform=grid.transform)
     return labels
@@ -165,13 +164,13 @@ def is_vector(source: str | os.PathLike[str]) -> bool:
     return feature_format(path) is not None
 
 
-def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
+def check_labels(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> None:
     """Raise an error unless ``labels`` lie on the grid of ``scene`` and hold at least one label.
 
     Parameters
     ----------
-    scene : DataArray with dims y, x, ...
-    labels : DataArray of int, dims (y, x)
+    scene : Scene, or DataArray with dims y, x, ...
+    labels : Labels, or DataArray of int, dims (y, x)
 
     Raises
     ------
@@ -180,15 +179,18 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
     SceneError
         If no pixel is labeled.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
-    values = labels.to_numpy()
+    check_place(Scene.of(scene).grid, Labels.of(labels))
+
+
+def check_place(ours: Grid, labels: Labels) -> None:
+    """Raise an error unless there are labels, on the grid of their scene; see `check_labels`."""
+    values, theirs = labels.ids, labels.grid
     if values.dtype.kind not in "iu" or values.min(initial=0) < 0 or values.max(initial=0) > 65535:
         raise SceneError(
             f"labels must hold whole numbers from 0 (unlabeled) to 65535, got {values.dtype} from "
             f"{values.min(initial=0)} to {values.max(initial=0)}; put 0 where there is no label, "
             "as in labels.fillna(0).astype('uint16')"
         )
-    ours, theirs = grid_of(scene), grid_of(labels)
     if ours.shape != theirs.shape:
         raise SceneMismatch(
             f"labels must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
@@ -196,13 +198,13 @@ def check_labels(scene: xr.DataArray, labels: xr.DataArray) -> None:
             f"scene's grid"
         )
     check_same_place(ours, theirs)
-    if not (labels != UNLABELED).any():
+    if not (values != UNLABELED).any():
         raise SceneError(
             "no pixel is labeled: all labels are 0 (unlabeled); label some pixels of each class"
         )
 
 
-def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
+def drop_nodata(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> xr.DataArray:
     """Return ``labels`` with 0 where the scene has no data in any band.
 
     Only the labeled pixels are read, a bounded number at a time.
@@ -213,15 +215,15 @@ def drop_nodata(scene: xr.DataArray, labels: xr.DataArray) -> xr.DataArray:
     >>> drop_nodata(scene, xr.DataArray(np.array([[1, 2]]), dims=("y", "x"))).values
     array([[1, 0]])
     """
-    scene, labels = as_scene(scene), as_labels(labels)
-    rows, cols = np.nonzero(labels.to_numpy())
+    known = Labels.of(labels)
+    rows, cols = np.nonzero(known.ids)
     lost = ~has_data(scene, rows, cols)
-    values = labels.to_numpy().copy()
+    values = known.ids.copy()
     values[rows[lost], cols[lost]] = UNLABELED
-    return labels.copy(data=values)
+    return known.array.copy(data=values)
 
 
-def has_data(scene: xr.DataArray, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.bool_]:
+def has_data(scene: xr.DataArray | Scene, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.bool_]:
     """Return which pixels have a measurement in every band, shape (n,).
 
     Only these pixels are read, a bounded number at a time.
@@ -232,9 +234,9 @@ def has_data(scene: xr.DataArray, rows: ArrayLike, cols: ArrayLike) -> NDArray[n
     >>> has_data(scene, [0, 0], [0, 1])
     array([ True, False])
     """
-    valid = np.zeros(len(np.asarray(rows)), bool)
+    scene, valid = Scene.of(scene), np.zeros(len(np.asarray(rows)), bool)
     for chosen, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
-        valid[chosen] = valid_pixels(patches[:, 0, 0], scene.rio.nodata)
+        valid[chosen] = valid_pixels(patches[:, 0, 0], scene.nodata)
     return valid
 
 
@@ -346,9 +348,10 @@ def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.Dat
         own: NDArray[Any] = np.zeros(joined.shape, np.int32)
         if GROUP in raster.coords:
             group = raster.coords[GROUP]
-            by, own = str(group.attrs.get("by", by)), group.values.copy()
-            if group.attrs.get(NAMES):
-                known = [names.setdefault(name, len(names) + 1) for name in group.attrs[NAMES]]
+            about = {"by": by, NAMES: (), **group.attrs}
+            by, own = str(about["by"]), group.values.copy()
+            if len(about[NAMES]):
+                known = [names.setdefault(name, len(names) + 1) for name in about[NAMES]]
                 own = np.array([NO_GROUP, *known])[own]
             else:
                 own = np.where(own > 0, own + first, NO_GROUP)

@@ -16,9 +16,9 @@ from rasterio.warp import Resampling, reproject
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate
 from polyad.scene.raster import guards
-from polyad.scene.raster.grid import Grid, describe_extents, grid_of, move
-from polyad.scene.raster.scene import as_scene, describe
-from polyad.scene.raster.selection import bbox_mask, mask_scene
+from polyad.scene.raster.grid import Grid, describe_extents, move
+from polyad.scene.raster.scene import Scene, describe
+from polyad.scene.raster.selection import bbox_mask
 from polyad.scene.read.features import feature_format, read_features
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
@@ -51,18 +51,18 @@ def restrict_scene(
     DataArray
         The scene itself if there is neither.
     """
-    scene = as_scene(scene)
+    known = Scene.of(scene)
     if bbox is not None:
-        scene = mask_scene(scene, bbox_mask(scene, bbox))
+        known = known.masked(bbox_mask(known.grid, bbox))
     if mask is not None:
         if not isinstance(mask, xr.DataArray):
-            mask = open_mask(mask, scene, max_bytes=max_bytes)
-        scene = mask_scene(scene, mask)
-    return scene
+            mask = open_mask(mask, known, max_bytes=max_bytes)
+        known = known.masked(mask)
+    return known.array
 
 
 def open_mask(
-    source: str | os.PathLike[str], scene: xr.DataArray, *, max_bytes: int | None = None
+    source: str | os.PathLike[str], scene: xr.DataArray | Scene, *, max_bytes: int | None = None
 ) -> xr.DataArray:
     """Open a mask as a raster on the grid of a scene.
 
@@ -86,7 +86,7 @@ def open_mask(
     SceneError, SceneMismatch
         It cannot be read, or holds no pixel of the scene.
     """
-    budget, grid = guards.memory_budget(max_bytes), grid_of(as_scene(scene))
+    budget, grid = guards.memory_budget(max_bytes), Scene.of(scene).grid
     path, key = locate(os.fspath(source))
     if not path.is_dir():
         guards.existing_file(path)

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import DRAWN_FROM, drawn_from, locate, no_file
 from polyad.scene.raster import guards
-from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_table, ids_digest
-from polyad.scene.raster.grid import Grid, describe_extents, grid_of
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, ids_digest
+from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.labels import find_classes, known_classes
-from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.labels import Labels, find_classes, known_classes
 from polyad.scene.read.columns import MOST_CLASSES, choose_field
 from polyad.scene.read.features import (
     PLACE_NAMES,
@@ -188,8 +187,8 @@ def open_points(
     SceneMismatch
         Points lie off the map.
     """
-    class_map = as_labels(class_map)
-    path, budget, grid = locate(os.fspath(source))[0], memory_budget(max_bytes), grid_of(class_map)
+    known, budget = Labels.of(class_map), memory_budget(max_bytes)
+    path, grid = locate(os.fspath(source))[0], known.grid
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the points cannot be read", remedy):
         table = _read(path, grid, budget, field, layer)
@@ -209,9 +208,9 @@ def open_points(
         kept = [k for k, value in enumerate(table.values) if value]
         pixels, table = pixels[kept], table.only(kept)
     try:
-        reference = _references(path, table, class_table(class_map), field)
+        reference = _references(path, table, known.classes, field)
     except SceneError:
-        check_origin(str(path), table.origins, class_map)  # the reason, if it is another map
+        check_origin(str(path), table.origins, known.array)  # the reason, if it is another map
         raise
     strata = None if table.strata is None else tuple(table.strata)
     where = tuple(f"{path}, {w}" for w in table.where)
@@ -227,7 +226,7 @@ def open_strata(
     """Open the strata of a sample, a raster or polygons, on the grid of the map; None of None."""
     if source is None:
         return None
-    flat = as_labels(class_map).expand_dims("band", axis=2)
+    flat = Labels.of(class_map).array.expand_dims("band", axis=2)
     return open_labels(source, flat, max_bytes=max_bytes)
 
 

@@ -28,7 +28,7 @@ from polyad.scene.files.paths import check_scene, is_address, locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.scene import as_scene, describe, lazy_scene
+from polyad.scene.raster.scene import Scene, describe, lazy_scene
 from polyad.scene.read.formats.kinds import open_address, open_files, open_source
 from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.label_rasters import read_label_raster
@@ -77,7 +77,8 @@ def open_known_labels(name: str) -> xr.DataArray:
     Examples
     --------
     >>> labels = open_known_labels("indian-pines")
-    >>> int((labels > 0).sum()), labels.attrs["class_names"][:2]
+    >>> from polyad.scene import class_table
+    >>> int((labels > 0).sum()), [c.name for c in class_table(labels)][:2]
     (10249, ['Alfalfa', 'Corn-notill'])
     """
     row = known_scene(name)
@@ -308,7 +309,7 @@ def scene_from_array(
     Frozen({'y': 4, 'x': 5, 'band': 3})
     """
     if isinstance(values, xr.DataArray | xr.Dataset):  # its dimensions have names already
-        scene = as_scene(values)
+        scene = Scene.of(values).array
     else:
         guards.check_shape(Path("array"), values.shape)
         scene = xr.DataArray(values, dims=("y", "x", "band"))

@@ -24,7 +24,7 @@ from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
-from polyad.scene.raster.scene import as_scene, describe
+from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.raster.selection import read_pixels
 from polyad.scene.read.columns import Column, number_fields
 from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
@@ -84,12 +84,11 @@ def open_values(
     ------
     SceneError, SceneMismatch
     """
-    scene, budget = as_scene(scene), memory_budget(max_bytes)
+    grid, budget = Scene.of(scene).grid, memory_budget(max_bytes)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise SceneError("wanted at least one file of values, got none; name one")
     fields = field_names(field)
-    grid = grid_of(scene)
     size = (*grid.shape, max(len(fields), 1))
     check_budget(str(sources[0]), math.prod(size) * 20, budget, "a raster of values")
     rasters = []

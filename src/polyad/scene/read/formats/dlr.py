@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from polyad.errors import SceneError
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import to_nm
-from polyad.scene.read.formats.geotiff import open_tiff, tiff_source
-from polyad.scene.read.formats.markup import read_xml
-from polyad.scene.read.formats.opening import Opened, check_beside
-from polyad.scene.read.formats.scaled import ScaledSource
-from polyad.scene.read.formats.sidecars import georeference
+from polyad.scene.read.formats.opening import Opened, check_beside, open_raster
+from polyad.scene.read.formats.rasters import RasterSource, check_raster
+from polyad.scene.read.formats.raw import ScaledSource
+from polyad.scene.read.formats.sidecars import georeference, read_xml
 
 # Archives differ: .XML and .xml, .XML.XML; .TIF, .tif, _COG.TIF and _COG.tiff.
 _METADATA = re.compile(r"METADATA\.XML(\.XML)?$", re.I)
@@ -92,8 +91,8 @@ def open_dlr(path: Path, key: str | None, budget: int) -> Opened:
     metadata, image = (check_beside(path, file) for file in pair)
     root = read_xml(metadata, "EnMAP or DESIS metadata", _XML_BYTES)
     guards.existing_file(image)
-    with open_tiff(image, budget) as dataset:
-        tiff = tiff_source(image, dataset, budget)
+    with open_raster(image, "GTiff") as dataset:
+        tiff = RasterSource(image, *check_raster(image, dataset, image.stat().st_size, budget))
         table = _band_table(metadata, root, tiff.shape[2])
         line = guards.declared_bytes((dataset.width, dataset.count), tiff.dtype)
         guards.check_budget(image, line, budget, "a line of all bands")

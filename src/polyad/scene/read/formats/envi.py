@@ -24,8 +24,7 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, hull, pick, to_nm
 from polyad.scene.read.formats.crs import MAX_CHARACTERS, refuse_grids
 from polyad.scene.read.formats.opening import Opened, check_beside, open_content
-from polyad.scene.read.formats.raw import read_box
-from polyad.scene.read.formats.scaled import SCALING, ScaledSource
+from polyad.scene.read.formats.raw import SCALING, ScaledSource, read_box
 from polyad.scene.read.formats.sidecars import georeference
 
 _DTYPES = {

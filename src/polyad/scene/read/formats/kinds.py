@@ -22,22 +22,27 @@ from polyad.errors import SceneError, told_as
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
-from polyad.scene.read.formats import jpeg2000
-from polyad.scene.read.formats.arrays import open_npy
 from polyad.scene.read.formats.dlr import find_dlr, open_dlr
 from polyad.scene.read.formats.emit import is_emit, open_emit
 from polyad.scene.read.formats.envi import find_envi, open_envi
-from polyad.scene.read.formats.geotiff import open_geotiff
 from polyad.scene.read.formats.hdf import Hdf5File, open_hdf, open_listed
 from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
-from polyad.scene.read.formats.mosaic import TIFF_MAGIC
 from polyad.scene.read.formats.ogr import vector_kind
 from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.formats.prisma import is_prisma, open_prisma
-from polyad.scene.read.formats.stack import MOST_FILES, open_bands, open_folder, split_files
+from polyad.scene.read.formats.rasters import (
+    JP2_MAGIC,
+    MOST_FILES,
+    TIFF_MAGIC,
+    open_bands,
+    open_folder,
+    open_image,
+    open_vrt,
+    split_files,
+)
+from polyad.scene.read.formats.raw import open_npy
 from polyad.scene.read.formats.store import is_zarr, open_zarr
 from polyad.scene.read.formats.tanager import is_tanager, open_tanager
-from polyad.scene.read.formats.vrt import open_vrt
 
 Opener = Callable[[Path, str | None, int], Opened]
 Sniffer = Callable[[Path, bytes], bool]
@@ -81,10 +86,9 @@ def _open_hdf5(path: Path, key: str | None, budget: int) -> Opened:
 _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda path, _: is_zarr(path), open_zarr),
     (lambda path, _: find_dlr(path) is not None, open_dlr),
-    (_begins(*TIFF_MAGIC), open_geotiff),
+    (_begins(*TIFF_MAGIC, *JP2_MAGIC), open_image),
     (_begins(b"\x93NUMPY"), open_npy),
     (_is_hdf5, _open_hdf5),
-    (_begins(*jpeg2000.MAGIC), jpeg2000.open_jpeg2000),
     (lambda _, head: b"<VRTDataset" in head, open_vrt),
     (
         _begins(b"CDF\x01", b"CDF\x02", b"CDF\x05"),

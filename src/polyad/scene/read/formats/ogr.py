@@ -1,16 +1,22 @@
 """Layers of vector files, read through OGR in a confined process.
 
 The content of a file decides which driver may open it, and that process has no other: a name or an
-ending cannot make GDAL take a file for a list of addresses to fetch. What SQLite would run while a
-GeoPackage is read is looked at before (`geopackage`).
+ending cannot make GDAL take a file for a list of addresses to fetch. A GeoPackage is an SQLite
+database, and a database can compute: a view or a generated column runs what its author wrote, with
+GDAL's own functions at hand, some of which open files. So only plain tables are read. Names of
+layers and fields never become part of a statement.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import re
+import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +30,6 @@ from polyad.safe_open import check_regular, open_regular
 from polyad.scene.raster.guards import check_budget, listing
 from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.geopackage import check_geopackage
 from polyad.scene.read.formats.opening import check_beside, plain_name
 
 _SECONDS = 15  # of the processor, and one more for each of these many bytes
@@ -37,6 +42,13 @@ _UNUSED = ("pandas", "geopandas", "shapely", "pyarrow", "pyproj")  # which pyogr
 _KINDS = {"OFTString": "text", "OFTInteger": "integer", "OFTInteger64": "integer",
           "OFTReal": "real"}  # fmt: skip
 
+_STYLE_BYTES = 64 * 2**20  # of memory that reading a style takes at most
+_QUERY_SECONDS = 5.0  # of the processor that questions to the database may take
+_LONGEST_VALUE = 4 * 2**20  # bytes of one value: a style with an image in it
+# A table that holds what it shows, or the index of one
+_PLAIN = re.compile(
+    r"CREATE TABLE\b|CREATE VIRTUAL TABLE\s+(?:\"(?:[^\"]|\"\")*\"|\w+)\s+USING\s+rtree\s*\(", re.I
+)
 # By what a file is called: its driver, endings and options to open it with. Immutable: a database
 # is neither locked nor written to, and journals beside it are not looked for.
 KINDS: Mapping[str, tuple[str, tuple[str, ...], Mapping[str, str]]] = {
@@ -298,3 +310,79 @@ def _factorized(items: Any) -> tuple[list[Any], NDArray[np.int32]]:
         if len(numbers) > _MOST_DISTINCT:
             break
     return list(numbers), codes
+
+
+# GeoPackage
+
+
+def check_geopackage(path: Path) -> None:
+    """Raise `SceneError` unless the tables of a GeoPackage are plain, and its edits are in it."""
+    journal = path.with_name(path.name + "-wal")
+    if journal.is_file() and journal.stat().st_size:
+        raise SceneError(
+            f"{path}: the last edits are still in {journal.name} beside it; close the file in the "
+            "program that edits it"
+        )
+    with _opened(path) as database:
+        rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        tables = {str(name).lower() for kind, name, _ in rows if kind == "table"}
+        if "gpkg_contents" not in tables:
+            raise SceneError(f"{path}: is an SQLite database but no GeoPackage; export it as one")
+        for kind, name, sql in rows:
+            if kind == "view" or (kind == "table" and not _PLAIN.match(str(sql))):
+                raise SceneError(
+                    f"{path}: {str(name)[:80]!r} is a view or a computed table, wanted plain "
+                    "layers; export the labels to a file of their own"
+                )
+            if kind == "table" and _computes(database, str(name)):
+                raise SceneError(
+                    f"{path}: {str(name)[:80]!r} has a computed field, wanted plain ones; export "
+                    "the labels to a file of their own"
+                )
+
+
+def _computes(database: sqlite3.Connection, table: str) -> bool:
+    """Whether a table has generated columns, which SQLite marks as hidden in its own way."""
+    hidden = database.execute("SELECT hidden FROM pragma_table_xinfo(?)", (table,)).fetchall()
+    return any(number in (2, 3) for (number,) in hidden)
+
+
+def layer_style(path: Path, layer: str) -> str | None:
+    """Return the style (QML) of a layer that a checked GeoPackage holds, None if there is none."""
+    function, limits = f"{__name__}:style_here", sandbox.Limits(_STYLE_BYTES)
+    style: str | None = sandbox.run(
+        function, path.absolute(), layer, name=path, limits=limits, files=[path]
+    )
+    return style
+
+
+def style_here(path: Path, layer: str) -> str | None:
+    """Return the style of a layer, in a confined process."""
+    with _opened(path) as database:
+        try:
+            row = database.execute(
+                "SELECT styleQML FROM layer_styles WHERE f_table_name = ?"
+                " ORDER BY useAsDefault DESC LIMIT 1",
+                (layer,),
+            ).fetchone()
+        except (sqlite3.OperationalError, sqlite3.DataError):  # no such table, or too long
+            return None
+    return row[0] if row and isinstance(row[0], str) else None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database to read plain tables, for a while, without touching its folder."""
+    name = plain_name(path).as_uri() + "?mode=ro&immutable=1"
+    end = time.thread_time() + _QUERY_SECONDS
+    try:
+        with closing(sqlite3.connect(name, uri=True)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.set_progress_handler(lambda: time.thread_time() > end, 10_000)
+            yield database
+    except sqlite3.Error as error:
+        raise SceneError(
+            f"{path}: wanted a sound GeoPackage, its tables cannot be read ({reason(error)}); it "
+            "is truncated or damaged, export it again"
+        ) from error

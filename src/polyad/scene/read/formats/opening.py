@@ -79,10 +79,13 @@ def check_beside(named: Path, path: Path) -> Path:
 
 
 @contextmanager
-def open_raster(path: Path, driver: str) -> Iterator[Any]:
+def open_raster(path: Path, driver: str, **options: str) -> Iterator[Any]:
     """Open ``path`` with one GDAL driver and no other, and nothing beside it."""
     name = plain_name(path)
-    with gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
+    with (
+        gdal_alone(**options),
+        _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster,
+    ):
         yield raster
 
 

@@ -29,10 +29,8 @@ from rasterio.windows import Window
 
 from polyad.errors import SceneError, reason
 from polyad.scene.raster.sources import Array
-from polyad.scene.read.formats.band_tags import columns
-from polyad.scene.read.formats.geotiff import check_tiff, own_bands
-from polyad.scene.read.formats.mosaic import TIFF_MAGIC
 from polyad.scene.read.formats.opening import Opened, gdal_alone
+from polyad.scene.read.formats.rasters import TIFF_MAGIC, band_facts_of, check_raster, columns
 from polyad.scene.read.formats.sidecars import own_georeference
 from polyad.scene.read.formats.tiff_tags import check_directories
 
@@ -245,8 +243,8 @@ def open_remote(address: str, budget: int) -> Opened:
     check_directories(address, io.BufferedReader(file), budget)
     with open_remote_tiff(address) as dataset:
         return Opened.of(
-            RemoteSource(address, *check_tiff(address, dataset, blocks.size, budget)),
-            **columns(own_bands(dataset)),
+            RemoteSource(address, *check_raster(address, dataset, blocks.size, budget)),
+            **columns(band_facts_of(dataset)),
             nodata=dataset.nodata,
             **own_georeference(address, dataset),
         )
