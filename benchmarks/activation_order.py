@@ -81,7 +81,7 @@ class TiedSweep(alternating._CpuSweep):
         terms = [blocks.hidden(z, w, self.bias, self.activation) for z in inputs]  # (Q R, n_b)
         hidden = [u.reshape(-1, self.rank, u.shape[-1]).sum(axis=1) for u in terms]  # (Q, n_b)
         for batch, u in zip(self.batches, hidden, strict=True):
-            blocks.output_block(u, self.tied, self.c, *batch.goal, self.log_loss, self.rates)
+            blocks.output_block(u, self.tied, self.c, batch.goal, self.rates)
         self.v[:] = np.repeat(self.tied, self.rank, axis=1)
         outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.tied.T + self.c)
         return self.problem.mean_loss(outputs), self.problem.score(outputs)
