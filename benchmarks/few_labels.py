@@ -32,15 +32,16 @@ from sklearn.svm import SVC
 
 from benchmarks.bands import BandFusion, ScaleProfiles
 from benchmarks.folds import deal_folds
+from benchmarks.harness import RESULTS, fill, read_records
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.networks import RankREnsemble
 from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.sampling import PROTOCOLS, Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import (
     EdgeFilter,
-    Propagation,
     combine,
     find_segments,
     guided_filter,
@@ -57,7 +58,7 @@ ROOT = Path(__file__).parent.parent
 PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
 EXACT = "best, this-scene, pixels as nodes"
 NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes", EXACT}
-RECORDS = ROOT / "docs/results/few-labels.jsonl"
+RECORDS = RESULTS / "few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
 
@@ -76,7 +77,7 @@ class Bench:
         fused = BandFusion().transform(self.cube)
         self.fused = (fused - fused.mean(axis=(0, 1))) / fused.std(axis=(0, 1))
         self.profiles = ScaleProfiles().transform(z) / z.std()
-        self.propagation = Propagation()
+        self.propagation = PropagationSettings()
         every = np.ones(self.shape, bool)
         self.nodes = pixel_nodes(every)
         self.graphs = self.propagation.graphs_of_whitened(z, every)
@@ -179,7 +180,7 @@ def presets(
             continue
         started = time.process_time()
         if name == EXACT:
-            options["statistics"] = scene_statistics(bench.scene, settings=Propagation())
+            options["statistics"] = scene_statistics(bench.scene, settings=PropagationSettings())
         model = train_on(bench.scene, bench.labels, split.train, random_state=seed, **options)
         proba = map_scene(model, bench.scene, probabilities=True)[1].values
         yield name, proba.reshape(-1, proba.shape[2]), time.process_time() - started
@@ -259,14 +260,6 @@ def open_bench(name: str, pavia: Path | None) -> Bench:
     return Bench(name, scene, labels.copy(data=np.where(np.isin(labels, few), 0, labels.values)))
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of a record file."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 def run(
     name: str,
     protocols: list[str],
@@ -308,10 +301,9 @@ def main() -> None:
         run("indian-pines", chosen(list(PROTOCOLS)), seeds, None, outcomes)
         if options.pavia:
             run("pavia-crop", chosen(PAVIA_PROTOCOLS), seeds, options.pavia, outcomes)
-    from benchmarks.few_labels_choice import RECORDS as CHOICES
-    from benchmarks.few_labels_page import write_page
+    from benchmarks.few_labels_page import PAGE, parts
 
-    write_page(read_records(), read_records(CHOICES), ROOT / "docs/results/few-labels.md")
+    fill(PAGE, parts())
 
 
 def _chosen(asked: list[str] | None, known: list[str]) -> list[str]:

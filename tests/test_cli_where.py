@@ -88,7 +88,7 @@ def test_all_touched_labels_more_pixels(place, capsys):
 def test_train_map_and_evaluate_inside_a_rectangle(place, capsys):
     box_ = ("--bbox", *WEST)
     assert run("train", "scene.tif", "labels.gpkg", "--field", "level_2", *box_, *QUICK) == 0
-    _, cols = np.array(SceneModel.load("model.polyad").training["pixels"]).T
+    _, cols = SceneModel.load("model.polyad").training.pixels.T
     assert cols.max() < SIDE // 2
     assert run("map", "model.polyad", "scene.tif", *box_) == 0
     with rasterio.open("map.tif") as file:

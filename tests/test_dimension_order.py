@@ -63,7 +63,7 @@ def test_training(model, scene, archive, turned):
     np.testing.assert_array_equal(
         polyad.map_scene(again, scene).values, polyad.map_scene(model, scene).values
     )
-    np.testing.assert_array_equal(again.training["pixels"], model.training["pixels"])
+    np.testing.assert_array_equal(again.training.pixels, model.training.pixels)
 
 
 def test_maps_in_memory_and_in_files(model, scene, archive, tmp_path):

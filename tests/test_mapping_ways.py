@@ -5,7 +5,6 @@ matrix `make test` runs enough cells that every two options meet, without the cl
 """
 
 import json
-from dataclasses import replace
 from itertools import combinations, product
 
 import httpx
@@ -16,13 +15,13 @@ from rasterio.transform import from_origin
 
 from polyad.cli import main
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene, prediction_sets
 from polyad.scene.raster.classes import uncertainty_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.writers import write_map
+from tests.models import for_pixels
 from tests.waiting import PATIENCE
 
 HEIGHT, WIDTH, BANDS = 48, 40, 12
@@ -74,17 +73,9 @@ def models(folder):
         quick = {"epochs": 3} if name == "paper" else {}
         model = train(scene, labels, window=3, hidden=6, **options, **quick)
         if name == SUPERPIXELS:
-            model = with_superpixels(model)
+            model = for_pixels(model, 10**6)
         model.save(folder / f"{name}.polyad")
     return {name: folder / f"{name}.polyad" for name in PRESETS}
-
-
-def with_superpixels(model):
-    """The model with the settings of a large scene."""
-    (step,) = model.recipe.steps
-    assert step["step"] == "propagate"
-    step = {**step, "settings": Propagation.for_pixels(10**6).to_dict()}
-    return replace(model, recipe=replace(model.recipe, steps=(step,)), statistics=None)
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +296,7 @@ def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
     def fail(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("polyad.distributed.worker.tile_mapper", lambda *_: fail)
+    monkeypatch.setattr("polyad.scene.map.mapper.Mapper.classify", fail)
     with pytest.raises(Refused):
         by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", {})
     assert [p.name for p in tmp_path.iterdir()] == ["maps"]

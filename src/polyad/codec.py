@@ -37,8 +37,10 @@ How to write a record:
   `Row` a ``max_length`` or compare it with another field: it may be as long as the file.
 - `Row` is a list in JSON and a tuple in Python. A row of fixed types is ``Fixed`` of a tuple:
   ``Annotated[tuple[int, Text], Fixed]``.
+- A named tuple is a list in JSON: ``Annotated[Kind, row_of(Kind, int, Text)]``.
 - Records nest, also in rows. One of several records is a union with a discriminator:
   ``Annotated[Guided | Propagation, Field(discriminator="step")]``.
+- A field that is stored under another name has ``stored_as(name)``.
 - What relates fields is a ``@model_validator(mode="after")`` that raises ``ValueError``. Its
   message starts with the field (``"classes must be ..., got ..."``), and the codec puts the path
   before it; the message of a validator of one field starts with ``must``.
@@ -54,18 +56,21 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Sequence
-from typing import Annotated, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from polyad.text import is_visible
 
@@ -92,6 +97,7 @@ class Record(BaseModel):
         strict=True,
         allow_inf_nan=False,
         ser_json_inf_nan="constants",
+        populate_by_name=True,
         hide_input_in_errors=True,
     )
 
@@ -110,19 +116,20 @@ class Record(BaseModel):
 
     def to_json(self) -> str:
         """Return the text that `from_json` reads."""
-        return self.model_dump_json()
+        return self.model_dump_json(by_alias=True)
 
     def to_data(self) -> dict[str, object]:
         """Return the record as JSON's own types."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_first_unknown_key(cls, data: object) -> object:
         """Raise at the first one: pydantic would list a million of them."""
         if isinstance(data, dict):
+            known = {*cls.model_fields, *(f.validation_alias for f in cls.model_fields.values())}
             for name in data:
-                if name not in cls.model_fields:
+                if name not in known:
                     raise PydanticCustomError(
                         "unknown_key",
                         "has a key {name} that this format does not know",
@@ -174,6 +181,29 @@ def _nan(value: float) -> float:
     if not math.isnan(value):
         raise ValueError("must be NaN")
     return value
+
+
+def stored_as(name: str, **more: Any) -> Any:
+    """Return a field that is stored under another name; ``more`` is that of pydantic's Field."""
+    return Field(validation_alias=name, serialization_alias=name, **more)
+
+
+def row_of(kind: Callable[..., object], *types: Any) -> GetPydanticSchema:
+    """Return what marks a tuple that ``kind`` makes of ``types``; it is a list in JSON.
+
+    Examples
+    --------
+    >>> class Tile(Record):
+    ...     rows: Annotated[slice, row_of(slice, int, int)]
+    >>> Tile.from_json('{"rows": [3, 8]}', "tile").rows
+    slice(3, 8, None)
+    """
+
+    def schema(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        row = handler(Annotated[tuple[types], Fixed])  # type: ignore[valid-type]
+        return no_info_after_validator_function(lambda values: kind(*values), row)
+
+    return GetPydanticSchema(schema)
 
 
 Fixed = Field(strict=False)

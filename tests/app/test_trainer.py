@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from polyad.app import trainer as module
-from polyad.app.labels import Session, labels_csv, labels_geojson, labels_tif
+from polyad.app.labels import Session, labels_csv
 from polyad.app.trainer import Settings, Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
@@ -16,23 +16,12 @@ from polyad.scene.learn import presets
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.read.labels import open_labels
 from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def work(scene, truth, tmp_path, kit):
-    """A session with three classes, a trainer that runs, and what it published."""
-    session = Session(scene, journal=tmp_path / "j")
-    for name in ("Water", "Corn", "Woods"):
-        session.do({"do": "add", "name": name})
-    news = []
-    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, kit.quick)
-    trainer.start()
-    yield session, trainer, news
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()
+def work(make_work, truth, kit):
+    return make_work(kit.quick, truth)
 
 
 def stages(news):
@@ -52,16 +41,6 @@ def test_labels_become_a_draft_and_then_the_final_map(work, kit):
     assert trainer.means["1"]["count"] == 5
 
 
-def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
-    session, trainer, _ = work
-    kit.label_some(session)
-    model = trainer.final_model()
-    labels = session.snapshot().raster(scene)
-    other = train(scene, labels, window=3, preset="fast", **kit.quick.parameters)
-    same_weights(model, other)
-    np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
-
-
 def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_path, capsys, kit):
     session, trainer, _ = work
     kit.label_some(session)
@@ -76,25 +55,16 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
     saved, trained = (SceneModel.load(tmp_path / f"{n}.polyad") for n in ("page", "cli"))
     same_weights(saved, trained)
     assert saved.classes == trained.classes
-    assert saved.training["pixels"] == trained.training["pixels"]
+    assert saved.training.packed_pixels == trained.training.packed_pixels
 
 
 @pytest.fixture
-def best(scene, truth, tmp_path, kit):
+def best(make_work, truth, kit):
     """A trainer of the best preset whose first map is final, and what it published."""
-    session = Session(scene, journal=tmp_path / "best")
-    for name in ("Water", "Corn", "Woods"):
-        session.do({"do": "add", "name": name})
-    news = []
-    settings = replace(kit.quick, preset="best")
-    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, settings)
-    trainer.start()
+    session, trainer, news = make_work(replace(kit.quick, preset="best"), truth)
     kit.label_some(session)
     trainer.final_model()
-    yield session, trainer, news
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()
+    return session, trainer, news
 
 
 def test_the_best_map_after_drafts_is_the_one_that_train_and_map_give(best, scene):
@@ -275,14 +245,3 @@ def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, mo
     assert 0.33 in seen
     assert seen[-1] == 1.0
     assert (trainer.newest_map.ids > 0).all()
-
-
-def test_labels_as_a_raster_open_as_the_same_labels(work, scene, tmp_path, kit):
-    session, _, _ = work
-    kit.label_some(session)
-    labels = session.snapshot()
-    for name, content in (("l.tif", labels_tif(labels, scene)),
-                          ("l.geojson", labels_geojson(labels, scene))):  # fmt: skip
-        (tmp_path / name).write_bytes(content)
-        read = open_labels(tmp_path / name, scene)
-        np.testing.assert_array_equal(read.values, labels.raster(scene).values)

@@ -1,7 +1,5 @@
 """One real cluster of two processes for all tests, a scene on disk and a model fitted on it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,10 +8,10 @@ pytest.importorskip("distributed")
 from polyad.distributed import open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
-from polyad.scene.learn.steps import Propagation
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_file
 from polyad.scene.read.scenes import open_scene
+from tests.models import for_pixels
 from tests.waiting import PATIENCE
 
 HEIGHT, WIDTH, BANDS = 150, 110, 12
@@ -99,13 +97,10 @@ def best(scene_path, tmp_path_factory):
     pixels = np.argwhere(np.ones((HEIGHT, WIDTH - 30), bool))[::397]
     # Without folds, which could find that these labels are better not propagated
     model = train_best(scene, labels, pixels, window=3, hidden=6, folds=0, starts=1)
-    (step,) = model.recipe.steps
     paths = {}
     for nodes, count in (("pixels", 1), ("superpixels", 10**6)):
-        own = {**step, "settings": Propagation.for_pixels(count).to_dict()}
-        made = replace(model, recipe=replace(model.recipe, steps=(own,)), statistics=None)
         paths[nodes] = folder / f"{nodes}.polyad"
-        made.save(paths[nodes])
+        for_pixels(model, count).save(paths[nodes])
     return paths
 
 

@@ -30,6 +30,7 @@ from polyad.scene.read.samples import open_points
 from polyad.scene.write.cog import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
 from polyad.scene.write.writers import MapWriter, write_map
+from tests.models import bare_model
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -227,7 +228,7 @@ def test_model(bench) -> None:
         patches = np.random.default_rng(seed).normal(size=(12, 1, 1, 3))
         network = RankRClassifier(hidden=2, epochs=1, random_state=seed)
         network.fit(patches, np.arange(12) % 2 + 1)
-        return SceneModel(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 3)
+        return bare_model(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 3)
 
     one, other = fitted(0), fitted(1)
     bench.check(

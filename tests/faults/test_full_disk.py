@@ -25,6 +25,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.write.tables import write_scores
 from polyad.scene.write.writers import MapWriter, write_map
+from tests.models import bare_model
 
 KILOBYTES = 256
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -96,7 +97,7 @@ def model(hidden: int) -> SceneModel:
     patches = np.random.default_rng(0).normal(size=(12, 1, 1, 50))
     network = RankRClassifier(hidden=hidden, epochs=1, random_state=0)
     network.fit(patches, np.arange(12) % 2 + 1)
-    return SceneModel(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 50)
+    return bare_model(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 50)
 
 
 def test_model_and_scores_that_do_not_fit_leave_the_old_ones(small_disk: Path) -> None:

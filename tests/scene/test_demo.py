@@ -55,7 +55,7 @@ def test_the_accuracy_is_that_of_the_map_in_the_file(made):
     out, result = made
     labels = open_labels("indian-pines").values
     tested = labels > 0
-    tested[tuple(np.array(SceneModel.load(out / "model.polyad").training["pixels"]).T)] = False
+    tested[tuple(SceneModel.load(out / "model.polyad").training.pixels.T)] = False
     ids = open_labels(out / "map.tif").values
     assert (ids > 0).all()
     assert np.mean(ids[tested] == labels[tested]) == pytest.approx(result["overall_accuracy"])

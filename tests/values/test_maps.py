@@ -17,7 +17,7 @@ def patch_by_patch(model, cube):
     patches = extract_patches(cube, rows, cols, model.window)
     patches = patches[:, 0, 0] if model.window == 1 else patches
     outputs = model.estimator.predict(patches.astype(np.float32)).reshape(len(rows), -1)
-    return model.values.read(outputs, True).reshape(*cube.shape[:2], -1)
+    return model.values.decode(outputs, True).reshape(*cube.shape[:2], -1)
 
 
 def test_mapping_equals_patch_by_patch(model):

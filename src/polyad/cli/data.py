@@ -36,7 +36,7 @@ def info(
     if "cross_validation" in description and not as_json:
         from polyad.scene import CrossValidation
 
-        lines += ["", str(CrossValidation.from_dict(description["cross_validation"]))]
+        lines += ["", str(CrossValidation.from_data(description["cross_validation"], "accuracy"))]
     say(description, as_json, "\n".join(lines))
 
 

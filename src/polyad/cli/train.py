@@ -19,7 +19,7 @@ from polyad.scene.files.option_values import (
     check_folds_by,
     check_task,
 )
-from polyad.terminal import brief, fail, on_terminal, replaced_line, report_lines, say, steps
+from polyad.terminal import brief, fail, on_terminal, replaced_line, report_line, say, steps
 
 
 def train(
@@ -104,7 +104,7 @@ def train(
     bands: opt.Bands = None,
     drop_nm: opt.DropNm = None,
     remote: opt.Remote = False,
-    report: opt.Reports = None,
+    report: opt.Report = None,
     colors: opt.Colors = None,
     seed: opt.Seed = 0,
     max_bytes: opt.MaxBytes = None,
@@ -113,7 +113,7 @@ def train(
     as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on the labeled pixels of a scene."""
-    of_classes = {
+    of_classes: dict[str, object] = {
         "--merge": merge,
         "--colors": colors,
         "--samples-per-class": samples_per_class,
@@ -127,7 +127,7 @@ def train(
     check_arguments(
         preset=(preset, goal, objective),
         outputs={"model": out},
-        reports=report,
+        report=report,
         scene=scene,
         labels=labels,
         colors=colors,
@@ -159,7 +159,7 @@ def train(
         model = polyad.train(cube, marks, verbose=int(bar), **drawing, **options)
         if cross_validate:
             options["preset"] = "fast" if model.recipe is None else model.recipe.preset
-            options |= {"pixels": model.training["pixels"], "statistics": model.statistics}
+            options |= {"pixels": model.training.pixels, "statistics": model.statistics}
             by = folds_by or "blocks"
             model = model.with_accuracy(
                 polyad.cross_validate(cube, marks, by=by, progress=bar, **options)
@@ -173,12 +173,9 @@ def train(
             opt.typed_command(context), inputs, hashes=hashes, progress=bar
         )
         about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
-        if regression:
-            write: Any = polyad.scene.write_value_training_report
-        else:
-            write = polyad.scene.write_training_report
-            about["merge"] = merge
-        write(report, model, cube, marks, record=record, **about)
+        polyad.scene.write_training_report(
+            report, model, cube, marks, record=record, merge=merge, **about
+        )
     describe = _trained_values if regression else _trained_classes
     result, text = describe(model, out, report, cross_validate)
     say(result | {"goal": goal}, as_json, text)
@@ -188,7 +185,7 @@ def _is_regression(
     task: str,
     units: Sequence[str] | None,
     bounds: tuple[float, float] | None,
-    of_classes: dict[str, Any],
+    of_classes: dict[str, object],
 ) -> bool:
     """Return whether values are to be learned; end with a sentence if options contradict that."""
     check_task(task)
@@ -231,11 +228,11 @@ def _trained(model: Any, out: Path) -> dict[str, Any]:
     recipe, training = model.recipe, model.training
     return {
         "model": str(out),
-        "n_train": len(training["pixels"]),
+        "n_train": len(training.pixels),
         "bands": model.bands,
-        "bands_left_out": model.left_out.get("note"),
-        "pixels_replaced": training.get("replaced"),
-        "fit_seconds": training["seconds"],
+        "bands_left_out": model.spectral.left_out,
+        "pixels_replaced": training.replaced,
+        "fit_seconds": training.seconds,
         "preset": None if recipe is None else recipe.preset,
         "steps": None if recipe is None else recipe.line,
     }
@@ -252,9 +249,9 @@ def _without_data(count: int) -> str:
 
 
 def _trained_classes(
-    model: Any, out: Path, report: Sequence[Path] | None, cross_validated: bool
+    model: Any, out: Path, report: Path | None, cross_validated: bool
 ) -> tuple[dict[str, Any], str]:
-    accuracy, lost, choice = model.accuracy, model.training["without_data"], model.choice
+    accuracy, lost, choice = model.accuracy, model.training.without_data, model.choice
     names = ("overall", "average", "interval", "labels", "groups", "side")
     scores = None if choice is None else {name: getattr(choice, name) for name in names}
     result = _trained(model, out) | {
@@ -280,16 +277,16 @@ def _trained_classes(
         + f"labels: {brief(result['labels'])}{_without_data(lost)}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in "
         f"{result['fit_seconds']:.2f} s; model: {out}"
-        + "".join(f"\nreport: {path}" for path in report or ())
+        + ("" if report is None else f"\nreport: {report}")
     )
     return result, text
 
 
 def _trained_values(
-    model: Any, out: Path, report: Sequence[Path] | None, _: bool
+    model: Any, out: Path, report: Path | None, _: bool
 ) -> tuple[dict[str, Any], str]:
     fit, lost, incomplete = (
-        model.value_fit, model.training["without_data"], model.training["incomplete"],
+        model.value_fit, model.training.without_data, model.training.incomplete,
     )  # fmt: skip
     result = _trained(model, out) | {
         "task": "regression",
@@ -305,7 +302,7 @@ def _trained_values(
         + f"{result['n_train']} pixels with values learned in {result['fit_seconds']:.2f} s"
         + _without_data(lost)
         + (f"; {incomplete:,} more lack one of the targets" if incomplete else "")
-        + f"; model: {out}{report_lines(report)}"
+        + f"; model: {out}{report_line(report)}"
     )
     return result, text
 
@@ -318,7 +315,7 @@ def evaluate(
     out: Annotated[
         Path | None, option(OUTPUT, "Also write the scores to a .json or .csv file.", "FILE")
     ] = None,
-    report: opt.Reports = None,
+    report: opt.Report = None,
     hashes: opt.Hash = None,
     layer: opt.Layer = None,
     field: opt.Fields = None,
@@ -336,7 +333,7 @@ def evaluate(
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
     check_arguments(
         outputs={"file of scores": out},
-        reports=report,
+        report=report,
         bbox=bbox,
         coverage=coverage,
         force=force,
@@ -371,7 +368,7 @@ def evaluate(
     if out is not None:
         polyad.scene.write_scores(out, result)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
-    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_lines(report))
+    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_line(report))
 
 
 def export(

@@ -250,9 +250,10 @@ def _is_model(path: Path) -> bool:
 
 def _describe_model(source: str) -> dict[str, Any]:
     from polyad.estimators.model_file import read_model
-    from polyad.scene.learn.model import model_from_about
 
     header, _ = read_model(source)
+    from polyad.scene.learn.model import model_from_about  # for a file that is there
+
     network, about = header.network, header.about
     terms = network.rank * network.hidden
     facts: dict[str, Any] = {
@@ -268,8 +269,8 @@ def _describe_model(source: str) -> dict[str, Any]:
         model = model_from_about(source, about)
         facts["window"] = model.window
         facts["bands"] = model.bands
-        if "note" in model.left_out:
-            facts["bands_left_out"] = model.left_out["note"]
+        if model.spectral.left_out is not None:
+            facts["bands_left_out"] = model.spectral.left_out
         if model.values is None:
             facts["classes"] = [c.name for c in model.classes]
         else:
@@ -283,7 +284,7 @@ def _describe_model(source: str) -> dict[str, Any]:
             facts["cross_validation"] = model.accuracy.to_dict()
         if model.values is not None:
             facts["spatial_scores"] = model.values.score_lines
-        facts["training_pixels"] = len(model.training.get("pixels", []))
+        facts["training_pixels"] = len(model.training.pixels)
         if model.label_counts is not None:
             facts["labels"] = model.label_counts
         if model.fit_seconds is not None:

@@ -23,6 +23,7 @@ from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.tables import write_scores
 from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
+from tests.models import bare_model
 
 ENDINGS = (".tif", ".hdr", ".img", ".png", ".nc", ".npy")
 FOREIGN = {
@@ -49,7 +50,7 @@ def small_map(side: int = 5) -> xr.DataArray:
 def model() -> SceneModel:
     patches = np.random.default_rng(0).normal(size=(12, 1, 1, 4))
     network = RankRClassifier(hidden=2, random_state=0).fit(patches, np.arange(12) % 2 + 1)
-    return SceneModel(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 4)
+    return bare_model(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 4)
 
 
 @pytest.mark.parametrize("kind", FOREIGN)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from polyad.scene.learn.scene_statistics import _edges, _numbered
-from polyad.scene.learn.steps import _distances
+from polyad.scene.learn.steps import _distances, graphs_of_whitened
+from polyad.scene.learn.whitening import NoiseWhitening
 
 
 def guided_filter_slow(maps, guide, radius=5, ridge=0.01):
@@ -104,3 +105,10 @@ def nearest_distance_slow(spectra, known):
     """As `nearest_distance`, pair by pair: the reference."""
     nearest = [min(np.sqrt(np.mean((s - k) ** 2)) for k in known) for s in spectra]
     return float(np.median(nearest))
+
+
+def build_graphs(settings, cube, valid=None):
+    """Return the graphs of a scene ``(height, width, bands)`` that is held whole."""
+    valid = np.ones(cube.shape[:2], bool) if valid is None else valid
+    z = NoiseWhitening(settings.components).fit(cube, valid).transform(cube)
+    return graphs_of_whitened(settings, z * valid[..., None], valid)

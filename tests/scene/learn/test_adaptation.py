@@ -180,7 +180,7 @@ def test_models_keep_their_light_in_files(scene, models, tmp_path):
         np.testing.assert_array_equal(kept, read)
     for name, value in vars(model.soundness).items():
         np.testing.assert_array_equal(getattr(again.soundness, name), value)
-    assert again.training["replaced"] == 0
+    assert again.training.replaced == 0
     other = moved(scene, 1.3, 150)
     np.testing.assert_array_equal(map_scene(model, other).values, map_scene(again, other).values)
 
@@ -364,4 +364,4 @@ def test_training_and_mapping_a_corrupt_scene_is_as_good_as_a_clean_one(scene, l
             model = train(cube, labels, hidden=12, samples_per_class=10, **options)
             scores.append(evaluate(model, cube, labels).overall_accuracy)
         assert scores[1] > scores[0] - 0.03
-        assert model.training["replaced"] > 0
+        assert model.training.replaced > 0

@@ -1,13 +1,12 @@
 """Experts: how folds weigh them, what they become, and what is said of them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from polyad import RankRClassifier
+from polyad.scene.learn.accuracy import NOT_TESTED
 from polyad.scene.learn.experts import (
     bootstrap,
     choose,
@@ -36,7 +35,7 @@ def test_a_gap_that_folds_can_see_decides():
     rng = np.random.default_rng(0)
     targets = np.arange(60) % 3
     held = [told(targets, share, rng) for share in (0.9, 0.5)]
-    choice, mixed = choose(EXPERTS[:2], held, targets, folds_of(60))
+    (choice, _), mixed = choose(EXPERTS[:2], held, targets, folds_of(60))
     assert choice.experts == EXPERTS[:1]
     assert choice.overall == pytest.approx((mixed.argmax(axis=1) == targets).mean())
     low, high = choice.interval
@@ -47,7 +46,7 @@ def test_experts_that_folds_cannot_tell_apart_share_the_weight():
     rng = np.random.default_rng(0)
     targets = np.arange(60) % 3
     held = [told(targets, 0.8, rng) for _ in range(2)]
-    choice, _ = choose(EXPERTS[:2], held, targets, folds_of(60))
+    (choice, _), _ = choose(EXPERTS[:2], held, targets, folds_of(60))
     assert len(choice.experts) == 2
     assert sum(choice.weights) == pytest.approx(1)
 
@@ -73,7 +72,7 @@ def test_labels_of_one_group_count_as_one():
 def test_nothing_to_test_leaves_the_prior():
     held = [np.zeros((3, 3))] * len(EXPERTS)
     folds = SpatialFolds(np.arange(3), np.arange(3), 1)
-    choice, _ = choose(EXPERTS, held, np.arange(3), folds)
+    (choice, _), _ = choose(EXPERTS, held, np.arange(3), folds)
     assert choice.experts == (PRIOR,)
     assert choice.overall is None
     assert "label some more" in choice.score_line
@@ -86,8 +85,8 @@ def test_a_balanced_choice_counts_every_class_alike():
     common = np.where(targets == 0, 0, 0)
     rare = np.where(targets == 0, rng.integers(0, 2, 300), targets)
     held = [log_softmax(4.0 * np.eye(3)[said], axis=1) for said in (common, rare)]
-    plain, _ = choose(EXPERTS[:2], held, targets, folds_of(300))
-    even, _ = choose(EXPERTS[:2], held, targets, folds_of(300), balanced=True)
+    (plain, _), _ = choose(EXPERTS[:2], held, targets, folds_of(300))
+    (even, _), _ = choose(EXPERTS[:2], held, targets, folds_of(300), balanced=True)
     assert plain.experts[np.argmax(plain.weights)] == EXPERTS[0]
     assert even.experts[np.argmax(even.weights)] == EXPERTS[1]
 
@@ -105,20 +104,23 @@ def test_a_window_that_was_asked_for_is_kept_to():
 
 
 def test_a_choice_survives_as_plain_values():
-    choice = Choice(EXPERTS[:2], (0.25, 0.75), 0.8, 0.7, (0.6, 0.9), 16, 40, 100)
-    assert Choice.from_dict(choice.to_dict()) == choice
+    scores = {"overall": 0.8, "average": 0.7, "interval": (0.6, 0.9)}
+    folds = {"side": 16, "groups": 40, "labels": 100}
+    choice = Choice(experts=EXPERTS[:2], weights=(0.25, 0.75), **scores, **folds)
+    assert Choice.from_json(choice.to_json(), "choice") == choice
     assert "plain spectra, single pixels (0.25)" in choice.line
     assert "80.0 % overall (95 % interval 60 to 90)" in choice.score_line
     assert "expect less" not in choice.score_line
-    assert replace(choice, side=2).score_line.endswith("next to each other: expect less elsewhere")
+    near = choice.model_copy(update={"side": 2})
+    assert near.score_line.endswith("next to each other: expect less elsewhere")
 
 
 def test_labels_of_a_class_that_was_held_out_whole_are_counted():
     targets, fold = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 0, 1, 2, 2, 2])
     folds = SpatialFolds(fold, np.arange(7), 1)
-    choice, _ = choose(EXPERTS[:1], [np.eye(3)[targets]], targets, folds)
-    assert (choice.labels, choice.untested) == (4, ((2, 3),))
-    assert "untested" not in choice.to_dict()
+    (choice, labels), _ = choose(EXPERTS[:1], [np.eye(3)[targets]], targets, folds)
+    assert choice.labels == 4
+    assert (labels.predicted == NOT_TESTED).tolist() == [False] * 4 + [True] * 3
 
 
 def test_the_interval_of_one_group_is_a_point():

@@ -1,7 +1,6 @@
 """Accuracy of labels that were held out: figures, intervals, what is missing, words, file."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from polyad.scene.learn.accuracy import (
     cross_validation,
     held_out_accuracy,
 )
-from polyad.scene.learn.model_file import check_accuracy
 
 NAMES = ("corn", "soil", "water")
 
@@ -137,32 +135,41 @@ def test_both_figures_and_the_reason_are_in_the_table():
 )
 def test_the_reason_given_fits_the_figures(spatial, bounds, pixelwise, said):
     made = cross_validation(some(), NAMES, some(places=90, by="pixels"))
-    found = replace(
-        made,
-        spatial=replace(made.spatial, overall=spatial, overall_interval=bounds),
-        pixelwise=replace(made.pixelwise, overall=pixelwise),
-    )
+    figures = {"overall": spatial, "overall_interval": bounds}
+    ways = {
+        "spatial": made.spatial.model_copy(update=figures),
+        "pixelwise": made.pixelwise.model_copy(update={"overall": pixelwise}),
+    }
+    found = made.model_copy(update=ways)
     assert found.why == said
-    assert replace(found, pixelwise=None).why == ""
+    assert found.model_copy(update={"pixelwise": None}).why == ""
 
 
 @pytest.mark.parametrize("places", [30, 4])
 def test_a_file_gives_back_what_it_was_given(places):
     found = cross_validation(some(places=places), NAMES, some(places=90, by="pixels"))
     stored = json.loads(json.dumps(found.to_dict()))
-    check_accuracy(stored, NAMES, "accuracy")
-    assert CrossValidation.from_dict(stored) == found
+    assert CrossValidation.from_data(stored, "accuracy") == found
+
+
+def checked(stored, names):
+    """Read an accuracy as part of the model of these classes."""
+    try:
+        CrossValidation.from_data(stored, "accuracy").check_names(names, "accuracy")
+    except ValueError as error:
+        raise Fault(str(error)) from error
 
 
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
-        ({"by": "luck"}, "accuracy.spatial.by must be one of"),
-        ({"overall_accuracy": 1.5}, "accuracy.spatial.overall_accuracy must be a number"),
-        ({"kappa_ci95": [0.5]}, "accuracy.spatial.kappa_ci95 must be null or two numbers"),
-        ({"confusion_matrix": [[1, 2]]}, "accuracy.spatial.confusion_matrix must be null or"),
-        ({"classes": []}, "accuracy.spatial.classes must be a list of 1"),
-        ({"folds": 0}, "accuracy.spatial.folds must be a whole number from 1"),
+        ({"by": "luck"}, "accuracy.spatial.by must be 'blocks'"),
+        ({"overall_accuracy": 1.5}, "accuracy.spatial.overall_accuracy must be less than"),
+        ({"kappa_ci95": [0.5]}, "accuracy.spatial.kappa_ci95 must have a key 1"),
+        ({"kappa_ci95": [0.5, 0.4]}, "accuracy.spatial.kappa_ci95 must ascend"),
+        ({"confusion_matrix": [[1, 2]]}, "accuracy.spatial.confusion_matrix must be a square"),
+        ({"classes": []}, "accuracy.spatial.classes must have at least 1 item"),
+        ({"folds": 0}, "accuracy.spatial.folds must be greater than or equal to 1"),
         ({"more": 1}, "accuracy.spatial has a key 'more'"),
     ],
 )
@@ -170,18 +177,18 @@ def test_a_file_that_lies_is_refused(change, wanted):
     stored = cross_validation(some(), NAMES).to_dict()
     stored["spatial"] |= change
     with pytest.raises(Fault, match=wanted.replace("[", r"\[")):
-        check_accuracy(stored, NAMES, "accuracy")
+        checked(stored, NAMES)
 
 
 def test_a_file_with_other_classes_is_refused():
-    with pytest.raises(Fault, match="classes must have 4 entries, got 3"):
-        check_accuracy(cross_validation(some(), NAMES).to_dict(), [*NAMES, "rye"], "accuracy")
+    with pytest.raises(Fault, match="classes must be named as in the model, got"):
+        checked(cross_validation(some(), NAMES).to_dict(), [*NAMES, "rye"])
 
 
 def test_an_accuracy_of_classes_that_the_model_lacks_is_refused():
     stored = cross_validation(some(places=4), NAMES).to_dict()
     others = ["?", *NAMES[1:]]
     with pytest.raises(Fault, match=r"spatial\.classes must be named as in the model, got"):
-        check_accuracy(stored, others, "accuracy")
+        checked(stored, others)
     with pytest.raises(Fault, match=r"needed must name classes of the model, got"):
-        check_accuracy(stored | {"spatial": None}, others, "accuracy")
+        checked(stored | {"spatial": None}, others)

@@ -1,7 +1,5 @@
 """Prediction sets: what the quantile promises, what a model keeps, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -19,7 +17,8 @@ from polyad.scene.learn.accuracy import (
 from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
-from polyad.scene.map.mapping import LabelDistance, iter_map, map_file, map_scene, set_rule
+from polyad.scene.map.mapper import Mapper, scene_tiles
+from polyad.scene.map.mapping import LabelDistance, map_file, map_scene, set_rule
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 
@@ -163,7 +162,7 @@ def test_sets_far_from_every_label_come_with_a_warning(models, land, tmp_path):
     scene, _, _ = land
     model, out = models["fast"], tmp_path / "map.tif"
     map_file(model, scene, out, coverage=0.9)  # labels lie all over the scene: no warning
-    near = replace(model, held_out=replace(model.held_out, distance=0.5))
+    near = model.with_training(held_out=model.held_out.model_copy(update={"distance": 0.5}))
     with pytest.warns(PolyadWarning, match=r"\d+ pixels from the next label on average"):
         map_file(near, scene, out, coverage=0.9)
     with pytest.warns(PolyadWarning, match="lie in another scene"):
@@ -179,7 +178,7 @@ def test_the_distance_to_the_labels_does_not_depend_on_the_tiles(
     found = []
     for side in (7, 40):
         distance = LabelDistance(models["fast"], scene)
-        for tile, class_ids, _ in iter_map(models["fast"], scene, False, side):
+        for tile, class_ids, _ in Mapper(models["fast"], scene).run(scene_tiles(scene, side)):
             distance.add(tile, class_ids)
         found.append((distance.count, round(distance.sum, 6)))
     assert found[0] == found[1]
@@ -189,12 +188,16 @@ def test_the_distance_to_the_labels_does_not_depend_on_the_tiles(
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (HeldOutScores((0.5, 1.5), (0, 1), 4.0), "from 0 to 1"),
-        (HeldOutScores((0.5, 0.5), (0,), 4.0), "targets must have 2 entries"),
-        (HeldOutScores((0.5,), (3,), 4.0), "must be below 3"),
+        (((0.5, 1.5), (0, 1)), "less than or equal to 1, got 1.5"),
+        (((0.5, 0.5), (0,)), "targets must have 2 entries"),
+        (((0.5,), (3,)), "must be below 3"),
     ],
 )
 def test_scores_that_cannot_be_are_not_kept(scores, said, models, tmp_path):
+    probabilities, targets = scores
+    held_out = HeldOutScores.model_construct(
+        probabilities=probabilities, targets=targets, distance=4.0
+    )
     with pytest.raises(InputError, match=said):
-        replace(models["fast"], held_out=scores).save(tmp_path / "m.polyad")
+        models["fast"].with_training(held_out=held_out).save(tmp_path / "m.polyad")
     assert not list(tmp_path.iterdir())

@@ -1,7 +1,5 @@
 """`SceneModel`: its file, what it refuses to map, and how it knows its scene again."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,11 +8,11 @@ from polyad import RankRClassifier, save
 from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.scene.info import describe
 from polyad.scene.learn.model import SceneModel, fingerprint
-from polyad.scene.learn.recipe import Recipe
-from polyad.scene.learn.steps import Propagation
+from polyad.scene.learn.model_file import SceneRecord
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo
+from tests.models import bare_model
 
 NM = np.linspace(400, 1000, 6)
 
@@ -38,15 +36,11 @@ def model(scene):
 
 def rewritten(model, path, **changes):
     """Save ``model`` with a changed description of its scene; the checksum is right."""
-    about = {
-        "window": model.window,
-        "classes": [list(c) for c in model.classes],
-        "bands": model.bands,
-        "wavelength": list(model.wavelength),
-        "training": dict(model.training),
-        "fill": list(model.fill),
-    }
-    save(model.estimator, path, {"scene": about | changes})
+    names = ("window", "output", "spectral", "training", "fill")
+    about = SceneRecord(**{name: getattr(model, name) for name in names}).to_data()
+    for name, change in changes.items():
+        about[name] = about[name] | change if isinstance(change, dict) else change
+    save(model.estimator, path, {"scene": about})
     return path
 
 
@@ -62,58 +56,12 @@ def test_a_saved_model_keeps_its_description(model, tmp_path):
     model.save(tmp_path / "m.polyad")
     again = SceneModel.load(tmp_path / "m.polyad")
     assert again.classes == (ClassInfo(3, "Corn", "#112233"), ClassInfo(7, "Ölweide", "#445566"))
-    for name in ("window", "bands", "wavelength", "training", "fill"):
+    for name in ("window", "spectral", "training", "fill", "recipe"):
         assert getattr(again, name) == getattr(model, name), name
 
 
-# As polyad 0.1 wrote it before its settings had the names they have now
-EARLIER = {
-    "preset": "best",
-    "goal": "this-scene",
-    "line": "rank-1 network > times labels spread over the scene's graph",
-    "steps": [
-        {
-            "step": "propagate",
-            "settings": {
-                "components": 6,
-                "coarse": 4.0,
-                "scale": 30.0,
-                "least": 5,
-                "graphs": [[4, 2.0], [3, 1.9]],
-                "neighbours": 7,
-                "nearness": 0.02,
-                "alpha": 0.9,
-                "walk": 30,
-                "doubt": 0.1,
-            },
-            "targets": [0] * 6 + [1] * 6,
-            "weights": [1.0, 0.2],
-        }
-    ],
-}
-
-
-def test_label_propagation_in_a_model_file_of_earlier_has_its_settings(model, scene, tmp_path):
-    again = SceneModel.load(rewritten(model, tmp_path / "m.polyad", recipe=EARLIER))
-    assert Propagation.from_dict(again.recipe.steps[0]["settings"]) == Propagation(
-        components=6,
-        least=5,
-        graphs=[[4, 2.0], [3, 1.9]],
-        neighbors=7,
-        nearness=0.02,
-        alpha=0.9,
-        iterations=30,
-        smoothing=0.1,
-    )
-    again.save(tmp_path / "again.polyad")
-    assert SceneModel.load(tmp_path / "again.polyad").recipe == Recipe.from_dict(EARLIER)
-    alone, together = (map_scene(m, scene, probabilities=True)[1].values for m in (model, again))
-    assert not np.allclose(alone, together)
-    assert np.allclose(together.sum(axis=-1), 1, atol=1e-5)
-
-
 def test_other_classifiers_are_not_written_to_a_model_file(tmp_path, model):
-    other = SceneModel(object(), 1, model.classes, 6)
+    other = bare_model(object(), 1, model.classes, 6)
     with pytest.raises(InputError, match="save wants one of"):
         other.save(tmp_path / "m.polyad")
     assert list(tmp_path.iterdir()) == []
@@ -179,16 +127,17 @@ def test_a_model_of_no_scene_is_refused_for_mapping(tmp_path):
     [
         {"window": 5},
         {"window": "wide"},
-        {"bands": 7},
-        {"classes": [[1, "Corn", "#112233"], [7, "Soil", "#445566"]]},
-        {"classes": [[3, "Corn", "#112233"]]},
-        {"classes": [[3, "Corn"]]},
-        {"classes": None},
-        {"wavelength": [400.0]},
-        {"wavelength": ["red"] * 6},
+        {"spectral": {"count": 7, "wavelength": None}},
+        {"output": {"classes": [[1, "Corn", "#112233"], [7, "Soil", "#445566"]]}},
+        {"output": {"classes": [[3, "Corn", "#112233"]]}},
+        {"output": {"classes": [[3, "Corn"]]}},
+        {"output": {"classes": None}},
+        {"output": {"kind": "regression"}},
+        {"spectral": {"wavelength": [400.0]}},
+        {"spectral": {"wavelength": ["red"] * 6}},
         {"fill": 3},
-        {"training": {"pixels": [[1, 2, 3]]}},
-        {"training": {"pixels": [["a", "b"]]}},
+        {"training": {"packed_pixels": [[1, 2]]}},
+        {"training": {"packed_pixels": "AAAA"}},
     ],
     ids=str,
 )
@@ -216,9 +165,8 @@ def test_a_cut_or_changed_file_is_refused(model, tmp_path):
             SceneModel.load(path)
 
 
-def test_an_older_file_without_seconds_and_counts_claims_neither(model, tmp_path):
-    known = {k: v for k, v in model.training.items() if k in ("scene", "pixels")}
-    replace(model, training=known).save(tmp_path / "old.polyad")
+def test_a_file_without_seconds_and_counts_claims_neither(model, tmp_path):
+    model.with_training(counts=None, seconds=None).save(tmp_path / "old.polyad")
     old = SceneModel.load(tmp_path / "old.polyad")
     assert (old.fit_seconds, old.label_counts) == (None, None)
     told = describe(str(tmp_path / "old.polyad"))
@@ -229,8 +177,7 @@ def test_an_older_file_without_seconds_and_counts_claims_neither(model, tmp_path
     "lie", [{"seconds": -1}, {"seconds": "2"}, {"counts": [1]}, {"counts": ["a", 1]}]
 )
 def test_a_file_that_lies_about_its_training_is_refused(model, tmp_path, lie):
-    training = {**model.training, **lie}
     with pytest.raises(ModelFileError, match="training"):
-        SceneModel.load(rewritten(model, tmp_path / "m.polyad", training=training))
+        SceneModel.load(rewritten(model, tmp_path / "m.polyad", training=lie))
     with pytest.raises(InputError, match="cannot be kept in a file: scene"):
-        replace(model, training=training).save(tmp_path / "m.polyad")
+        model.with_training(**lie).save(tmp_path / "m.polyad")

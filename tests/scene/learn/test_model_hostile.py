@@ -22,10 +22,12 @@ from polyad.estimators.model_file import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
 from polyad.scene.learn import steps
-from polyad.scene.learn.model import SceneModel, renamed
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_file import packed
 from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import piece_side
 from polyad.scene.map.mapping import map_scene, scene_tiles
+from tests.models import bare_model
 
 SHAPE, BANDS = (12, 13), 5
 
@@ -91,8 +93,8 @@ SCENE = ("about", "scene")
 STEP = (*SCENE, "recipe", "steps", 0)
 ACCURACY = (*SCENE, "training", "accuracy")
 FORGED = {
-    "a propagation for years": ("this-scene", (*STEP, "settings", "walk"), 10**9),
-    "all pixels neighbours": ("this-scene", (*STEP, "settings", "neighbours"), 10**6),
+    "a propagation for years": ("this-scene", (*STEP, "settings", "iterations"), 10**9),
+    "all pixels neighbors": ("this-scene", (*STEP, "settings", "neighbors"), 10**6),
     "a thousand graphs": ("this-scene", (*STEP, "settings", "graphs"), [[8, 2.0]] * 1000),
     "a setting of the future": ("this-scene", (*STEP, "settings", "power"), 2),
     "weights of NaN": ("this-scene", (*STEP, "weights"), [float("nan"), 1.0]),
@@ -104,17 +106,17 @@ FORGED = {
     "a ragged guide": ("other-scenes", (*STEP, "projection", 0), [1.0]),
     "an unknown step": ("other-scenes", (*STEP, "step"), "explode"),
     "a window of a kilometer": ("plain", (*SCENE, "window"), 10**9),
-    "a color that is markup": ("plain", (*SCENE, "classes", 0, 2), "<script>"),
-    "a color that is none": ("plain", (*SCENE, "classes", 0, 2), [300, 0, 0]),
-    "a name for the terminal": ("plain", (*SCENE, "classes", 0, 1), "\x1b]0;x\x07"),
-    "half a character": ("plain", (*SCENE, "classes", 0, 1), "\ud800"),
-    "an endless name": ("plain", (*SCENE, "classes", 0, 1), "x" * 10**6),
-    "a class that is no id": ("plain", (*SCENE, "classes", 0, 0), 65536),
+    "a color that is markup": ("plain", (*SCENE, "output", "classes", 0, 2), "<script>"),
+    "a color that is none": ("plain", (*SCENE, "output", "classes", 0, 2), [300, 0, 0]),
+    "a name for the terminal": ("plain", (*SCENE, "output", "classes", 0, 1), "\x1b]0;x\x07"),
+    "half a character": ("plain", (*SCENE, "output", "classes", 0, 1), "\ud800"),
+    "an endless name": ("plain", (*SCENE, "output", "classes", 0, 1), "x" * 10**6),
+    "a class that is no id": ("plain", (*SCENE, "output", "classes", 0, 0), 65536),
     "a line for the terminal": ("other-scenes", (*SCENE, "recipe", "line"), "\x1b[2J"),
-    "a pixel before the scene": ("plain", (*SCENE, "training", "pixels"), [[-1, 0]]),
-    "half a pixel": ("plain", (*SCENE, "training", "pixels"), "AAAA"),
-    "pixels that are no code": ("plain", (*SCENE, "training", "pixels"), "é"),
-    "infinite wavelengths": ("plain", (*SCENE, "wavelength"), [float("inf")] * BANDS),
+    "a pixel before the scene": ("plain", (*SCENE, "training", "packed_pixels"), "/////wAAAAA="),
+    "half a pixel": ("plain", (*SCENE, "training", "packed_pixels"), "AAAA"),
+    "pixels that are no code": ("plain", (*SCENE, "training", "packed_pixels"), "é"),
+    "infinite wavelengths": ("plain", (*SCENE, "spectral", "wavelength"), [float("inf")] * BANDS),
     "infinite fill": ("plain", (*SCENE, "fill"), [1e39] * BANDS),
     "seconds of NaN": ("plain", (*SCENE, "training", "seconds"), float("nan")),
     "a view of the future": ("plain", (*SCENE, "training", "choice", "experts", 0, 0), "x-ray"),
@@ -163,7 +165,7 @@ def test_a_forged_header_is_refused_by_its_key(what, files, tmp_path):
 
 def test_a_model_whose_classes_were_renamed_is_kept_with_its_accuracy(files, tmp_path):
     model = SceneModel.load(files["plain"])
-    other = renamed(model, [c._replace(name=f"new {c.name}") for c in model.classes])
+    other = model.renamed([c._replace(name=f"new {c.name}") for c in model.classes])
     other.save(tmp_path / "m.polyad")
     again = SceneModel.load(tmp_path / "m.polyad")
     assert [c.name for c in again.classes] == ["new class 1", "new class 2"]
@@ -198,8 +200,9 @@ def test_a_forged_soundness_is_refused_by_its_key(key, value, tmp_path):
 def test_training_pixels_outside_the_scene_are_refused(files, tmp_path, scene, labels):
     for name in ("this-scene", "plain"):
         header = header_of(files[name])
-        n = len(SceneModel.load(files[name]).training["pixels"])
-        forged = put(header, (*SCENE, "training", "pixels"), [[10**6, 3]] * n)
+        n = len(SceneModel.load(files[name]).training.pixels)
+        moved = packed([[10**6, 3]] * n)
+        forged = put(header, (*SCENE, "training", "packed_pixels"), moved)
         model = SceneModel.load(forge(files[name], json.dumps(forged), tmp_path / name))
         use = map_scene if name == "this-scene" else lambda m, s: held_out(m, s, labels)
         with pytest.raises(ModelFileError, match=r"pixels up to \[1000000, 3\], the scene has 12"):
@@ -249,7 +252,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 def test_tiles_of_very_many_classes_are_small(files, scene):
     model = SceneModel.load(files["plain"])
-    many = SceneModel(model.estimator, 3, model.classes * 30_000, BANDS)
+    many = bare_model(model.estimator, 3, model.classes * 30_000, BANDS)
     large = xr.DataArray(np.broadcast_to(np.float32(0), (4000, 4000, BANDS)), dims=scene.dims)
     assert scene_tiles(large, model=model) == scene_tiles(large)
     tile = scene_tiles(large, model=many)[0]

@@ -218,7 +218,7 @@ def test_labels_in_one_corner_are_not_propagated_over_the_whole_scene():
     corner = np.zeros(wide.shape[:2], labels.dtype)
     corner[:6:2, ::4] = labels.values[:6:2, ::4]
     model = train(wide, xr.DataArray(corner, dims=("y", "x")), preset="best", **QUICK)
-    assert all(step["step"] != "propagate" for step in model.recipe.steps)
+    assert model.recipe.propagation is None
 
 
 def test_the_average_objective_finds_more_of_a_rare_class():
@@ -309,15 +309,6 @@ def test_cross_validation_has_the_same_default_preset_and_warns_once():
     with pytest.warns(PolyadWarning, match="preset fast is used") as told:
         cross_validate(scene, few, max_bytes=10_000, **options)
     assert len(told) == 1
-
-
-def test_a_model_with_unknown_steps_is_not_saved(models, tmp_path):
-    from dataclasses import replace
-
-    recipe = replace(models["this-scene"].recipe, steps=({"step": "explode"},))
-    with pytest.raises(InputError, match=r"steps\[0\] must be .* guided, propagate, got .*explode"):
-        replace(models["this-scene"], recipe=recipe).save(tmp_path / "model.polyad")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_noise_of_a_large_scene_is_learned_by_strips(monkeypatch):

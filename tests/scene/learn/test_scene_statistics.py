@@ -12,15 +12,16 @@ import polyad.scene.learn.scene_statistics as module
 from polyad.errors import InputError, SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.presets import train_best
+from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
-from polyad.scene.learn.steps import EXACT_PIXELS, Propagation
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
+from polyad.scene.map.mapper import Shares, propagated_shares
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.refining import Shares, propagated_shares
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import Tile
 
-NODES = Propagation.for_pixels(EXACT_PIXELS + 1)
+NODES = PropagationSettings.for_pixels(EXACT_PIXELS + 1)
 QUICK = {"epochs": 20, "starts": 1}
 
 
@@ -49,11 +50,11 @@ def assert_same(one, other):
 
 
 def test_small_scenes_have_pixels_for_nodes_and_larger_ones_superpixels():
-    assert Propagation.for_pixels(EXACT_PIXELS) == Propagation()
+    assert PropagationSettings.for_pixels(EXACT_PIXELS) == PropagationSettings()
     assert NODES.superpixel > 1
     scene, _ = fields()
     statistics = scene_statistics(scene)
-    assert statistics.propagation == Propagation()
+    assert statistics.propagation == PropagationSettings()
     assert (statistics.nodes == np.arange(scene[..., 0].size).reshape(scene.shape[:2])).all()
     statistics = scene_statistics(scene, settings=NODES)
     assert statistics.graphs[0].shape[0] == statistics.nodes.max() + 1 < scene[..., 0].size / 4
@@ -64,7 +65,7 @@ def test_maps_over_superpixels_agree_with_those_over_pixels_on_97_of_100(seed):
     scene, truth = fields(seed=seed)
     pixels = some_labels(truth, seed)
     maps = []
-    for settings in (Propagation(), NODES):
+    for settings in (PropagationSettings(), NODES):
         statistics = scene_statistics(scene, settings=settings)
         model = train_best(scene, truth, pixels, statistics=statistics, **QUICK)
         assert "propagated" in model.recipe.line
@@ -96,7 +97,7 @@ def test_tiles_change_little_but_the_seams(monkeypatch):
     for side in (256, 32):
         monkeypatch.setattr(module, "TILE", side)
         made = scene_statistics(scene, settings=NODES)
-        logs = NODES.propagate(made.graphs, pixels, targets, made.nodes, 3)
+        logs = made.propagator().log_shares(pixels, targets, 3)
         found.append(logs.argmax(axis=1)[made.nodes])
     assert (found[0] == found[1]).mean() > 0.97
 
@@ -271,13 +272,13 @@ def test_a_model_file_of_superpixels_maps_as_the_model_did(tmp_path):
     model = train_best(scene, truth, some_labels(truth), statistics=statistics, **QUICK)
     model.save(tmp_path / "m.polyad")
     again = SceneModel.load(tmp_path / "m.polyad")
-    assert Propagation.from_dict(again.recipe.steps[0]["settings"]).superpixel == 4
+    assert again.recipe.propagation.settings.superpixel == 4
     first, second = (map_scene(m, scene, probabilities=True) for m in (model, again))
     assert (first[0].values == second[0].values).all()
     assert_allclose(first[1].values, second[1].values, atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [Propagation(), NODES])
+@pytest.mark.parametrize("settings", [PropagationSettings(), NODES])
 def test_maps_do_not_depend_on_the_tiles_they_are_made_by(settings):
     scene, truth = fields()
     statistics = scene_statistics(scene, settings=settings)
@@ -293,7 +294,7 @@ def test_the_shares_of_a_tile_can_be_cut_out():
     statistics = scene_statistics(scene, settings=NODES)
     pixels = some_labels(truth)
     model = train_best(scene, truth, pixels, statistics=statistics, **QUICK)
-    shares = propagated_shares(model, scene, model.recipe.steps[0])
+    shares = propagated_shares(model, Scene.of(scene), model.recipe.steps[0])
     rng = np.random.default_rng(0)
     for tile in (Tile(slice(2, 20), slice(7, 40)), Tile(slice(0, 5), slice(0, 9))):
         proba = rng.dirichlet(np.ones(3), tile.shape).astype(np.float32)

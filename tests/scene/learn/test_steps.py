@@ -10,14 +10,20 @@ from scipy import sparse
 from scipy.special import log_softmax, softmax
 
 from polyad import RankRClassifier
+from polyad.codec import Fault
 from polyad.errors import InputError, SceneMismatch
 from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.experts import fit_weights
 from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge
-from polyad.scene.learn.recipe import Recipe
+from polyad.scene.learn.recipe import (
+    GuidedFilter,
+    Propagation,
+    PropagationSettings,
+    Recipe,
+)
 from polyad.scene.learn.steps import (
     EdgeFilter,
-    Propagation,
+    Propagator,
     box_mean,
     combine,
     domain_transform,
@@ -37,6 +43,7 @@ from polyad.scene.learn.whitening import (
     segment_mean,
 )
 from tests.scene.learn.references import (
+    build_graphs,
     domain_transform_slow,
     guided_filter_slow,
     neighbor_covariance_slow,
@@ -248,8 +255,8 @@ def test_a_field_that_hardly_any_label_reaches_is_left_to_the_network():
     pixels, targets = np.array([[0, 0], [0, 5]]), np.array([0, 1])
     nodes = pixel_nodes(np.ones((1, 12), bool))
     smoothed, believed = (
-        softmax(settings_.propagate([graph], pixels, targets, nodes, 2), axis=1)
-        for settings_ in (Propagation(smoothing=0.03), Propagation(smoothing=0.0))
+        softmax(Propagator(settings_, [graph], nodes).log_shares(pixels, targets, 2), axis=1)
+        for settings_ in (PropagationSettings(smoothing=0.03), PropagationSettings(smoothing=0.0))
     )
     assert (believed[8:, 1] > 0.99).all()
     assert (abs(smoothed[8:] - 0.5) < 0.1).all()
@@ -258,23 +265,17 @@ def test_a_field_that_hardly_any_label_reaches_is_left_to_the_network():
 
 def test_labels_propagate_over_their_fields_and_folds_leave_their_own_label_out():
     values, label = fields()
-    settings_ = Propagation(components=6, graphs=((4, 2.0), (3, 2.0)), least=5)
-    graphs = settings_.build_graphs(values)
+    settings_ = PropagationSettings(components=6, graphs=((4, 2.0), (3, 2.0)), least=5)
+    graphs = build_graphs(settings_, values)
     pixels = np.array([[2, 3], [9, 5], [4, 13], [20, 15], [5, 25], [11, 24]])
     targets, nodes = label[tuple(pixels.T)], pixel_nodes(label >= 0)
-    found = settings_.propagate(graphs, pixels, targets, nodes, 3).argmax(axis=1)
+    propagator = Propagator(settings_, graphs, nodes)
+    found = propagator.log_shares(pixels, targets, 3).argmax(axis=1)
     assert (found == label.ravel()).mean() > 0.99
     fold = np.array([0, 1, 0, 1, 0, 1])
-    held = settings_.propagate_folds(graphs, pixels, targets, fold, nodes, 3)
-    first = settings_.propagate(graphs, pixels[1::2], targets[1::2], nodes, 3)
+    held = propagator.held_out(pixels, targets, fold, 3)
+    first = propagator.log_shares(pixels[1::2], targets[1::2], 3)
     assert_allclose(held[0], first[pixels[0, 0] * 30 + pixels[0, 1]], rtol=1e-4)
-
-
-def test_propagation_settings_survive_json():
-    import json
-
-    step = json.loads(json.dumps(Propagation(neighbors=7).to_dict()))
-    assert Propagation.from_dict(step).to_dict() == Propagation(neighbors=7).to_dict()
 
 
 def test_combining_with_no_weight_leaves_the_other_alone():
@@ -342,10 +343,18 @@ def test_without_evidence_the_prior_stays():
 
 
 def test_a_recipe_survives_as_plain_values_and_refuses_unknown_steps():
-    recipe = Recipe("best", "this-scene", "a > b", ({"step": "guided", "radius": 5},))
-    assert Recipe.from_dict(recipe.to_dict()) == recipe
-    with pytest.raises(ValueError, match="unknown step"):
-        Recipe.from_dict(recipe.to_dict() | {"steps": [{"step": "explode"}]})
+    settings_ = PropagationSettings(neighbors=7)
+    steps = (
+        GuidedFilter(radius=5, ridge=0.1, mean=(1.0, 2.0), projection=((0.5,), (0.1,))),
+        Propagation(settings=settings_, targets=(0, 1), weights=(1.0, 0.2)),
+    )
+    recipe = Recipe(preset="best", goal="this-scene", line="a > b", steps=steps)
+    assert Recipe.from_json(recipe.to_json(), "recipe") == recipe
+    assert (recipe.guided, recipe.propagation) == steps
+    with pytest.raises(Fault, match=r"recipe.steps\[0\] must have a 'step' of 'guided', "):
+        Recipe.from_data(recipe.to_data() | {"steps": [{"step": "explode"}]}, "recipe")
+    with pytest.raises(Fault, match=r"recipe\.steps must differ"):
+        Recipe.from_data(recipe.to_data() | {"steps": [steps[0], steps[0]]}, "recipe")
     with pytest.raises(InputError, match="paper, fast, best"):
         check_preset("fastest", "this-scene")
     with pytest.raises(InputError, match="other-scenes"):

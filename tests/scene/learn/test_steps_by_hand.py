@@ -6,15 +6,17 @@ from numpy.testing import assert_allclose
 
 from polyad.scene.learn.experts import fit_weights
 from polyad.scene.learn.networks import RankREnsemble
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
     EdgeFilter,
-    Propagation,
+    Propagator,
     combine,
     domain_transform,
     pixel_graph,
     pixel_nodes,
 )
 from polyad.scene.learn.whitening import NoiseWhitening, SegmentWhitening
+from tests.scene.learn.references import build_graphs
 
 
 def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
@@ -74,21 +76,22 @@ def test_what_comes_of_several_graphs_is_the_mean_of_each_alone():
     labeled = (
         np.array([[0, 0], [5, 6], [2, 3]]),
         np.array([0, 1, 1]),
-        pixel_nodes(np.ones((6, 7), bool)),
         2,
     )
-    alone = [Propagation().propagate([graph], *labeled) for graph in graphs]
+    nodes, settings = pixel_nodes(np.ones((6, 7), bool)), PropagationSettings()
+    alone = [Propagator(settings, [graph], nodes).log_shares(*labeled) for graph in graphs]
     assert np.abs(alone[0] - alone[1]).max() > 0.1
-    assert_allclose(Propagation().propagate(graphs, *labeled), np.mean(alone, axis=0), rtol=1e-6)
+    together = Propagator(settings, graphs, nodes).log_shares(*labeled)
+    assert_allclose(together, np.mean(alone, axis=0), rtol=1e-6)
 
 
 def test_pixels_without_data_have_no_edge_in_any_graph():
     values = np.random.default_rng(0).normal(size=(12, 13, 4))
     valid = np.ones((12, 13), bool)
     valid[4, 2:9] = False
-    settings = Propagation(components=4, graphs=((3, 2.0), (2, 2.0)), least=5, neighbors=4)
+    settings = PropagationSettings(components=4, graphs=((3, 2.0), (2, 2.0)), least=5, neighbors=4)
     lost = np.flatnonzero(~valid.ravel())
-    assert [graph[lost].nnz for graph in settings.build_graphs(values, valid)] == [0, 0]
+    assert [graph[lost].nnz for graph in build_graphs(settings, values, valid)] == [0, 0]
 
 
 def test_the_first_weight_is_that_of_the_propagation():

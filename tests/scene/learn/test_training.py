@@ -50,7 +50,7 @@ def model(land):
 def test_a_model_knows_its_classes_window_and_pixels(land, model):
     assert model.classes == CLASSES
     assert (model.window, model.bands) == (3, 10)
-    pixels = np.array(model.training["pixels"])
+    pixels = model.training.pixels
     drawn = land[1].values[tuple(pixels.T)]
     assert np.unique(drawn, return_counts=True)[1].tolist() == [20, 20, 20]
 
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(land):
 def test_without_a_number_all_labeled_pixels_train(land):
     scene, labels = land
     model = train(scene, labels, hidden=3, epochs=2, window=1)
-    assert len(model.training["pixels"]) == int((labels > 0).sum())
+    assert len(model.training.pixels) == int((labels > 0).sum())
 
 
 @pytest.mark.parametrize("per_class", [None, 10])
@@ -88,7 +88,7 @@ def test_pixels_at_the_border_can_be_dropped(land, per_class):
     scene, labels = land
     quick = {"hidden": 3, "epochs": 2, "window": 5}
     model = train(scene, labels, border="drop", samples_per_class=per_class, **quick)
-    pixels = np.array(model.training["pixels"])
+    pixels = model.training.pixels
     assert pixels.min() >= 2
     assert pixels.max() < 46
 
@@ -99,7 +99,7 @@ def test_pixels_without_data_are_never_trained_on(land):
     lost = np.random.default_rng(1).random(labels.shape) < 0.3
     values[lost, 3] = np.nan
     model = train(scene_from_array(values), labels, samples_per_class=30, **QUICK)
-    assert not lost[tuple(np.array(model.training["pixels"]).T)].any()
+    assert not lost[tuple(model.training.pixels.T)].any()
     assert np.isfinite(model.fill).all()
 
 
@@ -153,7 +153,7 @@ def test_other_classifiers_of_spectra_are_trained_mapped_and_scored(land):
     examined = examine(model, scene, labels)
     scores, result = examined.scores, examined.to_dict()
     assert scores.overall_accuracy > 0.6
-    assert result["fit_seconds"] == model.training["seconds"] > 0
+    assert result["fit_seconds"] == model.training.seconds > 0
     assert model.estimator.n_features_in_ == 10
 
 
@@ -203,7 +203,7 @@ def test_no_pixel_is_left_where_all_labels_lie_on_missing_data(land):
 def test_held_out_pixels_are_all_labeled_ones_but_those_trained_on(land, model):
     scene, labels = land
     split = held_out(model, scene, labels)
-    assert {tuple(p) for p in split.train.tolist()} == {tuple(p) for p in model.training["pixels"]}
+    assert {tuple(p) for p in split.train.tolist()} == {tuple(p) for p in model.training.pixels}
     everything = np.zeros(labels.shape, int)
     for pixels in (split.train, split.test):
         np.add.at(everything, tuple(pixels.T), 1)
@@ -229,7 +229,7 @@ def test_both_accuracies_equal_a_slow_count(land, model):
     examined = examine(model, scene, labels)
     scores, result = examined.scores, examined.to_dict()
     class_map = map_scene(model, scene).values
-    trained = {tuple(p) for p in model.training["pixels"]}
+    trained = {tuple(p) for p in model.training.pixels}
     right, right_apart = [], []
     for row, col in np.argwhere(labels.values > 0):
         if (row, col) in trained:

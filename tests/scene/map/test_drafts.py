@@ -6,16 +6,19 @@ from polyad.errors import InputError
 from polyad.scene.learn import drafts
 from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.presets import train_best
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.steps import Propagation, filtered, guided_filter
+from polyad.scene.learn.steps import filtered, guided_filter
 from polyad.scene.map.drafts import DraftMapper
+from polyad.scene.map.mapper import Shares
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.refining import Shares
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_known, open_known_labels
 
 HEIGHT, WIDTH = 60, 70
-SUPERPIXELS = Propagation(superpixel=4, neighbors=3, nearness=0.02, alpha=0.97, iterations=50)
+SUPERPIXELS = PropagationSettings(
+    superpixel=4, neighbors=3, nearness=0.02, alpha=0.97, iterations=50
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +88,11 @@ def test_a_draft_agrees_with_the_final_map_on_most_pixels(work, final):
     scene, _, labels, statistics = work
     model = fit_draft(statistics, labels, last=final)
     assert model.choice == final.choice
-    step = next((s for s in final.recipe.steps if s["step"] == "propagate"), None)
+    step = final.recipe.propagation
     shares = None
     if step is not None:
         logs = propagated(labels, statistics)[2]
-        shares = Shares(statistics.nodes, logs, tuple(step["weights"]))
+        shares = Shares(statistics.nodes, logs, step.weights)
     mapper = DraftMapper(model, statistics, shares)
     proba = mapper.probabilities(Tile(slice(0, HEIGHT), slice(0, WIDTH)))
     ids = np.array([c.value for c in model.classes])[np.nan_to_num(proba).argmax(axis=-1)]
@@ -101,8 +104,8 @@ def test_labels_propagated_class_by_class_are_those_propagated_together(work):
     _, _, labels, statistics = work
     pixels, class_ids, logs = propagated(labels, statistics)
     targets = np.unique(class_ids, return_inverse=True)[1]
-    given = (statistics.graphs, pixels, targets, statistics.nodes, logs.shape[1])
-    np.testing.assert_allclose(logs, statistics.propagation.propagate(*given), atol=1e-4)
+    together = statistics.propagator().log_shares(pixels, targets, logs.shape[1])
+    np.testing.assert_allclose(logs, together, atol=1e-4)
 
 
 def test_a_click_propagates_the_labels_of_its_class_alone(work, monkeypatch):

@@ -10,8 +10,9 @@ import xarray as xr
 import polyad
 from polyad import RankRClassifier, map_scene
 from polyad.errors import InputError
-from polyad.scene import SceneModel, export_onnx
+from polyad.scene import export_onnx
 from polyad.scene.raster.classes import ClassInfo
+from tests.models import bare_model
 
 onnx = pytest.importorskip("onnx", reason="needs polyad[onnx]")
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -35,7 +36,7 @@ def model_of(scene, window, rank=1, shape=None, **settings):
         X, np.repeat([2, 3, 9], 20)
     )
     classes = tuple(ClassInfo(v, f"class {v}", "#112233") for v in (2, 3, 9))
-    return SceneModel(estimator, window, classes, BANDS, fill=tuple(np.full(BANDS, 480.0)))
+    return bare_model(estimator, window, classes, BANDS, fill=tuple(np.full(BANDS, 480.0)))
 
 
 def mapped_by_runtime(path, scene, halo):
@@ -133,7 +134,7 @@ def test_another_kind_of_estimator_is_refused(tmp_path, scene):
     from sklearn.linear_model import LogisticRegression
 
     model = model_of(scene, 1)
-    other = SceneModel(LogisticRegression(), 1, model.classes, BANDS)
+    other = bare_model(LogisticRegression(), 1, model.classes, BANDS)
     with pytest.raises(InputError, match="this one has a LogisticRegression"):
         export_onnx(other, tmp_path / "model.onnx", whole_scene=True)
 

@@ -21,7 +21,6 @@ from polyad import RankRClassifier, RankRNet
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.assess.evaluation import map_pixels
-from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.classifier import patch_scorer
 from polyad.scene.map.mapping import map_file, map_scene
@@ -29,6 +28,7 @@ from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.grid import georeference
 from polyad.scene.raster.windows import Mosaic, extract_patches
 from polyad.scene.read.scenes import open_scene, scene_from_array
+from tests.models import bare_model
 
 BANDS = 5
 IDS = np.array([2, 5, 300])
@@ -204,7 +204,7 @@ def test_a_lazily_opened_file_is_mapped_as_the_array_in_memory(tmp_path, interle
 
 def test_given_pixels_are_classified_as_in_the_map():
     scene = scene_of(40, 30)
-    model = SceneModel(
+    model = bare_model(
         rank_r((3, 3, BANDS)), 3, tuple(ClassInfo(int(v), f"c{v}", "#000000") for v in IDS), BANDS
     )
     pixels = np.argwhere(np.random.default_rng(0).random((40, 30)) < 0.1)[::-1]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_file import TrainingBands
+from polyad.scene.learn.outputs import Classes
 from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
 from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
@@ -88,11 +90,8 @@ def test_model_trained_without_empty_bands_maps_the_scene_as_one_of_the_others()
     whole = without(scene, 2)
     model = train(whole, labels, epochs=20)
     same = train(scene.isel(band=[0, 1, 3, 4, 5]), labels, epochs=20)
-    assert model.left_out == {
-        "kept": [1, 2, 4, 5, 6],
-        "in_file": 6,
-        "note": "1 of 6: 3 (650 nm) without data in any pixel",
-    }
+    assert (model.spectral.kept, model.spectral.in_file) == ((1, 2, 4, 5, 6), 6)
+    assert model.spectral.left_out == "1 of 6: 3 (650 nm) without data in any pixel"
     assert model.learned_from(whole)
     assert (map_scene(model, whole).values == map_scene(same, scene).values).all()
 
@@ -106,8 +105,8 @@ def test_model_file_keeps_which_bands_were_left_out(tmp_path, wavelength):
     model = train(scene, labels, epochs=3)
     model.save(tmp_path / "m.polyad")
     again = SceneModel.load(tmp_path / "m.polyad")
-    assert again.left_out == model.left_out
-    assert again.fwhm == (None if wavelength is None else (9.0,) * 5)
+    assert again.spectral == model.spectral
+    assert again.spectral.fwhm == (None if wavelength is None else (9.0,) * 5)
     assert (map_scene(again, scene).values == map_scene(model, scene).values).all()
 
 
@@ -132,7 +131,8 @@ def test_bands_half_a_width_away_are_interpolated_and_told():
     ramp = np.linspace(0, 1, 6, dtype=np.float32)
     scene = xr.DataArray(np.tile(ramp, (2, 2, 1)), dims=("y", "x", "band"))
     scene = scene.assign_coords(wavelength=("band", NM))
-    model = SceneModel(None, 1, (), 3, (580.0, 680.0, 780.0), fwhm=(80.0, 80.0, 80.0))
+    bands = TrainingBands(count=3, wavelength=(580.0, 680.0, 780.0), fwhm=(80.0, 80.0, 80.0))
+    model = SceneModel(None, 1, Classes.of(()), bands)
     with pytest.warns(PolyadWarning, match=r"3 of 3 bands are interpolated .* up to 30.0 nm"):
         viewed = model.view(scene)
     assert viewed.values[0, 0] == pytest.approx(0.2 * (np.array([580, 680, 780]) - 450) / 100)

@@ -111,7 +111,7 @@ def test_training_and_mapping_stay_inside(preset, dtype):
     scene, mask = a_scene(dtype), a_mask()
     masked = mask_scene(scene, mask)
     model = train(masked, labels_of(scene), preset=preset, window=3, epochs=10)
-    rows, cols = np.array(model.training["pixels"]).T
+    rows, cols = model.training.pixels.T
     assert mask[rows, cols].all()
     assert len(rows) == np.count_nonzero(labels_of(scene).values[mask])
     class_map, proba = map_scene(model, masked, probabilities=True)
@@ -143,8 +143,7 @@ def test_far_enough_inside_the_map_is_that_of_the_whole_scene(preset, goal):
     scene, mask = a_scene(shape=(side, side)), np.zeros((side, side), bool)
     mask[5:50, 4:55] = True
     model = train(scene, labels_of(scene), preset=preset, goal=goal, window=1, epochs=10)
-    steps = () if model.recipe is None else model.recipe.steps
-    halo = sum(2 * int(step["radius"]) for step in steps if step["step"] == "guided")
+    halo = sum(step.halo for step in (() if model.recipe is None else model.recipe.steps))
     wide = np.pad(mask, halo, mode="edge")  # the scene's own border is no border of the mask
     deep = mask.copy()
     for dy in range(2 * halo + 1):

@@ -21,27 +21,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import AfterValidator, Field, model_validator
 from scipy.sparse import csr_array
 from scipy.special import log_softmax
 
+from polyad.codec import Fixed, Record, Row, Text, shown, stored_as
 from polyad.errors import InputError
+from polyad.estimators.model_file import MOST, OUTPUTS
 from polyad.scene.files.option_values import check_coverage
-from polyad.scene.learn.folds import SpatialFolds, mean_distance, testable
+from polyad.scene.learn.folds import FoldsBy, SpatialFolds, mean_distance, testable
 from polyad.scene.raster.classes import SetRule
 
 Array = npt.NDArray[Any]
-Interval = tuple[float, float] | None
 LEAST_GROUPS = 5  # resamples of fewer say nothing
 MOST_CONFUSION = 64  # classes; of more, no confusion matrix is kept
 NOT_TESTED = -1
 WRAP = 100  # characters of a line of prose
-FOLDS_BY = ("blocks", "clusters", "polygons", "groups", "pixels")
 WHY = (
     "Pixel by pixel, a label that is held out has neighbors of the same object among those trained "
     "on, as most of the map has not: the spatial figure is what to expect away from the labels, "
@@ -81,12 +81,25 @@ class HeldOutLabels(NamedTuple):
     group: Array
     folds: int
     side: int
-    by: str
+    by: FoldsBy
     split: bool = False
 
 
-@dataclass(frozen=True)
-class ClassAccuracy:
+def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError(f"must ascend, got {shown(ends)}")
+    return ends
+
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Kappa = Annotated[float, Field(ge=-1, le=1)]
+Name = Annotated[Text, Field(max_length=256)]
+Interval = Annotated[tuple[float, float], Fixed, AfterValidator(_ascending)]
+ConfusionRow = Annotated[Row[Count], Field(max_length=MOST_CONFUSION)]
+
+
+class ClassAccuracy(Record):
     """How the held-out labels of one class fared.
 
     Attributes
@@ -104,17 +117,16 @@ class ClassAccuracy:
         Share of the labels given to this class that are of it (user's accuracy among the labels).
     """
 
-    name: str
-    labels: int
-    tested: int
-    groups: int
-    recall: float | None
-    recall_interval: Interval
-    precision: float | None
+    name: Name
+    labels: Count
+    tested: Count
+    groups: Count
+    recall: Share | None
+    recall_interval: Interval | None = stored_as("recall_ci95")
+    precision: Share | None
 
 
-@dataclass(frozen=True)
-class HeldOutAccuracy:
+class HeldOutAccuracy(Record):
     """Accuracy on labels that were held out, in one way of dealing folds.
 
     Attributes
@@ -133,19 +145,21 @@ class HeldOutAccuracy:
         Rows are true classes, columns predicted ones; None above `MOST_CONFUSION` classes.
     """
 
-    by: str
-    side: int
-    folds: int
-    groups: int
-    labels: int
-    overall: float
-    overall_interval: Interval
-    average: float
-    average_interval: Interval
-    kappa: float | None
-    kappa_interval: Interval
-    classes: tuple[ClassAccuracy, ...]
-    confusion: tuple[tuple[int, ...], ...] | None = None
+    by: FoldsBy
+    side: Count
+    folds: Annotated[int, Field(ge=1, le=MOST)]
+    groups: Count
+    labels: Count
+    overall: Share = stored_as("overall_accuracy")
+    overall_interval: Interval | None = stored_as("overall_accuracy_ci95")
+    average: Share = stored_as("average_accuracy")
+    average_interval: Interval | None = stored_as("average_accuracy_ci95")
+    kappa: Kappa | None
+    kappa_interval: Interval | None = stored_as("kappa_ci95")
+    classes: Annotated[Row[ClassAccuracy], Field(min_length=1, max_length=OUTPUTS)]
+    confusion: Annotated[Row[ConfusionRow], Field(max_length=MOST_CONFUSION)] | None = stored_as(
+        "confusion_matrix", default=None
+    )
 
     @property
     def where(self) -> str:
@@ -155,71 +169,24 @@ class HeldOutAccuracy:
         named = {"pixels": "single labels", "groups": "groups", "polygons": "whole polygons"}
         return named.get(self.by, "single labels")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "by": self.by,
-            "side": self.side,
-            "folds": self.folds,
-            "groups": self.groups,
-            "labels": self.labels,
-            "overall_accuracy": self.overall,
-            "overall_accuracy_ci95": _listed(self.overall_interval),
-            "average_accuracy": self.average,
-            "average_accuracy_ci95": _listed(self.average_interval),
-            "kappa": self.kappa,
-            "kappa_ci95": _listed(self.kappa_interval),
-            "classes": [
-                {
-                    "name": c.name,
-                    "labels": c.labels,
-                    "tested": c.tested,
-                    "groups": c.groups,
-                    "recall": c.recall,
-                    "recall_ci95": _listed(c.recall_interval),
-                    "precision": c.precision,
-                }
-                for c in self.classes
-            ],
-            "confusion_matrix": None
-            if self.confusion is None
-            else [list(row) for row in self.confusion],
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> HeldOutAccuracy:
-        """Return what `to_dict` wrote."""
-        rows = stored["confusion_matrix"]
-        return cls(
-            stored["by"],
-            stored["side"],
-            stored["folds"],
-            stored["groups"],
-            stored["labels"],
-            stored["overall_accuracy"],
-            as_interval(stored["overall_accuracy_ci95"]),
-            stored["average_accuracy"],
-            as_interval(stored["average_accuracy_ci95"]),
-            stored["kappa"],
-            as_interval(stored["kappa_ci95"]),
-            tuple(
-                ClassAccuracy(
-                    c["name"],
-                    c["labels"],
-                    c["tested"],
-                    c["groups"],
-                    c["recall"],
-                    as_interval(c["recall_ci95"]),
-                    c["precision"],
-                )
-                for c in stored["classes"]
-            ),
-            None if rows is None else tuple(map(tuple, rows)),
-        )
+    def check_names(self, names: Sequence[str], key: str) -> None:
+        """Raise ValueError unless the classes and the confusion matrix are of these names."""
+        found = [row.name for row in self.classes]
+        if found != list(names):
+            raise ValueError(f"{key}.classes must be named as in the model, got {shown(found)}")
+        widths = {len(names)} if self.confusion is None else {*map(len, self.confusion)}
+        if self.confusion is not None and {len(self.confusion), *widths} != {len(names)}:
+            raise ValueError(f"{key}.confusion_matrix must be a square of {len(names)} classes")
 
 
-@dataclass(frozen=True)
-class CrossValidation:
+class Needed(Record):
+    """In how many more places a class must be labeled to be tested with an interval."""
+
+    name: Name
+    places: Count
+
+
+class CrossValidation(Record):
     """Accuracy from the labels one has; made by `polyad.cross_validate`, or by training itself.
 
     Attributes
@@ -240,16 +207,20 @@ class CrossValidation:
     >>> right, place = np.array([1, 1, 1, 0, 1, 1] * 2), np.arange(12) // 2
     >>> y = np.arange(12) % 2
     >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), place, folds=3, side=8, by="blocks")
-    >>> from polyad.scene.learn.accuracy import cross_validation
     >>> print(cross_validation(held, ["corn", "soil"]).line)
     83.3 % overall (95 % interval 67 to 100), 83.3 % average, kappa 0.67, on 12 labels held out by
     blocks of 8 pixels
     """
 
-    method: str
+    method: Literal["outer", "choice"]
     spatial: HeldOutAccuracy | None
     pixelwise: HeldOutAccuracy | None
-    needed: Mapping[str, int]
+    needs: Annotated[Row[Needed], Field(max_length=OUTPUTS)] = stored_as("needed")
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """In how many more places a class must be labeled, by its name."""
+        return {row.name: row.places for row in self.needs}
 
     @property
     def not_tested(self) -> dict[str, int]:
@@ -258,6 +229,30 @@ class CrossValidation:
             return {}
         classes = self.spatial.classes
         return {c.name: c.labels - c.tested for c in classes if c.labels > c.tested}
+
+    def check_names(self, names: Sequence[str], key: str) -> None:
+        """Raise ValueError unless all classes are among these names, each way has them all."""
+        for way in ("spatial", "pixelwise"):
+            found: HeldOutAccuracy | None = getattr(self, way)
+            if found is not None:
+                found.check_names(names, f"{key}.{way}")
+        odd = [row.name for row in self.needs if row.name not in names]
+        if odd:
+            raise ValueError(f"{key}.needed must name classes of the model, got {shown(odd[0])}")
+
+    def renamed(self, new: Mapping[str, str]) -> CrossValidation:
+        """Return the accuracy with other names of the classes."""
+
+        def with_names(rows: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(r.model_copy(update={"name": new.get(r.name, r.name)}) for r in rows)
+
+        def way(found: HeldOutAccuracy | None) -> HeldOutAccuracy | None:
+            if found is None:
+                return None
+            return found.model_copy(update={"classes": with_names(found.classes)})
+
+        ways = {"spatial": way(self.spatial), "pixelwise": way(self.pixelwise)}
+        return self.model_copy(update={**ways, "needs": with_names(self.needs)})
 
     def overlaps(self, window: int) -> bool:
         """Whether blocks are no wider than a window, so that windows of two of them overlap."""
@@ -308,24 +303,9 @@ class CrossValidation:
             f"{c.name} {100 * c.recall:.0f} %" for c in classes if c.recall is not None
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
-        return {
-            "method": self.method,
-            "spatial": None if self.spatial is None else self.spatial.to_dict(),
-            "pixelwise": None if self.pixelwise is None else self.pixelwise.to_dict(),
-            "needed": [{"name": name, "places": n} for name, n in self.needed.items()],
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> CrossValidation:
-        """Return what `to_dict` wrote."""
-        spatial, pixelwise = (
-            None if stored[key] is None else HeldOutAccuracy.from_dict(stored[key])
-            for key in ("spatial", "pixelwise")
-        )
-        needed = {row["name"]: row["places"] for row in stored["needed"]}
-        return cls(stored["method"], spatial, pixelwise, needed)
+        return self.to_data()
 
     def __str__(self) -> str:
         """Return a table for people."""
@@ -371,7 +351,12 @@ def _table(found: CrossValidation) -> str:
 
 
 def _row(
-    name: str, value: float | None, bounds: Interval, other: float | None, width: int, both: bool
+    name: str,
+    value: float | None,
+    bounds: tuple[float, float] | None,
+    other: float | None,
+    width: int,
+    both: bool,
 ) -> str:
     spread = "".join(f"{_percent(v):>6}" for v in bounds or (None, None))
     beside = f"{_percent(other):>17}" if both else ""
@@ -399,15 +384,11 @@ def _words(interval: tuple[float, float]) -> str:
     return f"95 % interval {100 * interval[0]:.0f} to {100 * interval[1]:.0f}"
 
 
-def as_interval(values: Any) -> Interval:
+def as_interval(values: Any) -> tuple[float, float] | None:
     """Return two numbers as an interval; None if there is none."""
     if values is None or not np.isfinite(values).all():
         return None
     return float(values[0]), float(values[1])
-
-
-def _listed(interval: Interval) -> list[float] | None:
-    return None if interval is None else list(interval)
 
 
 # -- scores and intervals --------------------------------------------------------------------------
@@ -422,7 +403,7 @@ def cross_validation(
     names: Sequence[str],
     pixelwise: HeldOutLabels | None = None,
     *,
-    method: str = "outer",
+    method: Literal["outer", "choice"] = "outer",
     random_state: int = 0,
 ) -> CrossValidation:
     """Return the accuracy of labels that were held out.
@@ -442,12 +423,12 @@ def cross_validation(
     spatial = None if tested.split else held_out_accuracy(tested, names, random_state)
     other = None if pixelwise is None else held_out_accuracy(pixelwise, names, random_state)
     places = class_groups(tested.targets, tested.group, len(names))
-    needed = {
-        name: LEAST_GROUPS - int(n)
+    needs = tuple(
+        Needed(name=name, places=LEAST_GROUPS - int(n))
         for name, n in zip(names, places, strict=True)
         if n < LEAST_GROUPS
-    }
-    return CrossValidation(method, spatial, other, needed)
+    )
+    return CrossValidation(method=method, spatial=spatial, pixelwise=other, needs=needs)
 
 
 def held_out_accuracy(
@@ -469,19 +450,19 @@ def held_out_accuracy(
     groups = int(group.max()) + 1
     classes = tuple(
         ClassAccuracy(
-            name,
-            int(labels[k]),
-            int(rows[k]),
-            int(places[k]),
-            _plain(recall[k]),
-            as_interval(_widened(intervals[3 + k], tested_in[k]))
+            name=name,
+            labels=int(labels[k]),
+            tested=int(rows[k]),
+            groups=int(places[k]),
+            recall=_plain(recall[k]),
+            recall_interval=as_interval(_widened(intervals[3 + k], tested_in[k]))
             if tested_in[k] >= LEAST_GROUPS
             else None,
-            _plain(hits[k] / cols[k]) if cols[k] else None,
+            precision=_plain(hits[k] / cols[k]) if cols[k] else None,
         )
         for k, name in enumerate(names)
     )
-    pairs: list[Interval] = [
+    pairs = [
         as_interval(_widened(intervals[k], groups)) if groups >= LEAST_GROUPS else None
         for k in range(3)
     ]
@@ -489,9 +470,20 @@ def held_out_accuracy(
     if count <= MOST_CONFUSION:
         cells = np.bincount(y * count + predicted, minlength=count**2).reshape(count, count)
         confusion = tuple(map(tuple, cells.tolist()))
-    made = (float(overall), pairs[0], float(average), pairs[1], _plain(kappa), pairs[2])
     return HeldOutAccuracy(
-        tested.by, tested.side, tested.folds, groups, len(y), *made, classes, confusion
+        by=tested.by,
+        side=tested.side,
+        folds=tested.folds,
+        groups=groups,
+        labels=len(y),
+        overall=float(overall),
+        overall_interval=pairs[0],
+        average=float(average),
+        average_interval=pairs[1],
+        kappa=_plain(kappa),
+        kappa_interval=pairs[2],
+        classes=classes,
+        confusion=confusion,
     )
 
 
@@ -576,8 +568,7 @@ def _plain(value: Any) -> float | None:
 ROUNDING = 1e-9  # 1 - 0.9 is a little less than a tenth
 
 
-@dataclass(frozen=True)
-class HeldOutScores:
+class HeldOutScores(Record):
     """What a model's prediction sets are calibrated by.
 
     Attributes
@@ -591,20 +582,16 @@ class HeldOutScores:
         pixels.
     """
 
-    probabilities: tuple[float, ...]
-    targets: tuple[int, ...]
-    distance: float
+    probabilities: Row[Share]
+    targets: Row[Annotated[int, Field(ge=0, lt=OUTPUTS)]]
+    distance: Annotated[float, Field(ge=0, le=MOST)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        own, targets = list(self.probabilities), list(self.targets)
-        return {"probabilities": own, "targets": targets, "distance": self.distance}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> HeldOutScores:
-        """Return the scores that `to_dict` wrote."""
-        own = tuple(map(float, stored["probabilities"]))
-        return cls(own, tuple(stored["targets"]), float(stored["distance"]))
+    @model_validator(mode="after")
+    def _check_targets(self) -> Self:
+        if len(self.targets) != len(self.probabilities):
+            expected = len(self.probabilities)
+            raise ValueError(f"targets must have {expected} entries, got {len(self.targets)}")
+        return self
 
     def rule(self, coverage: float, classes: int) -> SetRule:
         """Return the rule by which sets hold the true class in a share ``coverage`` of cases."""
@@ -627,7 +614,9 @@ def held_out_scores(
     y = targets[tested]
     own = np.exp(log_softmax(logits[tested], axis=1)[np.arange(len(y)), y])
     distance = round(mean_distance(pixels, pixels, folds.fold), 2)
-    return HeldOutScores(tuple(own.round(6).tolist()), tuple(y.tolist()), distance)
+    return HeldOutScores(
+        probabilities=tuple(own.round(6).tolist()), targets=tuple(y.tolist()), distance=distance
+    )
 
 
 def least_probability(own: Array, coverage: float) -> float:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel, fingerprint
 from polyad.scene.learn.radiometry import Radiometry, light_of
-from polyad.scene.learn.recipe import Recipe
+from polyad.scene.learn.recipe import GuidedFilter, Step
 from polyad.scene.raster.despiking import roughness
 from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
 
@@ -132,8 +131,7 @@ class Adaptation:
         """Return the model for this scene."""
         shifted = model if self.shift is None else fold_shift(model, self.shift)
         if self.scene is not None:
-            training = {**model.training, "scene": self.scene}
-            shifted = replace(shifted, training=training, statistics=None)
+            shifted = replace(shifted.with_training(scene=self.scene), statistics=None)
         soundness = model.soundness
         if soundness is not None and self.light is not None:
             soundness = self.light.noise
@@ -336,18 +334,19 @@ def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     recipe = model.recipe
     if recipe is not None:
         steps = tuple(_folded_step(step, gain, offset) for step in recipe.steps)
-        recipe = Recipe(recipe.preset, recipe.goal, recipe.line, steps)
+        recipe = recipe.model_copy(update={"steps": steps})
     return replace(
         model, estimator=estimator, fill=tuple(((fill - offset) / gain).tolist()), recipe=recipe
     )
 
 
-def _folded_step(step: Mapping[str, Any], gain: Array, offset: Array) -> Mapping[str, Any]:
-    if step["step"] != "guided":
+def _folded_step(step: Step, gain: Array, offset: Array) -> Step:
+    if not isinstance(step, GuidedFilter):
         return step
-    mean = (np.asarray(step["mean"]) - offset) / gain
-    projection = np.asarray(step["projection"]) * gain[:, None]
-    return {**step, "mean": mean.tolist(), "projection": projection.tolist()}
+    mean = (np.asarray(step.mean) - offset) / gain
+    projection = np.asarray(step.projection) * gain[:, None]
+    folded = {"mean": tuple(mean.tolist()), "projection": tuple(map(tuple, projection.tolist()))}
+    return step.model_copy(update=folded)
 
 
 def _is_adaptable(model: SceneModel) -> bool:

@@ -17,8 +17,17 @@ from polyad.errors import InputError
 from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.experts import ViewSamples, fit_experts
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_file import TrainingBands, TrainingRecord, packed
+from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.presets import PRIOR_WEIGHTS
-from polyad.scene.learn.recipe import PRIOR, Choice, Recipe, experts_for
+from polyad.scene.learn.recipe import (
+    Choice,
+    Propagation,
+    PropagationSettings,
+    Recipe,
+    experts_for,
+    prior_choice,
+)
 from polyad.scene.learn.scene_statistics import Components, SceneStatistics
 from polyad.scene.learn.steps import (
     Graph,
@@ -93,8 +102,19 @@ def fit_draft(
     known = {c.value: c for c in class_table(labels)}
     classes = tuple(known[int(value)] for value in estimator.classes_)
     bands = estimator.sample_shape_[-1]
-    training = {"pixels": pixels.tolist(), "class_ids": y.tolist(), "choice": choice.to_dict()}
-    return SceneModel(estimator, choice.window, classes, bands, training=training, recipe=recipe)
+    targets = tuple(np.searchsorted(estimator.classes_, y).tolist())
+    steps = tuple(
+        step.model_copy(update={"targets": targets}) if isinstance(step, Propagation) else step
+        for step in recipe.steps
+    )
+    return SceneModel(
+        estimator,
+        choice.window,
+        Classes.of(classes),
+        TrainingBands(count=bands),
+        TrainingRecord(packed_pixels=packed(pixels), choice=choice),
+        recipe.model_copy(update={"steps": steps}),
+    )
 
 
 def viewed(choice: Choice | None) -> tuple[str, ...]:
@@ -117,10 +137,10 @@ def _last_choice(last: SceneModel | None, window: int | None) -> tuple[Choice, R
     if last is not None and last.choice is not None and last.recipe is not None:
         return last.choice, last.recipe
     experts = experts_for(None if window is None else check_window(window))
-    choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
-    step = {"step": "propagate", "weights": list(PRIOR_WEIGHTS)}
+    choice = prior_choice(experts)
+    step = Propagation(settings=PropagationSettings(), targets=(), weights=PRIOR_WEIGHTS)
     line = f"network on {choice.line} > times labels propagated over the scene's graph"
-    return choice, Recipe("best", "this-scene", line, (step,))
+    return choice, Recipe(preset="best", goal="this-scene", line=line, steps=(step,))
 
 
 def _selections(components: Components, names: tuple[str, ...]) -> dict[str, NoiseWhitening]:

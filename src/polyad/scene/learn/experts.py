@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.learn.accuracy import NOT_TESTED, HeldOutLabels
 from polyad.scene.learn.folds import SpatialFolds, agreement, spatial_folds, testable
 from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge, on_windows
-from polyad.scene.learn.recipe import PRIOR, Choice, Expert
+from polyad.scene.learn.recipe import Choice, Expert, prior_choice
 from polyad.scene.learn.whitening import NoiseWhitening, check_magnitude
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import LabelGroups
@@ -80,7 +80,7 @@ def choose(
     *,
     balanced: bool = False,
     random_state: int = 0,
-) -> tuple[Choice, Array]:
+) -> tuple[Tested, Array]:
     """Weigh experts by their held-out log-probabilities.
 
     Parameters
@@ -95,15 +95,15 @@ def choose(
 
     Returns
     -------
-    Choice
+    Tested
     held : ndarray, ``(n, C)``
         Held-out log-probabilities of the choice.
     """
     tested = testable(folds.fold, targets)
     if not tested.any():
-        best = PRIOR if PRIOR in experts else experts[-1]
-        own = held[list(experts).index(best)]
-        return scored(Choice((best,), (1.0,)), own, targets, folds), own
+        choice = prior_choice(experts)
+        own = held[list(experts).index(choice.experts[0])]
+        return scored(choice, own, targets, folds), own
     y, group = targets[tested], folds.group[tested]
     share = 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
@@ -114,13 +114,20 @@ def choose(
     scaled = scaled[kept] / scaled[kept].sum()
     stack = np.stack([held[k] for k in kept])  # (kept, n, C)
     mixed: Array = log_softmax(np.tensordot(scaled, stack, axes=1), axis=1)
-    choice = Choice(tuple(experts[k] for k in kept), tuple(map(float, scaled)))
+    choice = Choice(experts=tuple(experts[k] for k in kept), weights=tuple(map(float, scaled)))
     return scored(choice, mixed, targets, folds, random_state), mixed
+
+
+class Tested(NamedTuple):
+    """A choice with its accuracy, and what became of every label that was held out."""
+
+    choice: Choice
+    labels: HeldOutLabels
 
 
 def scored(
     choice: Choice, held: Array, targets: Array, folds: SpatialFolds, random_state: int = 0
-) -> Choice:
+) -> Tested:
     """Return the choice with the accuracy of held-out log-probabilities ``(n, C)``.
 
     Labels of a class that no other fold has are left out.
@@ -128,24 +135,20 @@ def scored(
     tested = testable(folds.fold, targets)
     predicted = np.where(tested, held.argmax(axis=1), NOT_TESTED)
     count = len(np.unique(folds.fold))
-    choice = replace(
-        choice, held_out=HeldOutLabels(targets, predicted, folds.group, count, *folds[2:])
-    )
+    labels = HeldOutLabels(targets, predicted, folds.group, count, *folds[2:])
     if not tested.any():
-        return choice
+        return Tested(choice, labels)
     y, group = targets[tested], folds.group[tested]
-    classes, counts = np.unique(targets[~tested], return_counts=True)
     right = predicted[tested] == y
-    return replace(
-        choice,
-        overall=float(right.mean()),
-        average=float(np.mean([right[y == c].mean() for c in np.unique(y)])),
-        interval=bootstrap(right, group, random_state),
-        side=folds.side,
-        groups=len(np.unique(group)),
-        labels=len(y),
-        untested=tuple(zip(classes.tolist(), counts.tolist(), strict=True)),
-    )
+    scores = {
+        "overall": float(right.mean()),
+        "average": float(np.mean([right[y == c].mean() for c in np.unique(y)])),
+        "interval": bootstrap(right, group, random_state),
+        "side": folds.side,
+        "groups": len(np.unique(group)),
+        "labels": len(y),
+    }
+    return Tested(choice.model_copy(update=scores), labels)
 
 
 def expert_weights(losses: Array, group: Array, share: Array) -> Array:
@@ -369,7 +372,7 @@ class HeldOut(NamedTuple):
 
     Attributes
     ----------
-    choice : Choice
+    tested : Tested
     which : ndarray of int, ``(m,)``
         The labels that the folds were made of.
     folds : SpatialFolds
@@ -377,7 +380,7 @@ class HeldOut(NamedTuple):
         Held-out log-probabilities of the choice.
     """
 
-    choice: Choice
+    tested: Tested
     which: Array
     folds: SpatialFolds
     logits: Array
@@ -425,8 +428,8 @@ def choose_experts(
         held.append(_held_out(expert, *given))
         check()
     settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
-    choice, logits = choose(experts, held, targets[some], dealt, **settings)
-    return HeldOut(choice, some, dealt, logits)
+    tested, logits = choose(experts, held, targets[some], dealt, **settings)
+    return HeldOut(tested, some, dealt, logits)
 
 
 def _held_out(

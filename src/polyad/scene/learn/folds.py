@@ -6,7 +6,7 @@ more than a map keeps. Labels are grouped by square blocks, and whole groups are
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 SIDES = (64, 32, 16, 8, 4, 2, 1)  # of blocks, in pixels
 TESTABLE = 0.9  # of the labels must be of a class that is left when they are held out
 GROUPS_PER_FOLD = 4
+FoldsBy = Literal["blocks", "clusters", "polygons", "groups", "pixels"]
 
 
 class SpatialFolds(NamedTuple):
@@ -39,7 +40,7 @@ class SpatialFolds(NamedTuple):
     fold: Array
     group: Array
     side: int
-    by: str = "blocks"
+    by: FoldsBy = "blocks"
     split: bool = False
 
     @property
@@ -56,7 +57,7 @@ def spatial_folds(
     distance: float | None = None,
     *,
     groups: LabelGroups | None = None,
-    by: str = "blocks",
+    by: FoldsBy = "blocks",
 ) -> SpatialFolds:
     """Deal labels to folds by blocks, or by groups that are known.
 

@@ -1,7 +1,7 @@
-r"""What a model of values keeps beside its network: targets, what folds said, how sure it is.
+r"""What a model predicts: classes, or numbers with how sure they are.
 
-A network has one output for each target and one more for each target and fold, that of the
-regressor which never saw the fold. Where these disagree, the model knows little:
+A network of targets has one output for each target and one more for each target and fold, that of
+the regressor which never saw the fold. Where these disagree, the model knows little:
 :math:`v(x) = \frac{K - 1}{K} \sum_k (f_{-k}(x) - \bar f(x))^2`, the jackknife's variance. What was
 held out is missed by more than that, by noise :math:`s^2`, so the variance of a prediction is
 :math:`s^2 + v(x)`; :math:`s^2` is such that it is right on average for the values held out.
@@ -10,130 +10,45 @@ held out is missed by more than that, by noise :math:`s^2`, so the variance of a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
-from polyad.scene.learn.recipe import Expert
-from polyad.scene.raster.classes import Target, clipped
+from polyad.codec import Fault, NaN, Record, Row, row_of, shown
+from polyad.estimators.model_file import OUTPUTS
+from polyad.scene.learn.accuracy import Count, Interval, Name
+from polyad.scene.learn.recipe import Single, Weighted
+from polyad.scene.raster.classes import MOST_TARGETS, ClassInfo, Target, clipped
 
 Array = npt.NDArray[Any]
+MOST_FOLDS = 32
+NOISE = 1e76  # its root is a number in single precision, also beside the spread of folds
+
+Color = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$")]
+ClassId = Annotated[int, Field(ge=1, le=65535)]
+ClassRow = Annotated[ClassInfo, row_of(ClassInfo, ClassId, Name, Color)]
 
 
-@dataclass(frozen=True)
-class ValueFit:
-    """How a model of values was fitted.
-
-    Attributes
-    ----------
-    targets : tuple of Target
-    folds : int
-        Blocks of outputs after the first, each of which knows nothing of one fold.
-    noise : tuple of float
-        Variance that no network explains, for each target.
-    experts : tuple of Expert
-    weights : tuple of float
-        Of the experts' predictions; they add up to one.
-    scores : tuple of ValueScore
-        On values held out by spatial folds.
-    side, points : int
-        Of the folds: side of a block in pixels, and how many values were held out.
-    """
-
-    targets: tuple[Target, ...]
-    folds: int
-    noise: tuple[float, ...]
-    experts: tuple[Expert, ...]
-    weights: tuple[float, ...]
-    scores: tuple[ValueScore, ...] = ()
-    side: int = 0
-    points: int = 0
-
-    @property
-    def outputs(self) -> int:
-        """How many outputs the network has."""
-        return len(self.targets) * (1 + self.folds)
-
-    def bands(self, uncertainty: bool) -> int:
-        """Return how many numbers a mapped pixel has."""
-        return len(self.targets) * (2 if uncertainty else 1)
-
-    def read(self, outputs: Array, uncertainty: bool) -> Array:
-        """Return predictions and, if asked for, standard deviations of outputs ``(..., outputs)``.
-
-        The result is ``(..., targets)``, or ``(..., 2 * targets)`` with the deviations last.
-        """
-        count = len(self.targets)
-        values = clipped(outputs[..., :count], self.targets)
-        if not uncertainty:
-            return values
-        deviation = np.sqrt(np.asarray(self.noise) + self.spread(outputs))
-        return np.concatenate([values, deviation.astype(outputs.dtype)], axis=-1)
-
-    def spread(self, outputs: Array) -> Array:
-        """Return the jackknife's variance of predictions, ``(..., targets)``, in double precision.
-
-        Squares leave the range of single precision where the numbers themselves do not.
-        """
-        count = len(self.targets)
-        folds = outputs[..., count:].reshape(*outputs.shape[:-1], self.folds, count)
-        return np.asarray((self.folds - 1) * folds.var(axis=-2, dtype=np.float64))
-
-    @property
-    def score_lines(self) -> list[str]:
-        """How well each target was predicted where it was held out, in words."""
-        where = f"blocks of {self.side} pixels" if self.side > 1 else "single pixels"
-        return [f"{s.target.name}: {s}, on {s.n:,} values held out by {where}" for s in self.scores]
-
-    @property
-    def line(self) -> str:
-        """The experts in words."""
-        if len(self.experts) == 1:
-            return str(self.experts[0])
-        both = zip(self.experts, self.weights, strict=True)
-        return " + ".join(f"{e} ({w:.2f})" for e, w in both)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "targets": [list(t) for t in self.targets],
-            "folds": self.folds,
-            "noise": list(self.noise),
-            "experts": [[e.view, e.window, e.strength] for e in self.experts],
-            "weights": list(self.weights),
-            "scores": [s.to_dict() for s in self.scores],
-            "side": self.side,
-            "points": self.points,
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> ValueFit:
-        """Return the fit that `to_dict` wrote."""
-        targets = tuple(Target(*row) for row in stored["targets"])
-        scores: Sequence[Any] = stored["scores"]
-        return cls(
-            targets,
-            stored["folds"],
-            tuple(map(float, stored["noise"])),
-            tuple(Expert(*row) for row in stored["experts"]),
-            tuple(stored["weights"]),
-            tuple(ValueScore.from_dict(s, t) for s, t in zip(scores, targets, strict=False)),
-            stored["side"],
-            stored["points"],
-        )
+def _target(name: str, units: str, low: float | None, high: float | None) -> Target:
+    if low is not None and high is not None and low >= high:
+        raise ValueError(f"must have bounds that ascend, got {low:g} and {high:g}")
+    return Target(name, units, low, high)
 
 
-MEASURES = ("r2", "rmse", "mae", "bias")
+TargetRow = Annotated[Target, row_of(_target, Name, Name, Single | None, Single | None)]
+
+# -- scores ----------------------------------------------------------------------------------------
+
+Measure = Literal["r2", "rmse", "mae", "bias"]
+MEASURES: tuple[Measure, ...] = ("r2", "rmse", "mae", "bias")
 _NAMES = ("R2", "RMSE", "MAE", "bias")
 RESAMPLES = 1000
-Interval = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class ValueScore:
+class ValueScore(Record):
     """Of one target: how far predictions lie from what was measured.
 
     Attributes
@@ -153,33 +68,35 @@ class ValueScore:
         Places that are taken to be independent.
     """
 
-    target: Target
-    n: int
-    r2: float
-    rmse: float
-    mae: float
-    bias: float
-    intervals: dict[str, Interval]
-    groups: int
+    target: TargetRow
+    n: Count
+    r2: Annotated[float, Field(le=1)] | NaN
+    rmse: Annotated[float, Field(ge=0)] | NaN
+    mae: Annotated[float, Field(ge=0)] | NaN
+    bias: float | NaN
+    intervals: dict[Measure, Interval]
+    groups: Count
 
-    def to_dict(self) -> dict[str, Any]:
+    @model_validator(mode="after")
+    def _check_intervals(self) -> Self:
+        for measure, (low, high) in self.intervals.items():
+            if (measure in ("rmse", "mae") and low < 0) or (measure == "r2" and high > 1):
+                got = shown((low, high))
+                raise ValueError(f"intervals.{measure} must be within its range, got {got}")
+        return self
+
+    def to_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
-        told: dict[str, Any] = {"target": self.target.name, "units": self.target.units, "n": self.n}
+        plain: dict[str, object] = {
+            "target": self.target.name,
+            "units": self.target.units,
+            "n": self.n,
+        }
         for measure in MEASURES:
-            value = getattr(self, measure)
-            told[measure] = value if math.isfinite(value) else None
-            found = self.intervals.get(measure)
-            told[f"{measure}_ci95"] = None if found is None else list(found)
-        return told | {"groups": self.groups}
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any], target: Target) -> ValueScore:
-        """Return the score that `to_dict` wrote."""
-        numbers = {m: math.nan if stored[m] is None else float(stored[m]) for m in MEASURES}
-        told = {m: stored[f"{m}_ci95"] for m in MEASURES}
-        intervals = {m: (float(v[0]), float(v[1])) for m, v in told.items() if v is not None}
-        n, groups = stored["n"], stored["groups"]
-        return cls(target, n, **numbers, intervals=intervals, groups=groups)
+            value, found = getattr(self, measure), self.intervals.get(measure)
+            plain[measure] = value if math.isfinite(value) else None
+            plain[f"{measure}_ci95"] = None if found is None else list(found)
+        return plain | {"groups": self.groups}
 
     def __str__(self) -> str:
         units = f" {self.target.units}" if self.target.units else ""
@@ -193,7 +110,7 @@ class ValueScore:
         """Return each measure and its interval in words, "" if it has none, by its usual name."""
         return dict(zip(_NAMES, map(self._parts, MEASURES), strict=True))
 
-    def _parts(self, measure: str) -> tuple[str, str]:
+    def _parts(self, measure: Measure) -> tuple[str, str]:
         value = getattr(self, measure)
         if not math.isfinite(value):
             return "not defined", ""
@@ -236,9 +153,19 @@ def score_values(
         whole = _measures(_sums(y, p, np.zeros(len(y), np.intp)))[0].tolist()
         sums = _sums(y, p, number)  # (groups, 6)
         intervals = _intervals(sums, random_state) if len(sums) > 1 else {}
-        named = dict(zip(MEASURES, whole, strict=True))
-        groups = len(sums)
-        scores.append(ValueScore(target, len(y), **named, intervals=intervals, groups=groups))
+        r2, rmse, mae, bias = (v if math.isfinite(v) else math.nan for v in whole)
+        scores.append(
+            ValueScore(
+                target=target,
+                n=len(y),
+                r2=r2,
+                rmse=rmse,
+                mae=mae,
+                bias=bias,
+                intervals=intervals,
+                groups=len(sums),
+            )
+        )
     return tuple(scores)
 
 
@@ -259,12 +186,12 @@ def _measures(sums: Array) -> Array:
         return np.stack([r2, np.sqrt(square / n), absolute / n, error / n], axis=-1)
 
 
-def _intervals(sums: Array, random_state: int) -> dict[str, Interval]:
+def _intervals(sums: Array, random_state: int) -> dict[Measure, Interval]:
     rng = np.random.default_rng(random_state)
     drawn = rng.integers(0, len(sums), (RESAMPLES, len(sums)))
     counts = np.stack([np.bincount(row, minlength=len(sums)) for row in drawn])
     measures = _measures(counts @ sums)  # (resamples, 4)
-    intervals = {}
+    intervals: dict[Measure, Interval] = {}
     for name, column in zip(MEASURES, measures.T, strict=True):
         finite = column[np.isfinite(column)]
         if len(finite):
@@ -284,3 +211,134 @@ def _digits(scale: float) -> int:
     if not scale > 0:
         return 3
     return int(np.clip(2 - math.floor(math.log10(scale)), 0, 6))
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+class Classes(Record):
+    """A network that predicts classes, one output for each.
+
+    Attributes
+    ----------
+    classes : tuple of ClassInfo
+    """
+
+    kind: Literal["classification"] = "classification"
+    classes: Annotated[Row[ClassRow], Field(min_length=1, max_length=OUTPUTS)]
+
+    @classmethod
+    def of(cls, classes: Iterable[ClassInfo]) -> Classes:
+        """Return the output of any classes; whether a file can hold them is told when saving."""
+        return cls.model_construct(classes=tuple(classes))
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the network has."""
+        return len(self.classes)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes."""
+        return [info.name for info in self.classes]
+
+    def check_network(self, estimator: Any) -> None:
+        """Raise `Fault` unless the estimator's classes are these."""
+        ids = [info.value for info in self.classes]
+        own = getattr(estimator, "classes_", np.empty(0))
+        if own.dtype.kind not in "iu" or own.tolist() != ids:
+            raise Fault(
+                f"scene.output.classes must be those of the network, {shown(own.tolist())}, got "
+                f"{shown(ids)}"
+            )
+
+
+class Targets(Weighted):
+    """A network that predicts numbers: what they are, and how well.
+
+    Attributes
+    ----------
+    targets : tuple of Target
+    folds : int
+        Blocks of outputs after the first, each of which knows nothing of one fold.
+    noise : tuple of float
+        Variance that no network explains, for each target.
+    experts : tuple of Expert
+    weights : tuple of float
+        Of the experts' predictions; they add up to one.
+    scores : tuple of ValueScore
+        On values held out by spatial folds.
+    side, points : int
+        Of the folds: side of a block in pixels, and how many values were held out.
+    """
+
+    kind: Literal["regression"] = "regression"
+    targets: Annotated[Row[TargetRow], Field(min_length=1, max_length=MOST_TARGETS)]
+    folds: Annotated[int, Field(ge=0, le=MOST_FOLDS)]
+    noise: Row[Annotated[float, Field(ge=0, le=NOISE)]]
+    scores: Row[ValueScore] = ()
+    side: Count = 0
+    points: Count = 0
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        count = len(self.targets)
+        if len(self.noise) != count:
+            raise ValueError(f"noise must have {count} entries, got {len(self.noise)}")
+        if self.scores and len(self.scores) != count:
+            raise ValueError(f"scores must have {count} entries, got {len(self.scores)}")
+        if len({target.name for target in self.targets}) < count:
+            raise ValueError("targets must have different names")
+        return self
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the network has."""
+        return len(self.targets) * (1 + self.folds)
+
+    def bands(self, uncertainty: bool) -> int:
+        """Return how many numbers a mapped pixel has."""
+        return len(self.targets) * (2 if uncertainty else 1)
+
+    def decode(self, outputs: Array, uncertainty: bool) -> Array:
+        """Return predictions and, if asked for, standard deviations of outputs ``(..., outputs)``.
+
+        The result is ``(..., targets)``, or ``(..., 2 * targets)`` with the deviations last.
+        """
+        count = len(self.targets)
+        values = clipped(outputs[..., :count], self.targets)
+        if not uncertainty:
+            return values
+        deviation = np.sqrt(np.asarray(self.noise) + self.spread(outputs))
+        return np.concatenate([values, deviation.astype(outputs.dtype)], axis=-1)
+
+    def spread(self, outputs: Array) -> Array:
+        """Return the jackknife's variance of predictions, ``(..., targets)``, in double precision.
+
+        Squares leave the range of single precision where the numbers themselves do not.
+        """
+        count = len(self.targets)
+        folds = outputs[..., count:].reshape(*outputs.shape[:-1], self.folds, count)
+        return np.asarray((self.folds - 1) * folds.var(axis=-2, dtype=np.float64))
+
+    @property
+    def score_lines(self) -> list[str]:
+        """How well each target was predicted where it was held out, in words."""
+        where = f"blocks of {self.side} pixels" if self.side > 1 else "single pixels"
+        return [f"{s.target.name}: {s}, on {s.n:,} values held out by {where}" for s in self.scores]
+
+    def check_network(self, estimator: Any) -> None:
+        """Raise `Fault` unless the estimator is a regressor with these outputs."""
+        from polyad.estimators.regressor import RankRRegressor  # here: a header needs no torch
+
+        if not isinstance(estimator, RankRRegressor):
+            got = type(estimator).__name__
+            raise Fault(f"scene.output.targets must be of a RankRRegressor, got a {got}")
+        found = estimator.network_.output.out_features
+        if found != self.outputs:
+            raise Fault(
+                f"scene.output.targets must be those of the network, {found}, got {self.outputs}"
+            )
+
+
+Output = Classes | Targets

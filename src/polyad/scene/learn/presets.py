@@ -26,6 +26,7 @@ from polyad.scene.learn.experts import (
     MANY,
     HeldOut,
     Samples,
+    Tested,
     ViewSamples,
     choice_folds,
     choose_experts,
@@ -41,9 +42,17 @@ from polyad.scene.learn.experts import (
 from polyad.scene.learn.folds import mean_distance, testable
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.radiometry import light_of, prepared
-from polyad.scene.learn.recipe import PRIOR, Choice, Recipe, experts_for
+from polyad.scene.learn.recipe import (
+    Choice,
+    GuidedFilter,
+    Propagation,
+    Recipe,
+    Step,
+    experts_for,
+    prior_choice,
+)
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics, statistics_bar
-from polyad.scene.learn.steps import Propagation
+from polyad.scene.learn.steps import Propagator
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.labels import groups_of
 from polyad.scene.raster.scene import as_labels
@@ -68,7 +77,8 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
     """Return the recipe of the paper's model: the network and nothing else."""
     rank = estimator.network_.hidden.rank
     line = f"bands standardized > rank-{rank} network on {window} x {window} windows, "
-    return Recipe("paper", "other-scenes", line + f"{estimator.solver} solver")
+    line += f"{estimator.solver} solver"
+    return Recipe(preset="paper", goal="other-scenes", line=line)
 
 
 def train_best(
@@ -119,6 +129,7 @@ def train_best(
         "on_fit": check,
     }
     held: HeldOut | None = None
+    tested: Tested | None = None
     starts = starts if len(y) <= MANY else 1
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
         if choice is None and folds:
@@ -126,24 +137,29 @@ def train_best(
             dealt: dict[str, Any] = {"folds": folds, "distance": distance}
             dealt["groups"] = groups_of(labels, pixels)
             held = choose_experts(experts, samples, pixels, targets, **dealt, **options)
-            choice = held.choice
+            tested = held.tested
+            choice = tested.choice
         elif choice is None:
-            choice = Choice((PRIOR if PRIOR in experts else experts[-1],), (1.0,))
+            choice = prior_choice(experts)
         estimator = fit_experts(choice, samples, views, y, starts=starts, **options)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
-    steps: list[dict[str, Any]] = []
+    steps: list[Step] = []
     settings = statistics.propagation
-    weights: list[float] | None = None
+    weights: tuple[float, float] | None = None
     scores = None if held is None else _scores(held, held.logits, pixels, targets, objective)
     if goal == "this-scene":
-        weights = list(PRIOR_WEIGHTS)
+        weights = PRIOR_WEIGHTS
         if held is not None:
-            tested = (settings, statistics, pixels, targets, held, check)
-            weights, choice, together = _tested_propagation(*tested)
+            weights, tested, together = _tested_propagation(
+                statistics.propagator(check), statistics, pixels, targets, held
+            )
+            choice = tested.choice
             if weights is not None:
                 scores = _scores(held, together, pixels, targets, objective, weights[1])
     if weights is not None:
-        steps.append(_propagate(settings, targets, weights))
+        steps.append(
+            Propagation(settings=settings, targets=tuple(targets.tolist()), weights=weights)
+        )
         line += f" > combined with labels propagated over {len(settings.graphs)} graphs of the"
         line += f" scene (weights: network {weights[1]:.2f}, propagation {weights[0]:.2f})"
     else:
@@ -153,18 +169,19 @@ def train_best(
             steps.append(_guide(statistics.plain, radius))
             line += f" > probabilities smoothed by a guided filter of radius {radius}"
     check()
-    if held is not None and score:
+    if held is not None and tested is not None and score:
 
         def combined(fold: Array, logits: Array) -> Array:
             if weights is None:
                 return logits
             some, count = held.which, logits.shape[1]
-            where = (pixels[some], targets[some], fold, statistics.nodes, count)
-            shares = settings.propagate_folds(statistics.graphs, *where, check)
+            propagator = statistics.propagator(check)
+            shares = propagator.held_out(pixels[some], targets[some], fold, count)
             return np.asarray(weights[0] * shares + weights[1] * logits)
 
         given = (scene, labels, pixels, targets, samples)
-        choice = _scored_by_goal(choice, held, goal, *given, folds, options, combined)
+        tested = _scored_by_goal(tested, held, goal, *given, folds, options, combined)
+        choice = tested.choice
     return trained_model(
         scene,
         labels,
@@ -172,9 +189,12 @@ def train_best(
         choice.window,
         pixels,
         fill=tuple(statistics.whitening.mean_.tolist()),
-        recipe=Recipe("best", goal, line, tuple(steps)),
+        recipe=Recipe.from_data(
+            {"preset": "best", "goal": goal, "line": line, "steps": tuple(steps)}, "recipe"
+        ),
         statistics=statistics,
         choice=choice,
+        tested=None if tested is None else tested.labels,
         held_out=scores,
     )
 
@@ -217,20 +237,22 @@ def train_fast(
     with progress(len(experts), bool(parameters.pop("verbose", 0)), check) as options["check"]:
         given = (experts, samples, pixels, targets)
         held = choose_experts(*given, groups=groups_of(labels, pixels), **options)
-        choice = held.choice
+        tested, choice = held.tested, held.tested.choice
         estimator = fit_experts(choice, samples, views, y, **options)
-    recipe = Recipe("fast", goal, f"network on {choice.line}")
+    recipe = Recipe.from_data(
+        {"preset": "fast", "goal": goal, "line": f"network on {choice.line}"}, "recipe"
+    )
     made: dict[str, Any] = {"fill": tuple(view.mean_.tolist()), "recipe": recipe}
     made["held_out"] = _scores(held, held.logits, pixels, targets, objective)
     if score:
         about = (scene, labels, pixels, targets, samples)
-        choice = _scored_by_goal(choice, held, goal, *about, FOLDS, options)
-    made["choice"] = choice
+        tested = _scored_by_goal(tested, held, goal, *about, FOLDS, options)
+    made |= {"choice": tested.choice, "tested": tested.labels}
     return trained_model(scene, labels, estimator, choice.window, pixels, **made)
 
 
 def _scored_by_goal(
-    choice: Choice,
+    tested: Tested,
     held: HeldOut,
     goal: str,
     scene: xr.DataArray,
@@ -241,7 +263,7 @@ def _scored_by_goal(
     folds: int,
     options: Mapping[str, Any],
     combined: Callable[[Array, Array], Array] = lambda fold, logits: logits,  # noqa: ARG005
-) -> Choice:
+) -> Tested:
     """Return the choice with its accuracy on the folds of the goal, the same for every preset.
 
     A preset may have to choose by other folds: the fast one has the largest blocks, and the best
@@ -256,20 +278,20 @@ def _scored_by_goal(
     own = None if groups is None else groups._replace(ids=groups.ids[some])
     dealt = choice_folds(pixels[some], targets[some], folds, seed, distance, own)
     if np.array_equal(dealt.fold, held.folds.fold):
-        return choice
+        return tested
     fitting = (seed, options["parameters"], options["on_fit"])
+    choice = tested.choice
     logits = hold_out(choice, samples, some, targets, dealt.fold, *fitting)
     return scored(choice, combined(dealt.fold, logits), targets[some], dealt, seed)
 
 
 def _tested_propagation(
-    settings: Propagation,
+    propagator: Propagator,
     statistics: SceneStatistics,
     pixels: Array,
     targets: Array,
     held: HeldOut,
-    check: Callable[[], None],
-) -> tuple[list[float] | None, Choice, Array]:
+) -> tuple[tuple[float, float] | None, Tested, Array]:
     """Return the weights of propagation and network from folds, and the choice with their score.
 
     No weights where propagation does not help on the labels held out, or lies out of their reach;
@@ -279,25 +301,18 @@ def _tested_propagation(
     some, dealt = targets[held.which], held.folds
     tested = testable(dealt.fold, some)
     if not tested.any():
-        return list(PRIOR_WEIGHTS), held.choice, held.logits
+        return PRIOR_WEIGHTS, held.tested, held.logits
     if _out_of_reach(statistics, pixels, held):
-        return None, held.choice, held.logits
-    shares = settings.propagate_folds(
-        statistics.graphs,
-        pixels[held.which],
-        some,
-        dealt.fold,
-        statistics.nodes,
-        held.logits.shape[1],
-        check,
-    )
+        return None, held.tested, held.logits
+    shares = propagator.held_out(pixels[held.which], some, dealt.fold, held.logits.shape[1])
     both, y = [shares[tested], held.logits[tested]], some[tested]
-    weights = fit_weights(both, y, PRIOR_WEIGHTS, PULL)
+    first, second = fit_weights(both, y, PRIOR_WEIGHTS, PULL)
+    weights = first, second
     (alone,) = fit_weights([held.logits[tested]], y, [0.5], PULL)
     together = weights[0] * shares + weights[1] * held.logits
     if log_losses(together[tested], y).mean() > log_losses(alone * held.logits[tested], y).mean():
-        return None, held.choice, held.logits
-    return weights, scored(held.choice, together, some, dealt), together
+        return None, held.tested, held.logits
+    return weights, scored(held.tested.choice, together, some, dealt), together
 
 
 def _scores(
@@ -329,25 +344,15 @@ def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:
     return None if statistics.pixels is None else mean_distance(statistics.pixels, pixels)
 
 
-def _guide(whitening: NoiseWhitening, radius: int) -> dict[str, Any]:
+def _guide(whitening: NoiseWhitening, radius: int) -> GuidedFilter:
     """Return the guided filter's step; its guide has unit variance over the training scene."""
     # A component that does not vary leads nothing; the clearest varies, or there was no fit
     kept = max(int((whitening.ratio_[:GUIDE] > 1e-6).sum()), 1)
     projection = whitening.projection_[:, :kept] / np.sqrt(whitening.ratio_[:kept])
     projection = projection / whitening.scale_[:, None]
-    return {
-        "step": "guided",
-        "radius": radius,
-        "ridge": RIDGE,
-        "mean": whitening.mean_.tolist(),
-        "projection": projection.tolist(),
-    }
-
-
-def _propagate(settings: Propagation, targets: Array, weights: list[float]) -> dict[str, Any]:
-    return {
-        "step": "propagate",
-        "settings": settings.to_dict(),
-        "targets": targets.tolist(),
-        "weights": weights,
-    }
+    return GuidedFilter(
+        radius=radius,
+        ridge=RIDGE,
+        mean=tuple(whitening.mean_.tolist()),
+        projection=tuple(map(tuple, projection.tolist())),
+    )

@@ -7,17 +7,24 @@ of that scene. `polyad.scene.learn.adaptation` compares another scene to them.
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import fields
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from pydantic import (
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
-from polyad.codec import Fault
-from polyad.scene.raster.despiking import REPAIRS, NoiseModel, picked, valid_pixels
+from polyad.codec import Record, shown
+from polyad.scene.files.option_values import SINGLE
+from polyad.scene.raster.despiking import REPAIRS, SUMS, NoiseModel, picked, valid_pixels
 from polyad.scene.raster.scene import (
     KEPT,
     RADIOMETRY,
@@ -35,8 +42,38 @@ from polyad.scene.raster.windows import extract_patches
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Radiometry:
+def as_numbers(value: Any, shape: tuple[int | None, ...], least: float = -SINGLE) -> Array:
+    """Return stored numbers as an array; raise ValueError unless they have the shape and range.
+
+    A length of None may be any.
+    """
+    try:
+        found = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        found = np.empty(0, object)
+    known = found.dtype.kind in "iuf" and found.ndim == len(shape)
+    if not known or any(n not in (None, m) for n, m in zip(shape, found.shape, strict=True)):
+        raise ValueError(f"must be numbers of shape {shape}, got {shown(value)}")
+    if not (np.isfinite(found).all() and (found >= least).all() and (found <= SINGLE).all()):
+        raise ValueError(f"must be finite numbers from {least:g} to {SINGLE:g}")
+    return found.astype(np.float64)
+
+
+def _quantiles(value: Any) -> Array:
+    found = as_numbers(value, (len(SHARES), None))
+    if (np.diff(found, axis=0) < 0).any():
+        raise ValueError("must be quantiles, which ascend")
+    return found
+
+
+def _listed(values: Array) -> list[Any]:
+    return list(values.tolist())
+
+
+Quantiles = Annotated[Array, PlainValidator(_quantiles), PlainSerializer(_listed)]
+
+
+class Radiometry(Record):
     """What a model keeps of the light in which it was trained.
 
     Attributes
@@ -46,35 +83,66 @@ class Radiometry:
     scene : ndarray of float64, ``(7, bands)``
         Of the whole scene.
     spectra : ndarray of float32, ``(n, bands)``
-        Some pixels of the scene.
+        Some pixels of the scene; 32-bit numbers in base64 in a file.
     """
 
-    training: Array
-    scene: Array
+    training: Quantiles
+    scene: Quantiles
     spectra: Array
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        spectra = base64.b64encode(self.spectra.astype("<f4").tobytes()).decode()
-        training, scene = self.training.tolist(), self.scene.tolist()
-        return {"training": training, "scene": scene, "spectra": spectra}
-
+    @field_validator("spectra", mode="plain")
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any], bands: int) -> Radiometry:
-        """Return what `to_dict` wrote; raise `Fault` unless the spectra have these bands."""
+    def _read_spectra(cls, value: Any, info: ValidationInfo) -> Array:
+        if isinstance(value, np.ndarray):
+            return value
+        bands = np.shape(info.data.get("training", [[]]))[1]
         try:
-            content = base64.b64decode(stored["spectra"], validate=True)
-            spectra = np.frombuffer(content, "<f4").reshape(-1, bands)
-        except (binascii.Error, ValueError) as error:
-            raise Fault(
-                f"scene.radiometry.spectra must be {bands} 32-bit numbers each, in base64"
-            ) from error
-        if not 1 <= len(spectra) <= KEPT or not np.isfinite(spectra).all():
-            raise Fault(
-                f"scene.radiometry.spectra must be 1 to {KEPT} and finite, got {len(spectra)}"
-            )
-        training, scene = (np.asarray(stored[k], np.float64) for k in ("training", "scene"))
-        return cls(training, scene, spectra.astype(np.float32))
+            if not isinstance(value, str) or len(value) > 6 * KEPT * bands:
+                raise ValueError
+            spectra = np.frombuffer(base64.b64decode(value, validate=True), "<f4")
+            spectra = spectra.reshape(-1, bands)
+        except ValueError:
+            raise ValueError(
+                f"must be at most {KEPT} times {bands} 32-bit numbers, in base64"
+            ) from None
+        if not len(spectra) or not np.isfinite(spectra).all():
+            raise ValueError(f"must be 1 to {KEPT} and finite, got {len(spectra)}")
+        return spectra.astype(np.float32)
+
+    @field_serializer("spectra")
+    def _write_spectra(self, value: Array) -> str:
+        return base64.b64encode(value.astype("<f4").tobytes()).decode()
+
+    @model_validator(mode="after")
+    def _check_bands(self) -> Self:
+        if self.scene.shape != self.training.shape:
+            raise ValueError(f"scene must have {self.training.shape[1]} bands")
+        return self
+
+
+def _noise(value: Any) -> NoiseModel:
+    if isinstance(value, NoiseModel):
+        return value
+    names = {field.name: SUMS if "sum" in field.name else None for field in fields(NoiseModel)}
+    if not isinstance(value, dict) or value.keys() != names.keys():
+        raise ValueError(f"must have the keys {', '.join(names)}, got {shown(value)}")
+    found = {}
+    for name, length in names.items():
+        try:
+            least = -SINGLE if "center" in name else 1e-30
+            found[name] = as_numbers(value[name], (length,), least)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    if len({len(found[name]) for name in ("center", "scale", "tail")}) > 1:
+        raise ValueError("center, scale and tail must have one length")
+    return NoiseModel(**found)
+
+
+StoredNoise = Annotated[
+    NoiseModel,
+    PlainValidator(_noise),
+    PlainSerializer(lambda s: {name: value.tolist() for name, value in vars(s).items()}),
+]
 
 
 def light_of(scene: xr.DataArray) -> RadiometricSample | None:
@@ -109,7 +177,7 @@ def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
     if not len(spectra):
         return None
     training = picked(spectra.astype(np.float64), SHARES)
-    return Radiometry(training, light.quantiles, light.spectra)
+    return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 
 def repairs_soundness(scene: xr.DataArray) -> NoiseModel | None:
@@ -149,17 +217,3 @@ def corrupt_pixels(scene: xr.DataArray) -> int | None:
         read_pixels(scene, slice(None), slice(None))
         repairs.whole = True
     return repairs.count()
-
-
-def soundness_to_dict(soundness: NoiseModel | None) -> dict[str, list[float]] | None:
-    """Return plain values, ready for JSON."""
-    if soundness is None:
-        return None
-    return {name: value.tolist() for name, value in vars(soundness).items()}
-
-
-def soundness_from_dict(stored: Mapping[str, Any] | None) -> NoiseModel | None:
-    """Return what `soundness_to_dict` wrote."""
-    if stored is None:
-        return None
-    return NoiseModel(**{name: np.asarray(value, np.float64) for name, value in stored.items()})

@@ -26,11 +26,14 @@ from tqdm import tqdm
 
 from polyad.errors import BudgetExceeded
 from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
+    Check,
     EdgeFilter,
     Graph,
-    Propagation,
+    Propagator,
     find_segments,
+    graphs_of_whitened,
     node_graph,
     pixel_nodes,
 )
@@ -265,7 +268,7 @@ class SceneStatistics:
         Some pixels with data, all over the scene.
     nodes : ndarray of int32, ``(height, width)``
         Which node of the graphs each pixel belongs to, -1 where there is no data.
-    propagation : Propagation
+    propagation : PropagationSettings
         The settings that the graphs were built by.
     components : Components or None
         Of every pixel, for drafts of a map; kept only where they are asked for.
@@ -276,8 +279,12 @@ class SceneStatistics:
     inside: bytes | None = None
     pixels: Array | None = None
     nodes: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
-    propagation: Propagation = field(default_factory=Propagation)
+    propagation: PropagationSettings = field(default_factory=PropagationSettings)
     components: Components | None = field(default=None, repr=False)
+
+    def propagator(self, check: Check = lambda: None) -> Propagator:
+        """Return what propagates labels over the graphs."""
+        return Propagator(self.propagation, self.graphs, self.nodes, check)
 
     @cached_property
     def plain(self) -> NoiseWhitening:
@@ -320,14 +327,14 @@ class Superpixels:
     places: Array
     sizes: Array
 
-    def graph(self, number: int, settings: Propagation) -> Graph:
+    def graph(self, number: int, settings: PropagationSettings) -> Graph:
         """Return one of the graphs of the superpixels."""
         features, nearness = self.features[number], settings.nearness
         return node_graph(features, self.places, settings.neighbors, nearness, self.sizes)
 
 
 def sharper_whitening(
-    scene: xr.DataArray, whitening: NoiseWhitening, settings: Propagation, run: RunOnScene
+    scene: xr.DataArray, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
 ) -> SegmentWhitening:
     """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
     tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
@@ -338,7 +345,7 @@ def sharper_whitening(
         first = int(number.max()) + 1
         cubes.append(z[valid])
         segments.append(number[valid])
-    most = int(max(kept for kept, _ in settings.graphs))
+    most = max(kept for kept, _ in settings.graphs)
     spectra, segment = np.concatenate(cubes)[:, None], np.concatenate(segments)[:, None]
     return SegmentWhitening(most).fit_segments(spectra, segment)
 
@@ -353,7 +360,7 @@ def _places(scene: xr.DataArray) -> list[list[Tile]]:
 
 
 def _sample_tile(
-    scene: xr.DataArray, shared: tuple[NoiseWhitening, Propagation], tiles: list[Tile]
+    scene: xr.DataArray, shared: tuple[NoiseWhitening, PropagationSettings], tiles: list[Tile]
 ) -> tuple[Array, Array, Array] | None:
     """Return a tile with data: whitened, which pixels have data, and smoothed.
 
@@ -414,7 +421,7 @@ class Cutting(NamedTuple):
 
     whitening: NoiseWhitening
     sharper: SegmentWhitening
-    settings: Propagation
+    settings: PropagationSettings
     kept: Components | None = None  # takes up components of every pixel; only by threads here
 
 
@@ -490,12 +497,12 @@ def _tile_superpixels(
     settings = cutting.settings
     if not inside.any():
         most = cutting.sharper.projection_.shape[1]
-        features = [np.empty((0, min(int(k), most)), np.float32) for k, _ in settings.graphs]
+        features = [np.empty((0, min(k, most)), np.float32) for k, _ in settings.graphs]
         nodes = np.full(inside.shape, -1, np.int32)
         return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
     components = cutting.sharper.transform(z)
     maps = [
-        EdgeFilter(contrast).transform(components[..., : int(kept)])[tile.within(halo)]
+        EdgeFilter(contrast).transform(components[..., :kept])[tile.within(halo)]
         for kept, contrast in settings.graphs
     ]
     nodes = find_superpixels(maps[0], settings.superpixel, inside)
@@ -523,7 +530,6 @@ def _joined(nodes: Array, parts: list[Superpixels]) -> Superpixels:
 
 Progress = Callable[[str, float], None]
 """Takes the name of the stage and the share of all the work that is done."""
-Check = Callable[[], None]
 
 SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
@@ -537,7 +543,7 @@ def scene_statistics(
     goal: str = "this-scene",
     max_bytes: int | None = None,
     *,
-    settings: Propagation | None = None,
+    settings: PropagationSettings | None = None,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Check = lambda: None,
     keep_components: bool = False,
@@ -550,8 +556,8 @@ def scene_statistics(
     goal : {"this-scene", "other-scenes"}
     max_bytes : int, optional
         Memory that may be used, by default a quarter of the machine's.
-    settings : Propagation, optional
-        By default those that suit the scene's size, see `Propagation.for_pixels`.
+    settings : PropagationSettings, optional
+        By default those that suit the scene's size, see `PropagationSettings.for_pixels`.
     progress : callable, optional
         Called after each tile with the stage and the share of all the work that is done.
     check : callable, optional
@@ -571,7 +577,7 @@ def scene_statistics(
 
 def graph_statistics(
     scene: xr.DataArray,
-    settings: Propagation | None = None,
+    settings: PropagationSettings | None = None,
     budget: int | None = None,
     *,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
@@ -586,7 +592,7 @@ def graph_statistics(
     """
     scene = as_scene(scene)
     height, width, _ = scene.shape
-    settings = Propagation.for_pixels(height * width) if settings is None else settings
+    settings = PropagationSettings.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
     steps = _Steps(progress, check, run_here(scene) if run is None else run)
@@ -627,7 +633,7 @@ class _Steps:
 
 
 def _of_pixels(
-    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps, keep: bool
+    scene: xr.DataArray, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is held whole: every pixel is a node."""
     cube, valid = _readable(scene, "this-scene", budget)
@@ -635,7 +641,7 @@ def _of_pixels(
         whitening = NoiseWhitening(settings.components).fit(cube, valid)
         steps.done("noise", 1.0)
         z = whitening.transform(cube) * valid[..., None]
-    graphs = settings.graphs_of_whitened(z, valid)
+    graphs = graphs_of_whitened(settings, z, valid)
     steps.done("graphs", 1.0)
     learned = (graphs, packed(scene), _some_pixels(valid), pixel_nodes(valid), settings)
     kept = None
@@ -646,7 +652,7 @@ def _of_pixels(
 
 
 def _of_superpixels(
-    scene: xr.DataArray, settings: Propagation, budget: int, steps: _Steps, keep: bool
+    scene: xr.DataArray, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
     height, width, _ = scene.shape

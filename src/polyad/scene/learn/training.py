@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -20,7 +19,7 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.files.option_values import check_preset, check_window
 from polyad.scene.learn.experts import Samples, even_out
 from polyad.scene.learn.model import SceneModel, trained_model
-from polyad.scene.learn.model_file import check_classes
+from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.presets import (
     paper_recipe,
     preset_parameters,
@@ -59,7 +58,7 @@ def timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
         started = time.perf_counter()
         model = fit(*args, **kwargs)
         seconds = round(time.perf_counter() - started, 4)
-        return replace(model, training={**model.training, "seconds": seconds})
+        return model.with_training(seconds=seconds)
 
     return measured
 
@@ -154,7 +153,7 @@ def train(
         **parameters,
     )
     lost = int(np.count_nonzero(labeled.values) - np.count_nonzero(labels.values))
-    return replace(model, training={**model.training, "without_data": lost})
+    return model.with_training(without_data=lost)
 
 
 @timed
@@ -184,7 +183,7 @@ def train_on(
     y = learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal, objective)
     try:
-        check_classes(class_table(labels))
+        Classes.from_data({"classes": class_table(labels)}, "labels")
     except Fault as fault:
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
     if preset not in (None, "fast") and estimator is not None:
@@ -226,7 +225,8 @@ def train_on(
         recipe = paper_recipe(estimator, samples.window)
     elif streamed:
         side = samples.window
-        recipe = Recipe("fast", goal, f"network on {side} x {side} windows, learned in batches")
+        line = f"network on {side} x {side} windows, learned in batches"
+        recipe = Recipe.from_data({"preset": "fast", "goal": goal, "line": line}, "recipe")
     made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
     return trained_model(scene, labels, estimator, samples.window, pixels, **made)
 

@@ -10,7 +10,6 @@ so no prediction gets worse by it, where a logit has no value for the fractions 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +29,10 @@ from polyad.scene.learn.experts import (
     progress,
 )
 from polyad.scene.learn.folds import SpatialFolds, spatial_folds
-from polyad.scene.learn.model import SceneModel, scene_facts
+from polyad.scene.learn.model import SceneModel, scene_bands, training_record
 from polyad.scene.learn.networks import Member, joined
-from polyad.scene.learn.outputs import ValueFit, score_values
-from polyad.scene.learn.radiometry import prepared
+from polyad.scene.learn.outputs import Targets, score_values
+from polyad.scene.learn.radiometry import prepared, radiometry_of, repairs_soundness
 from polyad.scene.learn.recipe import Expert, Recipe
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
@@ -136,15 +135,18 @@ def train_values(
     line += f", {STARTS[preset]} starts" if STARTS[preset] > 1 else ""
     if bounds is not None:
         line += f" > clipped to {fit.targets[0].low:g} to {fit.targets[0].high:g}"
-    training = {"without_data": measured.without_data, "incomplete": measured.incomplete}
+    training = training_record(scene, measured.pixels)
+    lost = {"without_data": measured.without_data, "incomplete": measured.incomplete}
     return SceneModel(
         estimator,
-        max(expert.window for expert in fit.experts),
-        (),
-        **scene_facts(scene, measured.pixels, training),
-        fill=fill,
-        recipe=Recipe(preset, goal, line),
-        values=fit,
+        fit.window,
+        fit,
+        scene_bands(scene),
+        training.model_copy(update=lost),
+        Recipe.from_data({"preset": preset, "goal": goal, "line": line}, "recipe"),
+        fill,
+        radiometry_of(scene, measured.pixels),
+        repairs_soundness(scene),
     )
 
 
@@ -262,7 +264,7 @@ class _Fitting:
                 found = scene_statistics(scene, "other-scenes", max_bytes, progress=bar)
             self.view = found.whitening
 
-    def run(self) -> tuple[RankRRegressor, ValueFit, tuple[float, ...] | None]:
+    def run(self) -> tuple[RankRRegressor, Targets, tuple[float, ...] | None]:
         """Return the joined regressor, how it came about, and the spectrum without data."""
         numbers, targets = self.measured.numbers, self.measured.targets
         some = _subset(len(numbers), self.random_state)
@@ -294,14 +296,21 @@ class _Fitting:
         estimator = joined(members, scaler, window)
         mixed = np.tensordot(weights, np.stack([held[k] for k in kept]), axes=1)
         scores = score_values(numbers[some], mixed, targets, folds.group, self.random_state)
-        about: dict[str, Any] = {"scores": scores, "side": folds.side, "points": len(some)}
-        fit = ValueFit(
-            targets, len(kinds), (0.0,) * len(targets), experts, tuple(map(float, weights)), **about
+        fit = Targets(
+            experts=experts,
+            weights=tuple(map(float, weights)),
+            targets=targets,
+            folds=len(kinds),
+            noise=(0.0,) * len(targets),
+            scores=scores,
+            side=folds.side,
+            points=len(some),
         )
         outputs = self._outputs(estimator, window)[some]
         missed = ((mixed - numbers[some]) ** 2).mean(axis=0)
         noise = np.maximum(missed - fit.spread(outputs).mean(axis=0), 0)
-        return estimator, replace(fit, noise=tuple(noise.tolist())), self.fill
+        fit = fit.model_copy(update={"noise": tuple(noise.tolist())})
+        return estimator, fit, self.fill
 
     def _held_out(
         self, expert: Expert, some: Array, folds: SpatialFolds, kinds: Sequence[int]

@@ -17,7 +17,9 @@ from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
 from polyad.scene.files.option_values import check_window
 from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.networks import part_of
+from polyad.scene.learn.outputs import Classes
 from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
 from polyad.scene.raster.classes import (
     UNLABELED,
@@ -89,7 +91,7 @@ class ValueSheet:
     def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
         """Take the standardized outputs ``(outputs, h, w)`` of a piece."""
         outputs = scores.transpose(1, 2, 0) * self.scale + self.mean
-        self.numbers[piece] = self.fit.read(outputs, self.uncertainty)
+        self.numbers[piece] = self.fit.decode(outputs, self.uncertainty)
         if blank is not None:
             self.mapped[piece][blank] = 0
             self.numbers[piece][blank] = np.nan
@@ -173,10 +175,11 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
         )
     classes = tuple(ClassInfo(int(v), f"class {v}", class_color(int(v))) for v in ids)
     side, bands = _window_and_bands(model, window, scene.sizes["band"])
+    made = SceneModel(model, side, Classes.of(classes), TrainingBands(count=bands))
     if not _is_separable(model, side):
-        return SceneModel(model, side, classes, bands)
+        return made
     center, _ = standardization(model, bands)
-    return SceneModel(model, side, classes, bands, fill=tuple(center.tolist()))
+    return replace_fields(made, fill=tuple(center.tolist()))
 
 
 def _is_separable(estimator: Any, window: int) -> bool:
@@ -232,7 +235,8 @@ def piece_side(model: SceneModel) -> int:
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> piece_side(SceneModel(SimpleNamespace(hidden=75, rank=1), 5, (), 200))
+    >>> network = SimpleNamespace(hidden=75, rank=1)
+    >>> piece_side(SceneModel(network, 5, Classes.of(()), TrainingBands(count=200)))
     114
     """
     if isinstance(model.estimator, RankREstimator):  # its parameters need not be its network's

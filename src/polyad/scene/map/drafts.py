@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from torch import Tensor
 
 from polyad.scene.learn.drafts import kept_components, viewed
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import GUIDE, RIDGE
+from polyad.scene.learn.presets import GUIDE
+from polyad.scene.learn.recipe import GuidedFilter
 from polyad.scene.learn.scene_statistics import SceneStatistics
 from polyad.scene.learn.steps import filtered
 from polyad.scene.map.classifier import piece_side
-from polyad.scene.map.refining import Shares
+from polyad.scene.map.mapper import Shares
 from polyad.scene.map.separable import Scorer, separable_scorer
 from polyad.scene.raster.windows import Block, Tile, halo_index, plan_tiles
 
@@ -42,8 +42,7 @@ class DraftMapper:
         self._model, self._nodes, self._shares = model, statistics.nodes, shares
         self._components = kept_components(statistics)
         self._values = self._components.view(viewed(model.choice))
-        steps = () if model.recipe is None else model.recipe.steps
-        self._guided = next((step for step in steps if step["step"] == "guided"), None)
+        self._guided = None if model.recipe is None else model.recipe.guided
         self._spare: dict[int, list[Scorer]] = {}  # by stride; they keep buffers
 
     def probabilities(self, tile: Tile, stride: int = 1) -> Array:
@@ -65,8 +64,8 @@ class DraftMapper:
         proba[self._nodes[every] < 0] = np.nan
         return proba if self._shares is None else self._shares.at(every).combined(proba)
 
-    def _smoothed(self, step: Mapping[str, Any], tile: Tile, stride: int) -> Array:
-        radius = max(round(int(step["radius"]) / stride), 1)
+    def _smoothed(self, step: GuidedFilter, tile: Tile, stride: int) -> Array:
+        radius = max(round(step.radius / stride), 1)
         wide = tile.grown(2 * radius * stride, (self._nodes.shape[0], self._nodes.shape[1]))
         every = Tile(*(slice(side.start, side.stop, stride) for side in wide))
         blank = torch.from_numpy(self._nodes[every] < 0)
@@ -75,8 +74,7 @@ class DraftMapper:
         plain = self._components.columns["plain"]
         count = min(GUIDE, plain.stop - plain.start)
         guide = torch.from_numpy(self._components.guide(wide, stride, count))
-        ridge = float(step.get("ridge", RIDGE))
-        smooth = filtered(proba, guide, radius, ridge).clamp(1e-6, 1.0)
+        smooth = filtered(proba, guide, radius, step.ridge).clamp(1e-6, 1.0)
         smooth /= smooth.sum(dim=2, keepdim=True)
         rows, cols = (
             slice((own.start - out.start) // stride, -(-(own.stop - out.start) // stride))

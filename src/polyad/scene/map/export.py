@@ -112,7 +112,7 @@ def export_file(
 
 
 def _check_steps(model: SceneModel, network_only: bool) -> None:
-    steps = [] if model.recipe is None else [step["step"] for step in model.recipe.steps]
+    steps = [] if model.recipe is None else [step.step for step in model.recipe.steps]
     if steps and not network_only:
         raise InputError(
             f"this model's maps take {' and '.join(STEPS[s] for s in steps)}, which an ONNX graph "

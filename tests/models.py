@@ -1,0 +1,26 @@
+"""Models that no training made."""
+
+from dataclasses import replace
+
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.model_file import TrainingBands
+from polyad.scene.learn.outputs import Classes
+from polyad.scene.learn.recipe import PropagationSettings
+
+
+def bare_model(estimator, window, classes, bands, **more):
+    """Return a model of classes that knows of its scene how many bands it has."""
+    return SceneModel(estimator, window, Classes.of(classes), TrainingBands(count=bands), **more)
+
+
+def with_steps(model, *steps):
+    """Return the model with other steps and without statistics, as from a file."""
+    recipe = model.recipe.model_copy(update={"steps": steps})
+    return replace(model, recipe=recipe, statistics=None)
+
+
+def for_pixels(model, count):
+    """Return the model with the settings of propagation that a scene of so many pixels gets."""
+    (step,) = model.recipe.steps
+    settings = PropagationSettings.for_pixels(count)
+    return with_steps(model, step.model_copy(update={"settings": settings}))
