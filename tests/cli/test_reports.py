@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from land import HEIGHT, QUICK, WIDTH, center, refused, run, truth, write_named
-from polyad.scene.assess.report import mapped_areas, with_totals
+from land import HEIGHT, QUICK, WIDTH, as_json, center, refused, run, truth, write_named
+from polyad.scene.assess.report import mapped_areas
 from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
@@ -91,18 +91,13 @@ def test_the_page_of_an_evaluation_has_the_scores_that_were_printed(place, tmp_p
     assert sorted(points_drawn(page)) == sorted(2 * [(c + 0.5, r + 0.5) for r, c in pixels])
 
 
-def test_totals_of_a_confusion_matrix_add_up():
-    totals = with_totals({"confusion_matrix": [[3, 1], [0, 4]]})["confusion_totals"]
-    assert totals == {"reference": [4, 4], "map": [3, 5], "all": 8, "right": 7, "wrong": 1}
-
-
 def test_mapped_areas_are_all_pixels_in_hectares(place):
     areas = mapped_areas(open_labels(place / "truth.tif"))
-    assert areas["pixels"] == sum(row["pixels"] for row in areas["classes"])
-    assert areas["pixels"] + areas["without_class"] == HEIGHT * WIDTH
-    assert areas["hectares"] == pytest.approx(areas["pixels"] * 0.01)  # pixels of 10 m
-    assert sum(row["hectares"] for row in areas["classes"]) == pytest.approx(areas["hectares"])
-    assert sum(row["share"] for row in areas["classes"]) == pytest.approx(1)
+    assert areas.pixels == sum(row.pixels for row in areas.classes)
+    assert areas.pixels + areas.without_class == HEIGHT * WIDTH
+    assert areas.hectares == pytest.approx(areas.pixels * 0.01)  # pixels of 10 m
+    assert sum(row.hectares for row in areas.classes) == pytest.approx(areas.hectares)
+    assert sum(row.share for row in areas.classes) == pytest.approx(1)
 
 
 def checked_points(path, folder):
@@ -122,9 +117,7 @@ def test_the_page_about_areas_has_the_figures_that_were_printed(tmp_path, capsys
     files = [tmp_path / "map.tif", tmp_path / "points.csv"]
     checked_points(files[1], tmp_path)
     report = tmp_path / "page.html"
-    capsys.readouterr()
-    assert run("area", *files, "--design", "random", "--json", "--report", report) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = as_json(capsys, "area", *files, "--design", "random", "--report", report)
     page = check_page(report, "polyad area map.tif points.csv --design random", files)
     assert percents(printed["overall_accuracy"]) <= {cell.strip() for cell in page.cells}
     text = report.read_text()
@@ -155,9 +148,7 @@ def test_no_hash_leaves_them_out_and_says_so(place, tmp_path):
 def test_the_page_of_a_training_has_the_figures_that_were_printed(place, tmp_path, capsys):
     model, report = tmp_path / "m.polyad", tmp_path / "page.html"
     words = ("train", place / "bil.hdr", place / "labels.geojson", "--out", model, "--hidden", 10)
-    capsys.readouterr()
-    assert run(*words, "--seed", 7, "--json", "--report", report) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = as_json(capsys, *words, "--seed", 7, "--report", report)
     files = [*(place / name for name in ("bil.hdr", "bil.img", "labels.geojson")), model]
     page = check_page(report, "polyad train bil.hdr labels.geojson --out m.polyad", files)
     cells = {cell.strip() for cell in page.cells}
