@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from land import HEIGHT, QUICK, WIDTH, as_json, center, refused, run, truth, write_named
-from polyad.scene.assess.report import mapped_areas, with_totals
+from polyad.scene.assess.report import mapped_areas
 from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
@@ -91,18 +91,13 @@ def test_the_page_of_an_evaluation_has_the_scores_that_were_printed(place, tmp_p
     assert sorted(points_drawn(page)) == sorted(2 * [(c + 0.5, r + 0.5) for r, c in pixels])
 
 
-def test_totals_of_a_confusion_matrix_add_up():
-    totals = with_totals({"confusion_matrix": [[3, 1], [0, 4]]})["confusion_totals"]
-    assert totals == {"reference": [4, 4], "map": [3, 5], "all": 8, "right": 7, "wrong": 1}
-
-
 def test_mapped_areas_are_all_pixels_in_hectares(place):
     areas = mapped_areas(open_labels(place / "truth.tif"))
-    assert areas["pixels"] == sum(row["pixels"] for row in areas["classes"])
-    assert areas["pixels"] + areas["without_class"] == HEIGHT * WIDTH
-    assert areas["hectares"] == pytest.approx(areas["pixels"] * 0.01)  # pixels of 10 m
-    assert sum(row["hectares"] for row in areas["classes"]) == pytest.approx(areas["hectares"])
-    assert sum(row["share"] for row in areas["classes"]) == pytest.approx(1)
+    assert areas.pixels == sum(row.pixels for row in areas.classes)
+    assert areas.pixels + areas.without_class == HEIGHT * WIDTH
+    assert areas.hectares == pytest.approx(areas.pixels * 0.01)  # pixels of 10 m
+    assert sum(row.hectares for row in areas.classes) == pytest.approx(areas.hectares)
+    assert sum(row.share for row in areas.classes) == pytest.approx(1)
 
 
 def checked_points(path, folder):
