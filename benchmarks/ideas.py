@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, recall_score
 
+from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, spread, table
 from benchmarks.ideas_networks import (
     EPOCHS,
     HIDDEN,
@@ -47,12 +48,9 @@ from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
-PAGE = Path(__file__).parent.parent / "docs/results/ideas.md"
-RECORDS = PAGE.with_suffix(".jsonl")
-MARK = "<!-- benchmarks/ideas.py writes everything below -->\n"
+RECORDS, PAGE = RESULTS / "ideas.jsonl", RESULTS / "ideas.md"
 DEVELOPMENT, SHOWN = range(100, 105), range(10)
 TILE, FOLDS = 32, 7  # of Potsdam
-Record = dict[str, Any]
 Setting = tuple[float, ...]
 Asked = dict[str, list[Setting]]
 PULL, COSINE, LASSO = "prototype pull", "prototype pull, cosine rule", "rank 4, terms pruned"
@@ -162,11 +160,6 @@ def outcomes(scene: Scene, protocol: str, seed: int, asked: Asked) -> Iterator[R
         yield head | {"setting": setting} | scores
 
 
-def read_records() -> list[Record]:
-    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 def choose(records: list[Record]) -> Asked:
     """Return the setting of each idea that is right most often on the development seeds."""
     means: dict[tuple[str, Setting], list[float]] = {}
@@ -176,39 +169,36 @@ def choose(records: list[Record]) -> Asked:
     return {m: [max(grid, key=lambda s: np.mean(means[m, s]))] for m, grid in GRIDS.items()}
 
 
-def tables(records: list[Record]) -> str:
-    """Return markdown: accuracy and macro-F1 with their gain over the base, and sizes."""
+def parts(records: list[Record] | None = None) -> dict[str, str]:
+    """Return accuracy and macro-F1 with their gain over the base, and sizes."""
+    records = read_records(RECORDS) if records is None else records
     shown = sorted((r for r in records if r["seed"] in SHOWN), key=lambda r: r["seed"])
     cells = list(dict.fromkeys((r["scene"], r["protocol"]) for r in records))
     methods = list(dict.fromkeys(r["method"] for r in shown))
-    head = [" | ".join(["| method", *map(" ".join, cells)]) + " |", "|---" * (len(cells) + 1) + "|"]
 
     def values(key: str, cell: tuple[str, str], method: str) -> Array:
-        rows = [r for r in shown if (r["scene"], r["protocol"], r["method"]) == (*cell, method)]
-        return np.array([r[key] for r in rows], float)
+        own = chosen(shown, scene=cell[0], protocol=cell[1], method=method)
+        return np.array([r[key] for r in own], float)
 
     def scores(key: str, cell: tuple[str, str], method: str) -> str:
-        mine = 100 * values(key, cell, method)
-        text = f"{mine.mean():.1f} ± {mine.std(ddof=1):.1f}"
+        mine = values(key, cell, method)
         if method == methods[0]:
-            return text
-        gain = mine - 100 * values(key, cell, methods[0])
-        return f"{text} ({gain.mean():+.1f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.1f})"
+            return spread(mine)
+        gain = 100 * mine - 100 * values(key, cell, methods[0])
+        return f"{spread(mine)} ({gain.mean():+.1f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.1f})"
 
     def sizes(key: str, cell: tuple[str, str], method: str) -> str:
         steps = values("steps", cell, method)
         return f"{values(key, cell, method).mean():,.0f} in {steps.mean():.0f}"
 
-    parts = []
-    for title, key, entry in (
-        ("Overall accuracy, %", "oa", scores),
-        ("Macro-F1, %", "macro_f1", scores),
-        ("Weights and steps", "n_weights", sizes),
-    ):
-        rows = [[f"| {m}", *(entry(key, cell, m) for cell in cells)] for m in methods]
-        lines = [" | ".join(row) + " |" for row in rows]
-        parts.append("\n".join([f"## {title}", "", *head, *lines]))
-    return "\n\n".join(parts) + "\n"
+    entries = {"oa": scores, "macro_f1": scores, "n_weights": sizes}
+    return {
+        key: table(
+            ["method", *map(" ".join, cells)],
+            [[m, *(entry(key, cell, m) for cell in cells)] for m in methods],
+        )
+        for key, entry in entries.items()
+    }
 
 
 def main() -> None:
@@ -227,16 +217,16 @@ def main() -> None:
         cells.append((("potsdam", *files), ["other-tiles-10"]))
     scenes = [(Scene.open(*names), protocols) for names, protocols in cells]
     for seeds, (scene, protocols) in product((DEVELOPMENT, SHOWN), scenes):
-        asked = GRIDS if seeds is DEVELOPMENT else choose(read_records())
+        asked = GRIDS if seeds is DEVELOPMENT else choose(read_records(RECORDS))
         for protocol, seed in product(protocols, seeds):
             key = (scene.name, protocol, seed)
-            if key in {(r["scene"], r["protocol"], r["seed"]) for r in read_records()}:
+            if key in {(r["scene"], r["protocol"], r["seed"]) for r in read_records(RECORDS)}:
                 continue
             lines = [json.dumps(record) + "\n" for record in outcomes(scene, protocol, seed, asked)]
             with RECORDS.open("a") as file:  # one write: a killed run leaves whole seeds
                 file.write("".join(lines))
             print(*key, file=sys.stderr, flush=True)
-    PAGE.write_text(PAGE.read_text().split(MARK)[0] + MARK + "\n" + tables(read_records()))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":
