@@ -14,6 +14,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
 from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
 NM = np.array([450.0, 550.0, 650.0, 750.0, 850.0, 950.0])
@@ -145,7 +146,7 @@ def test_interpolated_pixel_without_data_in_one_of_two_bands_has_none():
     scene = xr.DataArray(values, dims=("y", "x", "band"), attrs={"_FillValue": -9})
     scene = scene.assign_coords(wavelength=("band", [500.0, 510.0]))
     match = match_bands(np.array([504.0]), np.array([10.0]), scene["wavelength"].values)
-    viewed = scene_in_bands(scene, match, np.array([504.0]))
+    viewed = scene_in_bands(Scene.of(scene), match, np.array([504.0])).array
     assert np.array_equal(viewed.values, [[[1.0], [np.nan]]], equal_nan=True)
 
 
@@ -158,7 +159,7 @@ def test_interpolated_scene_keeps_its_place():
     nm = np.array([500.0, 510.0])
     scene = scene_from_array(np.ones((3, 2, 2)), wavelength=nm, crs=32633, transform=transform)
     match = match_bands(np.array([504.0]), np.array([10.0]), nm)
-    assert grid_of(scene_in_bands(scene, match, np.array([504.0]))) == grid_of(scene)
+    assert scene_in_bands(Scene.of(scene), match, np.array([504.0])).grid == grid_of(scene)
 
 
 @given(

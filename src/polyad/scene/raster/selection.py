@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.files.option_values import check_bbox
-from polyad.scene.raster.bands import Bands, keep_bands
+from polyad.scene.raster.bands import keep_bands
 from polyad.scene.raster.despiking import Despiking, NoiseModel, valid_pixels
 from polyad.scene.raster.grid import Grid, describe_extents, move
 from polyad.scene.raster.scene import INSIDE, Scene, lazy_scene
@@ -223,7 +223,7 @@ def usable_bands(scene: xr.DataArray) -> xr.DataArray:
     --------
     >>> values = np.ones((2, 2, 3))
     >>> values[..., 1] = np.nan
-    >>> Bands.of(usable_bands(xr.DataArray(values, dims=("y", "x", "band")))).left_out
+    >>> Scene.of(usable_bands(xr.DataArray(values, dims=("y", "x", "band")))).bands.left_out
     '2 without data in any pixel'
     """
     known = Scene.of(scene)
@@ -425,21 +425,20 @@ def _check_apart(wanted: Array, nearest: npt.NDArray[np.intp]) -> None:
         )
 
 
-def scene_in_bands(scene: xr.DataArray, match: BandMatch, wanted: Array) -> xr.DataArray:
+def scene_in_bands(scene: Scene, match: BandMatch, wanted: Array) -> Scene:
     """Return ``scene`` with the bands of a match, at ``wanted`` wavelengths; nothing is read.
 
     Bands that are only chosen or put in another order are the scene's own; where one has to be
     interpolated, all are float32, with NaN where there is no data.
     """
     if not match.interpolated:
-        same = len(match.first) == scene.sizes["band"] and bool((np.diff(match.first) == 1).all())
-        return scene if same else scene.isel(band=match.first)
-    own = scene.isel(band=match.first)
-    numbers = Bands.of(own).number
-    source = ResampledSource(scene, match)
-    place = {k: v for k, v in scene.coords.items() if "band" not in v.dims}
+        same = np.array_equal(match.first, np.arange(scene.bands.count))
+        return scene if same else scene.select(match.first)
+    source = ResampledSource(scene.array, match)
+    place = {k: v for k, v in scene.array.coords.items() if "band" not in v.dims}
     resampled = lazy_scene(source, wavelength=np.asarray(wanted, float), nodata=np.nan)
-    return resampled.assign_coords(place).assign_coords(number=("band", numbers))
+    numbers = ("band", scene.bands.number[match.first])
+    return Scene(resampled.assign_coords(place).assign_coords(number=numbers))
 
 
 @dataclass(frozen=True)
