@@ -49,15 +49,15 @@ class TermwiseClassifier(RankRClassifier):
         return network.like(factors | {"output.weight": tied})
 
     def _solve(  # type: ignore[override]
-        self, network, problem, validation, settings, generator, state, on_epoch
+        self, network, problem, generator, settings, *, state=None, validation=None, on_epoch=None
     ):
         del state
         stopping = alternating.Stopping(settings["epochs"], self.tol, self.patience)
         rate, batch = settings["learning_rate"], settings["batch_size"]
         steps = alternating.Steps(rate, self.inner_steps, batch, settings["weight_decay"])
-        fitted = alternating._fit(
-            partial(TiedSweep, rank=self.rank), network, problem, stopping, steps, generator,
-            validation, on_epoch, bool(self.verbose),
+        fitted = alternating.fit_alternating(
+            network, problem, stopping, steps, generator=generator, validation=validation,
+            on_epoch=on_epoch, verbose=bool(self.verbose), sweep=partial(TiedSweep, rank=self.rank),
         )  # fmt: skip
         return *fitted, None
 
@@ -81,7 +81,7 @@ class TiedSweep(alternating._CpuSweep):
         terms = [blocks.hidden(z, w, self.bias, self.activation) for z in inputs]  # (Q R, n_b)
         hidden = [u.reshape(-1, self.rank, u.shape[-1]).sum(axis=1) for u in terms]  # (Q, n_b)
         for batch, u in zip(self.batches, hidden, strict=True):
-            blocks.output_block(u, self.tied, self.c, *batch.goal, self.log_loss, self.rates)
+            blocks.output_block(u, self.tied, self.c, batch.goal, self.rates)
         self.v[:] = np.repeat(self.tied, self.rank, axis=1)
         outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.tied.T + self.c)
         return self.problem.mean_loss(outputs), self.problem.score(outputs)

@@ -41,13 +41,13 @@ import xarray as xr
 
 from benchmarks.mirrored import BANDS as BEST_BANDS
 from benchmarks.mirrored import write_mirrored
-from polyad.distributed import map_files, maps, open_cluster
+from polyad.distributed import map_files, open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.training import TrainSettings, fit_preset, train_on
 from polyad.scene.map.classifier import block_classifier
-from polyad.scene.map.mapping import map_file, scene_tiles
-from polyad.scene.map.refining import keep_shares, scene_shares
+from polyad.scene.map.mapper import Mapper, keep_shares, scene_tiles
+from polyad.scene.map.mapping import map_file
 from polyad.scene.raster.windows import read_block
 from polyad.scene.read.scenes import open_scene
 
@@ -256,13 +256,13 @@ def fit_best(folder: Path, stages: Stages) -> None:
     learned = stages.time("statistics", lambda: scene_statistics(scene))
     model = fit_preset(scene, labels, chosen, TrainSettings(folds=0, starts=1), statistics=learned)
     model.save(folder / "model.polyad")
-    stages.time("propagation", lambda: scene_shares(model, scene))
+    stages.time("propagation", Mapper(model, scene).propagate)
     keep_shares(model, scene, folder / "model.polyad")
 
 
 def cut_shares(model: SceneModel, scene: xr.DataArray, stages: Stages) -> dict[str, int]:
     """Cut the shares of every tile as they are sent; return how many there are and their size."""
-    shares = stages.time("shares that were kept", lambda: scene_shares(model, scene))
+    shares = stages.time("shares that were kept", Mapper(model, scene).propagate)
     tiles = scene_tiles(scene, None, model)
     tasks = stages.time("cutting all tiles", lambda: [shares.cut(tile) for tile in tiles])
     largest = max(part.nodes.nbytes + part.logs.nbytes for part in tasks)
@@ -304,16 +304,16 @@ def global_part() -> Iterator[dict[str, float]]:
 
     def timed(*arguments: Any) -> Any:
         started, used = time.perf_counter(), time.process_time()
-        outcome = scene_shares(*arguments)
+        outcome = propagate(*arguments)
         spent["seconds"] += time.perf_counter() - started
         spent["processor seconds"] += time.process_time() - used
         return outcome
 
-    maps.scene_shares = timed
+    propagate, Mapper.propagate = Mapper.propagate, timed
     try:
         yield spent
     finally:
-        maps.scene_shares = scene_shares
+        Mapper.propagate = propagate
 
 
 def worker_seconds(client: Any) -> float:

@@ -53,7 +53,7 @@ REFUSED = [
     ["train", "indian-pines", "indian-pines", "--rang", "2"],
     ["mapp"],
 ]
-PACKAGES = ["", ".core", ".estimators", ".experiments", ".distributed", ".app"]
+PACKAGES = ["", ".core", ".fitting", ".estimators", ".experiments", ".distributed", ".app"]
 
 RUN = """
 import json, sys
@@ -212,6 +212,4 @@ def test_type_hints_of_classes_resolve(name):
 
 def test_endings_that_are_checked_are_those_that_are_written():
     assert paths.ENDINGS["map"] == tuple(writers._FORMATS)
-    assert paths.ENDINGS["file of scores"] == tuple(tables._SCORE_FORMATS)
     assert paths.ENDINGS["sample"] == tuple(tables._POINT_FORMATS)
-    assert paths.ENDINGS["table of areas"] == tuple(tables._AREA_FORMATS)

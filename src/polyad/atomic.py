@@ -215,11 +215,11 @@ class Outputs:
                     undo.append((old, aside))
                     old.rename(aside)
             # Within one folder the order of renames is kept as it is
-            _sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
+            sync_folders({old.parent for old, _ in undo} - {self._steps[0][1].parent})
             for temporary, target in self._steps:
                 if target not in same:
                     self._replace(temporary, target, undo)
-            _sync_folders({target.parent for _, target in self._steps})
+            sync_folders({target.parent for _, target in self._steps})
         except BaseException:
             for name, kept in reversed(undo):
                 _restore(name, kept)
@@ -343,32 +343,27 @@ def _sync(temporary: Path, target: Path) -> None:
         )
     if temporary.is_dir():
         for path in [p for p in temporary.rglob("*") if p.is_file()]:
-            _sync_file(path)
+            _sync_path(path)
         return
-    _sync_file(temporary)
+    _sync_path(temporary)
     mode = _mode(target)
     if mode is not None:
         _set_mode(temporary, mode)
 
 
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
+def sync_folders(folders: set[Path]) -> None:
+    """Put the names of the folders' files on the disk."""
+    for folder in folders if os.name != "nt" else ():  # Windows cannot open a folder
+        with suppress(OSError):  # some network file systems refuse; the rename itself is done
+            _sync_path(folder, os.O_RDONLY)
+
+
+def _sync_path(path: Path, flags: int = os.O_RDWR) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_folders(folders: set[Path]) -> None:
-    if os.name == "nt":  # pragma: no cover - Windows cannot open a folder
-        return
-    for folder in folders:
-        with suppress(OSError):  # some network file systems refuse; the rename itself is done
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
 
 def _is_same(temporary: Path, target: Path) -> bool:

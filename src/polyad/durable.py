@@ -84,10 +84,6 @@ AS_MEMBER = Seal(
 AFTER_TEXT = Seal(re.compile(rb"(.*) ([0-9a-f]{8})", re.DOTALL), b"%b %08x\n", b"")
 
 
-class Unsealed(ValueError):
-    """A line has no checksum."""
-
-
 def seal(entry: Mapping[str, Any], form: Seal = AS_MEMBER) -> bytes:
     r"""Return an entry as a line of JSON with its checksum.
 
@@ -117,16 +113,11 @@ def unseal(line: bytes, form: Seal = AS_MEMBER) -> Entry:
     """
     match = form.pattern.fullmatch(line)
     if match is None:
-        raise Unsealed("it has no checksum")
+        raise ValueError("it has no checksum")
     if zlib.crc32(match[1]) != int(match[2], 16):
         raise ValueError("its checksum is that of another line")
-    return parse(match[1] + form.end)
-
-
-def parse(text: bytes) -> Entry:
-    """Return a JSON object; raise ValueError if the text is anything else."""
     try:
-        entry = json.loads(text)
+        entry = json.loads(match[1] + form.end)
     except RecursionError as error:
         raise ValueError(str(error)) from error
     if not isinstance(entry, dict):
@@ -380,17 +371,6 @@ def read_all(file: int, size: int, position: int) -> bytes:
         chunks.append(chunk)
         size, position = size - len(chunk), position + len(chunk)
     return b"".join(chunks)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put the names of a folder's files on the disk."""
-    if os.name == "nt":  # pragma: no cover - Windows cannot open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def why(error: Exception) -> str:

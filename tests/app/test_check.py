@@ -141,7 +141,7 @@ sample, out = map(Path, sys.argv[1:])
 classes = [ClassInfo(k, f"kind {k}", "#112233") for k in (1, 2, 3)]
 checklist = Checklist(open_sample(sample, grid), classes, grid, "mark", out, "reference")
 print(json.dumps([a.value for a in checklist.answers]), flush=True)
-checklist.start(print)
+checklist.start()
 for k in range(200):
     checklist.do({"point": k, "class": 1 + k % 3})
     print(k, flush=True)

@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -226,46 +225,3 @@ def test_a_journal_whose_folder_is_gone_is_told(tmp_path):
     journal.append(REDO)
     journal.close()
     assert commands(tmp_path / "f/j") == [REDO]
-
-
-# -- a full disk ----------------------------------------------------------------------------------
-
-
-def fill(path):
-    """Write until three labels were refused, then check that all others are there."""
-    journal, answered, refused = Journal(path, ABOUT), [], 0
-    while refused < 3 and len(answered) < 400:
-        before = path.read_bytes()
-        command = {"do": "add", "name": f"{len(answered)} {refused} {'x' * 200}"}
-        try:
-            journal.append(command)
-            answered.append(command)
-        except OutputError:
-            assert path.read_bytes() == before, "half a line is left"
-            refused += 1
-    journal.close()
-    assert refused == 3
-    assert commands(path) == answered
-
-
-def test_a_label_refused_by_a_file_size_limit_never_comes_back(tmp_path):
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
-    try:
-        fill(tmp_path / "j")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_label_refused_by_a_full_disk_never_comes_back(tmp_path):
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(tmp_path)]
-    try:
-        if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("this user may not mount a small file system")
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    try:
-        fill(tmp_path / "j")
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)

@@ -12,7 +12,8 @@ from polyad.app.maps import (
     suggest,
 )
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapping import map_scene, tile_mapper
+from polyad.scene.map.mapper import Mapper
+from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.scenes import scene_from_array
@@ -37,7 +38,7 @@ def fitted(kit):
 def draw(model, scene, tiles):
     """Draw tiles one by one, as the page does."""
     drawing = Drawing(MapVersion.empty(scene.shape[:2]), tiles)
-    mapper = tile_mapper(model, scene, probabilities=True)
+    mapper = Mapper(model, scene, numbers=True)
 
     def spectra(pixels, window):
         return extract_patches(scene, *pixels.T, window).mean(axis=(1, 2))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from polyad.app import trainer as module
-from polyad.app.labels import Session, labels_csv, labels_geojson, labels_tif
+from polyad.app.labels import Session, labels_csv
 from polyad.app.trainer import Settings, Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
@@ -16,7 +16,6 @@ from polyad.scene.learn.experts import FitContext
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.read.labels import open_labels
 from tests.waiting import PATIENCE
 
 
@@ -50,16 +49,6 @@ def test_labels_become_a_draft_and_then_the_final_map(work, kit):
     assert about["shares"].keys() == {"1", "2", "3"}
     assert {(r, c) for r, c, _ in about["advice"]}.isdisjoint(session.label_state.labels)
     assert trainer.means["1"]["count"] == 5
-
-
-def test_the_final_model_is_the_one_that_train_gives(work, scene, kit):
-    session, trainer, _ = work
-    kit.label_some(session)
-    model = trainer.final_model()
-    labels = session.snapshot().raster(scene)
-    other = train(scene, labels, window=3, preset="fast", **kit.quick.parameters)
-    same_weights(model, other)
-    np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
 
 
 def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_path, capsys, kit):
@@ -275,14 +264,3 @@ def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, mo
     assert 0.33 in seen
     assert seen[-1] == 1.0
     assert (trainer.newest_map.ids > 0).all()
-
-
-def test_labels_as_a_raster_open_as_the_same_labels(work, scene, tmp_path, kit):
-    session, _, _ = work
-    kit.label_some(session)
-    labels = session.snapshot()
-    for name, content in (("l.tif", labels_tif(labels, scene)),
-                          ("l.geojson", labels_geojson(labels, scene))):  # fmt: skip
-        (tmp_path / name).write_bytes(content)
-        read = open_labels(tmp_path / name, scene)
-        np.testing.assert_array_equal(read.values, labels.raster(scene).values)

@@ -46,10 +46,10 @@ def test_termwise_fit_takes_the_steps_of_autograd_on_its_formula(samples):
     )
     solve = model._solve
 
-    def solved(network, problem, *rest):
-        order = torch.randperm(len(problem), generator=rest[2].clone_state())
+    def solved(network, problem, generator, *rest, **options):
+        order = torch.randperm(len(problem), generator=generator.clone_state())
         seen["problem"] = problem.take(order)
-        return solve(network, problem, *rest)
+        return solve(network, problem, generator, *rest, **options)
 
     model._solve = solved
     model.fit(*samples)

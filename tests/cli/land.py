@@ -103,6 +103,13 @@ def run(*arguments):
     return stop.value.code or 0
 
 
+def as_json(capsys, *arguments):
+    """Return the JSON object that a command prints."""
+    capsys.readouterr()
+    assert run(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
 def refused(capsys, *arguments):
     """Return the one sentence that bad input is answered with."""
     capsys.readouterr()

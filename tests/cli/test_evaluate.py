@@ -15,6 +15,7 @@ from land import (
     NAMES,
     QUICK,
     WIDTH,
+    as_json,
     pixels,
     refused,
     run,
@@ -36,8 +37,7 @@ def test_evaluate_tells_everything_to_machines_and_files(place, tmp_path, capsys
     files = {"--out": tmp_path / "s.json", "--report": tmp_path / "page.html"}
     written = [str(word) for pair in files.items() for word in pair]
     arguments = ("evaluate", place / "m.polyad", place / "bil.hdr", place / "truth.tif")
-    assert run(*arguments, "--json", *written) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(capsys, *arguments, *written)
     assert set(result) >= SCORES
     assert result == json.loads(files["--out"].read_text())
     trained = len(SceneModel.load(place / "m.polyad").training.pixels)
@@ -72,9 +72,7 @@ def test_evaluate_matches_classes_by_name_whatever_their_ids(place, tmp_path, ca
     if kind == "geojson":  # by name; the model's ids are those of another file
         run("train", place / "bil.hdr", renumbered(place, "tif", tmp_path), "--out",
             model := tmp_path / "m.polyad", "--samples-per-class", 30, *QUICK)  # fmt: skip
-    capsys.readouterr()
-    assert run("evaluate", model, place / "bil.hdr", labels, "--json") == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(capsys, "evaluate", model, place / "bil.hdr", labels)
     assert (result["matched_by"], result["left_out"]) == ("name", [])
     assert result["overall_accuracy"] > 0.9
 
@@ -89,8 +87,7 @@ def test_evaluate_says_that_labels_without_names_are_matched_by_id(place, tmp_pa
         assert 0 <= out.index("matched by id") < out.index("overall accuracy")  # before the table
         assert "1 Corn, 2 Soil, 3 Water" in out
         assert "matched by id" in page.read_text()
-        run(*arguments, "--json")
-        assert json.loads(capsys.readouterr().out)["matched_by"] == "id"
+        assert as_json(capsys, *arguments)["matched_by"] == "id"
 
 
 def test_evaluate_counts_names_and_leaves_out_classes_the_model_never_saw(place, tmp_path, capsys):
@@ -105,8 +102,7 @@ def test_evaluate_counts_names_and_leaves_out_classes_the_model_never_saw(place,
         assert run(*arguments, "--out", path, "--report", tmp_path / "page.html") == 0
     assert f"Left out: {lost} pixels" in (out := capsys.readouterr().out)
     assert f"4 Lava: {lost}" in out
-    assert run(*arguments, "--json") == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(capsys, *arguments)
     assert result["left_out"] == [{"id": 4, "name": "Lava", "pixels": lost}]
     assert result["n_test"] + lost == HEIGHT * WIDTH - len(trained)
     assert result["overall_accuracy"] > 0.9
@@ -157,9 +153,7 @@ def test_labels_of_their_own_file_test_what_others_trained(place, tmp_path, caps
     write_tiff(tmp_path / "test.tif", east, dtype="uint8")
     model = tmp_path / "m.polyad"
     run("train", place / "bil.hdr", tmp_path / "train.tif", "--out", model, *QUICK)
-    capsys.readouterr()
-    assert run("evaluate", model, place / "bil.hdr", tmp_path / "test.tif", "--json") == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(capsys, "evaluate", model, place / "bil.hdr", tmp_path / "test.tif")
     assert (result["n_train"], result["n_test"]) == (20 * WIDTH, 20 * WIDTH)
     assert result["n_test_no_overlap"] == 18 * WIDTH  # window 3: two rows reach over
 

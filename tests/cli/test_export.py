@@ -1,6 +1,5 @@
 """``polyad export`` writes what onnxruntime maps the scene with, and refuses what no graph does."""
 
-import json
 import sys
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import polyad
-from land import pixels, refused, run
+from land import as_json, pixels, refused, run
 from polyad import RankRRegressor
 
 pytest.importorskip("onnx", reason="needs polyad[onnx]")
@@ -27,8 +26,7 @@ def test_the_exported_model_maps_the_scene_as_polyad_map_does(capsys, place, tmp
 
 
 def test_by_default_it_takes_windows_and_tells_so(capsys, place, tmp_path):
-    assert run("export", place / "m.polyad", tmp_path / "model.onnx", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "export", place / "m.polyad", tmp_path / "model.onnx")
     assert told["input"] == ["n", 3, 3, 8]
     assert told["bytes"] == (tmp_path / "model.onnx").stat().st_size
 

@@ -1,6 +1,5 @@
 """What `polyad info` shows of files that hold no single scene, and how it writes numbers."""
 
-import json
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ from affine import Affine
 from scipy.io import savemat
 
 from attacks.vectors import ENDINGS, box, point, polygon, write
-from land import pixels, refused, run, truth
+from land import as_json, pixels, refused, run, truth
 from polyad.scene.read.formats import ogr
 
 LIBRARY = """ENVI
@@ -42,8 +41,7 @@ for path in sys.argv[1:]:
 
 def shown(capsys, *arguments):
     """Run `polyad info` and return its JSON."""
-    assert run("info", *arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
+    return as_json(capsys, "info", *arguments)
 
 
 def test_nothing_is_described_with_torch(place, tmp_path):

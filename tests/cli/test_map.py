@@ -14,7 +14,7 @@ import rasterio
 import xarray as xr
 from affine import Affine
 
-from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, pixels, run, truth, write_envi
+from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, as_json, pixels, run, truth, write_envi
 from polyad.scene import draw_sample
 from polyad.scene.files.paths import sample_of
 from polyad.scene.learn.model import SceneModel
@@ -37,8 +37,8 @@ def test_train_map_and_evaluate(place, tmp_path, capsys, scene, labels):
     assert run("train", place / scene, place / labels, "--out", model, *every, *QUICK) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["n_train"], len(result["classes"])) == (36, 3)
-    assert run("map", model, place / scene, "--out", out, "--tile", 17, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["pixels"] == HEIGHT * WIDTH
+    result = as_json(capsys, "map", model, place / scene, "--out", out, "--tile", 17)
+    assert result["pixels"] == HEIGHT * WIDTH
     with rasterio.open(out) as dataset:
         assert dataset.crs.to_epsg() == 32633
         assert dataset.transform == Affine(10, 0, CORNER[0], 0, -10, CORNER[1])
@@ -49,8 +49,8 @@ def test_train_map_and_evaluate(place, tmp_path, capsys, scene, labels):
     if labels != "truth.tif":
         assert [c.name for c in names] == list(NAMES)
         assert (found == truth()).mean() > 0.9
-    assert run("evaluate", model, place / scene, place / "truth.tif", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["overall_accuracy"] > 0.9
+    scores = as_json(capsys, "evaluate", model, place / scene, place / "truth.tif")
+    assert scores["overall_accuracy"] > 0.9
 
 
 @pytest.mark.skipif(shutil.which("gdalinfo") is None, reason="GDAL's own programs are not here")

@@ -1,6 +1,5 @@
 """The program: `info`, `scenes`, `fetch`, help, version and what is typed wrongly."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -9,21 +8,19 @@ import sys
 import numpy as np
 import pytest
 
-from land import BANDS, HEIGHT, NAMES, WIDTH, pixels, refused, run, write_envi, write_tiff
+from land import BANDS, HEIGHT, NAMES, WIDTH, as_json, pixels, refused, run, write_envi, write_tiff
 from polyad.cli.options import PANELS
 from polyad.scene.read.labels import open_labels
 
 
 def test_info_of_a_scene_and_of_a_model(place, tmp_path, capsys):
-    run("info", place / "bil.hdr", "--json")
-    scene = json.loads(capsys.readouterr().out)
+    scene = as_json(capsys, "info", place / "bil.hdr")
     assert (scene["rows"], scene["columns"], scene["bands"]) == (HEIGHT, WIDTH, BANDS)
     assert (scene["crs"], scene["pixel_size"]) == ("EPSG:32633", [10.0, 10.0])
     assert scene["wavelength_nm"] == [450.0, 900.0]
     shutil.copy(place / "m.polyad", tmp_path / "model.bin")
     for name in (place / "m.polyad", tmp_path / "model.bin"):
-        assert run("info", name, "--json") == 0
-        model = json.loads(capsys.readouterr().out)
+        model = as_json(capsys, "info", name)
         assert (model["classes"], model["window"]) == (list(NAMES), 3)
     run("info", place / "m.polyad")
     assert "Corn, Soil, Water" in capsys.readouterr().out
@@ -38,9 +35,7 @@ def test_info_of_a_map_counts_the_pixels_of_each_class(place, tmp_path, capsys, 
     assert run("map", place / "m.polyad", tmp_path / "holed.hdr", "--out", out) == 0
     ids, counts = np.unique(open_labels(out).values, return_counts=True)
     assert ids.tolist() == [0, 1, 2, 3]
-    capsys.readouterr()
-    assert run("info", out, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "info", out)
     names = ["class 1", "class 2", "class 3"] if ending == "npy" else NAMES
     assert (told["kind"], told["classes"], told["without_class"]) == ("class map", 3, 10)
     assert told["pixels"] == dict(zip(names, counts[1:].tolist(), strict=True))
@@ -59,8 +54,7 @@ def test_info_of_a_plane_of_measurements_is_refused(tmp_path, capsys):
 
 
 def test_known_scenes_are_listed_and_need_no_network(capsys):
-    assert run("scenes", "--json") == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["scenes"]}
+    rows = {row["name"]: row for row in as_json(capsys, "scenes")["scenes"]}
     assert rows["indian-pines"]["here"]
     assert run("scenes") == 0
     assert "610 rows x 340 columns, 103 bands" in capsys.readouterr().out
@@ -144,11 +138,9 @@ def test_a_reader_that_stops_listening_is_no_error():
 
 
 def test_info_takes_few_whole_numbers_in_one_band_for_classes(place, tmp_path, capsys):
-    run("info", place / "truth.tif", "--json")  # ids without names
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "info", place / "truth.tif")
     assert (told["kind"], told["classes"]) == ("class map", 3)
     gray = np.arange(40 * 50).reshape(40, 50) % 200
     for values, dtype in ((gray, "uint8"), (gray + 0.5, "float32")):
         write_tiff(tmp_path / "gray.tif", values, dtype=dtype)
-        run("info", tmp_path / "gray.tif", "--json")
-        assert json.loads(capsys.readouterr().out)["kind"] == "scene"
+        assert as_json(capsys, "info", tmp_path / "gray.tif")["kind"] == "scene"

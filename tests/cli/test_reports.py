@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from land import HEIGHT, QUICK, WIDTH, center, refused, run, truth, write_named
+from land import HEIGHT, QUICK, WIDTH, as_json, center, refused, run, truth, write_named
 from polyad.scene.assess.report import mapped_areas, with_totals
 from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
@@ -122,9 +122,7 @@ def test_the_page_about_areas_has_the_figures_that_were_printed(tmp_path, capsys
     files = [tmp_path / "map.tif", tmp_path / "points.csv"]
     checked_points(files[1], tmp_path)
     report = tmp_path / "page.html"
-    capsys.readouterr()
-    assert run("area", *files, "--design", "random", "--json", "--report", report) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = as_json(capsys, "area", *files, "--design", "random", "--report", report)
     page = check_page(report, "polyad area map.tif points.csv --design random", files)
     assert percents(printed["overall_accuracy"]) <= {cell.strip() for cell in page.cells}
     text = report.read_text()
@@ -155,9 +153,7 @@ def test_no_hash_leaves_them_out_and_says_so(place, tmp_path):
 def test_the_page_of_a_training_has_the_figures_that_were_printed(place, tmp_path, capsys):
     model, report = tmp_path / "m.polyad", tmp_path / "page.html"
     words = ("train", place / "bil.hdr", place / "labels.geojson", "--out", model, "--hidden", 10)
-    capsys.readouterr()
-    assert run(*words, "--seed", 7, "--json", "--report", report) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = as_json(capsys, *words, "--seed", 7, "--report", report)
     files = [*(place / name for name in ("bil.hdr", "bil.img", "labels.geojson")), model]
     page = check_page(report, "polyad train bil.hdr labels.geojson --out m.polyad", files)
     cells = {cell.strip() for cell in page.cells}

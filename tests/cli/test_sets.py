@@ -1,12 +1,10 @@
 """`polyad map` and `evaluate` with --coverage: sets of classes with a promise."""
 
-import json
-
 import numpy as np
 import pytest
 import rasterio
 
-from land import HEIGHT, WIDTH, run, truth
+from land import HEIGHT, WIDTH, as_json, run, truth
 
 
 def files(folder):
@@ -39,8 +37,7 @@ def test_map_writes_size_and_members_of_the_sets_beside_it(place, tmp_path, caps
     own = np.take_along_axis(sets, truth()[None] - 1, axis=0)
     assert own.mean() > 0.85
     # The next map of the same name replaces them
-    assert run("map", *given, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "map", *given)
     assert told["sets"] == [str(tmp_path / "map_set_size.tif"), str(tmp_path / "map_sets.tif")]
 
 
@@ -60,8 +57,7 @@ def test_pixels_without_data_have_no_set(place, tmp_path):
 
 def test_evaluate_tells_measured_coverage_beside_the_promised_one(place, tmp_path, capsys):
     given = (place / "m.polyad", place / "scene.tif", place / "truth.tif", "--coverage", 0.9)
-    assert run("evaluate", *given, "--out", tmp_path / "s.csv", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "evaluate", *given, "--out", tmp_path / "s.csv")
     assert told["promised_coverage"] == 0.9
     assert told["measured_coverage"] > 0.85
     assert 1 <= told["mean_set_size"] <= 3

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from land import QUICK, pixels, refused, run, write_envi
+from land import QUICK, as_json, pixels, refused, run, write_envi
 from polyad.scene.learn.model import SceneModel
 
 
@@ -19,11 +19,10 @@ def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
     out = capsys.readouterr().out
     assert "steps: network on " in out
     assert re.search(r"by its own labels: [\d.]+ % overall \(95 % interval \d+ to \d+\)", out)
-    assert run("info", model, "--json") == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = as_json(capsys, "info", model)
     assert f"by its own labels: {facts['spatial_accuracy']}\n" in out
-    assert run("train", place / "scene.tif", place / "truth.tif", *said, "--json") == 0
-    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    trained = as_json(capsys, "train", place / "scene.tif", place / "truth.tif", *said)
+    scores = trained["spatial_accuracy"]
     assert scores["interval"][0] <= scores["overall"] <= scores["interval"][1]
     assert scores["labels"] > 20
 
@@ -62,8 +61,7 @@ def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, pr
     told = "not tested: 1 label (Water 1), as none of their class was left to train on\n"
     assert told in (out := capsys.readouterr().out)
     assert re.search(r"by its own labels: .* on 52 labels held out by .*\nnot tested: ", out)
-    assert run(*words, "--json") == 0
-    scores = json.loads(capsys.readouterr().out)["spatial_accuracy"]
+    scores = as_json(capsys, *words)["spatial_accuracy"]
     assert (scores["labels"], scores["not_tested"]) == (52, {"Water": 1})
     assert run("info", tmp_path / "m.polyad") == 0  # the file is as it was
 
@@ -83,11 +81,9 @@ def test_train_says_how_many_labels_of_each_class_it_used(place, tmp_path, capsy
     run(*arguments, "--out", model)
     told = "labels: Corn 26, Soil 26, Water 13; 13 more lie where the scene has no data\n"
     assert told in capsys.readouterr().out
-    run(*arguments, "--out", model, "--json")
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(capsys, *arguments, "--out", model)
     assert result["labels"] == {"Corn": 26, "Soil": 26, "Water": 13}
-    run("info", model, "--json")
-    told = json.loads(capsys.readouterr().out)
+    told = as_json(capsys, "info", model)
     assert (told["labels"], told["training_seconds"]) == (result["labels"], result["fit_seconds"])
     run("info", model)
     assert "Corn 26, Soil 26, Water 13" in capsys.readouterr().out
@@ -106,8 +102,7 @@ def test_train_reports_each_class_kappa_and_what_is_missing(place, tmp_path, cap
 def test_train_cross_validates_and_keeps_it_in_the_model(place, tmp_path, capsys):
     out = tmp_path / "m.polyad"
     words = ("train", place / "bil.hdr", place / "labels.csv", *QUICK, "--out", out)
-    assert run(*words, "--cross-validate", "--json") == 0
-    found = json.loads(capsys.readouterr().out)["cross_validation"]
+    found = as_json(capsys, *words, "--cross-validate")["cross_validation"]
     assert found["method"] == "outer"
     assert found["spatial"]["by"] == "blocks"
     assert found["pixelwise"]["labels"] == 78
@@ -124,8 +119,7 @@ def test_groups_of_a_column_are_held_out_together(place, tmp_path, capsys):
     rows = [f"{line},plot{number % 6}" for number, line in enumerate(lines[1:])]
     (tmp_path / "l.csv").write_text("\n".join([f"{lines[0]},Plot", *rows]))
     words = ("train", place / "bil.hdr", tmp_path / "l.csv", *QUICK, "--groups", "plot")
-    assert run(*words, "--out", tmp_path / "m.polyad", "--json") == 0
-    spatial = json.loads(capsys.readouterr().out)["cross_validation"]["spatial"]
+    spatial = as_json(capsys, *words, "--out", tmp_path / "m.polyad")["cross_validation"]["spatial"]
     assert (spatial["by"], spatial["groups"]) == ("groups", 6)
 
 

@@ -11,9 +11,9 @@ import xarray as xr
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
 from polyad.distributed.ledger import Ledger
-from polyad.distributed.maps import plan_scene
+from polyad.distributed.maps import open_source, plan_scene
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
-from polyad.scene.map.mapping import map_scene
+from polyad.scene.map.mapping import MapRequest, map_scene
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
@@ -207,7 +207,8 @@ def test_a_mask_goes_with_the_tiles(two_workers, model, scene_path, tmp_path, on
 
 def test_tiles_kept_of_another_mask_are_not_taken(model, scene_path):
     def digest(**place):
-        return plan_scene(model, scene_path, Path("map.tif"), **place)[1].digest
+        source = open_source(scene_path, **place)
+        return plan_scene(model, *source, Path("map.tif"), MapRequest()).digest
 
     boxes = [None, (500_000, 3_990_000, 502_000, 4_000_000), (500_000, 3_990_000, 503_000, 4e6)]
     assert len({digest(bbox=bbox) for bbox in boxes}) == 3

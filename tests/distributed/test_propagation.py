@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from polyad.distributed import map_files
-from polyad.distributed.maps import model_digest, plan_scene
+from polyad.distributed.maps import model_digest, open_source, plan_scene
 from polyad.distributed.worker import SceneSource, TileTask, TileWork, map_tile_here
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import packed
 from polyad.scene.learn.steps import Propagator
-from polyad.scene.map.mapping import map_file
-from polyad.scene.map.refining import needs_whole_scene, propagated_shares, scene_shares
+from polyad.scene.map.mapper import Mapper, propagated_shares, viewed
+from polyad.scene.map.mapping import MapRequest, map_file
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -51,7 +51,7 @@ def test_merged_classes_a_mask_and_another_light_give_the_bytes_of_one_machine(
         np.save(tmp_path / "mask.npy", np.arange(150 * 110).reshape(150, 110) % 1000 < 900)
         place = {"mask": tmp_path / "mask.npy"}
     scene = restrict_scene(open_scene(scene_path), **place)
-    assert needs_whole_scene(adapt_model(model, scene, adapt), scene)
+    assert Mapper(adapt_model(model, scene, adapt), scene).propagation is not None
 
     def made(way, mapper, source, **more):
         out, proba = tmp_path / f"{way}.tif", tmp_path / f"{way}-p.tif"
@@ -84,7 +84,7 @@ def test_interrupt_keeps_finished_tiles_and_says_how_to_resume(
         interrupted_map(model, scene_path, out, tile)
     monkeypatch.undo()
     if stage == "propagation":  # interrupted once more, before any further tile
-        monkeypatch.setattr("polyad.distributed.maps.scene_shares", interrupt)
+        monkeypatch.setattr(Mapper, "propagate", interrupt)
         with pytest.warns(PolyadWarning, match=r"20 of 266 tiles are kept"):
             interrupted_map(model, scene_path, out, tile)
         monkeypatch.undo()
@@ -101,10 +101,8 @@ def test_tiles_of_other_shares_are_done_again_even_after_another_interrupt(
     """As where a machine with another number of cores rounds the shares otherwise."""
     model, out = SceneModel.load(best["superpixels"]), tmp_path / "map.tif"
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "polyad.distributed.maps.scene_shares",
-            lambda *a: replace(scene_shares(*a), weights=(9.0, 0.1)),
-        )
+        real = Mapper.propagate
+        patch.setattr(Mapper, "propagate", lambda *a: replace(real(*a), weights=(9.0, 0.1)))
         stop_after(patch, 260)
         with pytest.warns(PolyadWarning, match="260 of 266"):
             interrupted_map(model, scene_path, out, tile)
@@ -121,7 +119,7 @@ def test_a_scene_whose_labels_cannot_propagate_does_not_stop_the_others(
     best, scene_path, values, envi, tmp_path, monkeypatch
 ):
     envi(tmp_path / "other.hdr", np.roll(values, 30, axis=0))
-    monkeypatch.setattr("polyad.scene.map.refining.memory_budget", lambda: 1000)
+    monkeypatch.setattr("polyad.scene.map.mapper.memory_budget", lambda: 1000)
     scenes = [str(scene_path), str(tmp_path / "other.hdr")]
     with (
         pytest.warns(PolyadWarning, match="used on another one"),
@@ -133,7 +131,7 @@ def test_a_scene_whose_labels_cannot_propagate_does_not_stop_the_others(
 
 def test_a_task_takes_the_rows_of_its_tile_along_and_the_model_no_statistics(best, scene_path):
     scene, model = open_scene(scene_path), SceneModel.load(best["superpixels"])
-    shares = scene_shares(model, scene)
+    shares = Mapper(model, scene).propagate()
     tile = Tile(slice(40, 72), slice(8, 40))
     part = shares.cut(tile)
     assert part.nodes.dtype == np.uint8 if len(part.logs) <= 256 else np.uint16
@@ -150,7 +148,7 @@ def test_a_worker_with_other_pixels_is_refused(best, values, envi, scene_path, t
     """Its network would go without the labels, or the labels with another scene."""
     model, scene = SceneModel.load(best["superpixels"]), open_scene(scene_path)
     other = open_scene(envi(tmp_path / "scene.hdr", np.roll(values, 30, axis=0)))
-    tile, shares = Tile(slice(0, 9), slice(0, 9)), scene_shares(model, scene)
+    tile, shares = Tile(slice(0, 9), slice(0, 9)), Mapper(model, scene).propagate()
     for here, given in ((other, shares.cut(tile)), (scene, None)):
         work = TileWork(model, (SceneSource(here, here.shape, here.dtype.str),))
         with pytest.raises(SceneMismatch, match="put the same file on every machine"):
@@ -160,7 +158,8 @@ def test_a_worker_with_other_pixels_is_refused(best, values, envi, scene_path, t
 def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
     def digest(model, **training):
         changed = model.with_training(**training)
-        return plan_scene(changed, scene_path, Path("map.tif"))[1].digest
+        source = open_source(scene_path)
+        return plan_scene(changed, *source, Path("map.tif"), MapRequest()).digest
 
     large = SceneModel.load(best["superpixels"])
     (step,) = large.recipe.steps
@@ -180,7 +179,7 @@ def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
 def test_the_whole_scene_s_part_tells_its_stages_and_how_far_it_is(best, scene_path, nodes):
     model = replace(SceneModel.load(best[nodes]), cache=None)
     (step,), told = model.recipe.steps, []
-    scene = model.view(open_scene(scene_path))
+    scene = viewed(model, open_scene(scene_path))
     propagated_shares(model, scene, step, lambda stage, share: told.append((stage, share)))
     stages = [stage for k, (stage, _) in enumerate(told) if not k or told[k - 1][0] != stage]
     between = ["superpixels"] if nodes == "superpixels" else []

@@ -14,8 +14,7 @@ from polyad.scene.learn import scene_statistics as module
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import graph_statistics
-from polyad.scene.map import refining
-from polyad.scene.map.refining import scene_digest
+from polyad.scene.map.mapper import scene_digest
 from polyad.scene.read.scenes import open_scene
 
 NODES = PropagationSettings.for_pixels(EXACT_PIXELS + 1)
@@ -86,16 +85,16 @@ def test_a_worker_that_dies_costs_its_task_some_time_and_nothing_else(run, tmp_p
 
 
 def test_statistics_of_workers_have_the_bits_of_one_machine(run, work, monkeypatch):
-    scene = work.viewed(0)
+    known = work.mapper(0).scene
+    scene = known.array
     here = graph_statistics(scene, NODES)
-    digest = scene_digest(scene)
+    digest = scene_digest(known)
     read = []
     monkeypatch.setattr(module, "read_window", lambda *a: read.append(a))
-    monkeypatch.setattr(refining, "read_stored", lambda *a: read.append(a))
     real = module.read_pixels
     monkeypatch.setattr(module, "read_pixels", lambda *a: read.append("strip") or real(*a))
     there = graph_statistics(scene, NODES, run=run)
-    assert scene_digest(scene, run) == digest
+    assert scene_digest(known, run) == digest
     assert read == ["strip"]  # the first one, for its units; all else is read by workers
     assert (here.whitening.projection_ == there.whitening.projection_).all()
     assert (here.nodes == there.nodes).all()

@@ -2,37 +2,25 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from polyad.core.network import ACTIVATIONS, RankRNet
+from polyad.core.network import ACTIVATIONS
 from polyad.fitting import alternating as solver
 from polyad.fitting import blocks
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
 from polyad.fitting.epochs import Stopping
-from polyad.fitting.problem import Problem
+from tests.fitting.conftest import make_network, make_problem
 
 BLOCKS = ("mode_block", "output_block", "hidden", "open_left", "open_right")
 
 
-def problem_of(shape, n=23, n_outputs=4, loss="log", dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(n, *shape, dtype=dtype, generator=generator)
-    weight = torch.rand(n, dtype=dtype, generator=generator) + 0.5
-    if loss == "log":
-        classes = torch.randint(n_outputs, (n,), generator=generator)
-        target = torch.nn.functional.one_hot(classes, n_outputs).to(dtype)
-    else:
-        target = torch.randn(n, n_outputs, dtype=dtype, generator=generator)
-    return Problem(x, target, weight / weight.mean(), loss)
-
-
-def network_of(shape, rank=2, activation="tanh", dtype=torch.float64, **biases):
-    generator = torch.Generator().manual_seed(1)
-    return RankRNet(shape, 7, 4, rank, activation, dtype=dtype, generator=generator, **biases)
+problem_of = partial(make_problem, n=23, n_outputs=4)
+network_of = partial(make_network, hidden=7, n_outputs=4)
 
 
 def both(network, problem, steps, epochs=3):
@@ -58,7 +46,7 @@ def assert_same_trajectory(fast, plain, atol):
 )
 def test_every_order_and_rank_follows_the_reference(shape, rank):
     steps = Steps(learning_rate=0.01, inner_steps=4, batch_size=9)  # 9 + 9 + 5 samples
-    fast, plain = both(network_of(shape, rank), problem_of(shape), steps)
+    fast, plain = both(network_of(shape, rank=rank), problem_of(shape), steps)
     assert_same_trajectory(fast, plain, 1e-9)
 
 
@@ -67,7 +55,7 @@ def test_every_order_and_rank_follows_the_reference(shape, rank):
 def test_every_activation_and_loss_follows_the_reference(activation, loss):
     shape = (3, 4, 6)
     problem = problem_of(shape, loss=loss)
-    fast, plain = both(network_of(shape, 2, activation), problem, Steps(0.01))
+    fast, plain = both(network_of(shape, activation=activation), problem, Steps(0.01))
     assert_same_trajectory(fast, plain, 1e-9)
 
 

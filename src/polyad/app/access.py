@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -21,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Scope = MutableMapping[str, Any]
@@ -121,7 +122,10 @@ class AccessControl:
         send = self._with_headers(send)
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            status, text = refusal
+            # neither the rest of the body nor another request is read
+            answer = JSONResponse({"error": text}, status, {"connection": "close"})
+            await answer(scope, receive, send)
             return
         prefix = f"/{self.policy.token}"
         inner = dict(scope)
@@ -135,22 +139,20 @@ class AccessControl:
             _LOG.error("%s %s: %s: %s", scope["method"], inner["path"], type(error).__name__, error)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-        hosts = headers.get("host", [""])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.policy.allows_host(hosts[0]):
             return 421, "this address is not served here; use the one that polyad label printed"
-        other_site = not all(map(self.policy.allows_origin, headers.get("origin", [])))
-        navigates = headers.get("sec-fetch-mode", ["navigate"]) == ["navigate"]
-        if other_site or ("cross-site" in headers.get("sec-fetch-site", []) and not navigates):
+        other_site = not all(map(self.policy.allows_origin, headers.getlist("origin")))
+        navigates = set(headers.getlist("sec-fetch-mode")) <= {"navigate"}
+        if other_site or ("cross-site" in headers.getlist("sec-fetch-site") and not navigates):
             return 403, "requests from other sites are refused"
         # "*", "host:port" and "" are targets without a path
         empty, _, rest = scope["path"].partition("/")
         token = rest.partition("/")[0] if not empty else ""
         if not secrets.compare_digest(token.encode(), self.policy.token.encode()):
             return 403, "wrong or missing token; use the address that polyad label printed"
-        for length in headers.get("content-length", []):
+        for length in headers.getlist("content-length"):
             if not (length.isascii() and length.isdecimal()):
                 return 400, "content-length must be a number"
             if len(length) > _DIGITS or int(length) > self.max_body:
@@ -192,17 +194,6 @@ class AccessControl:
 
 class TooLarge(Exception):
     """A request has more bytes than allowed; the application answers 413."""
-
-
-async def _refuse(send: Send, status: int, text: str) -> None:
-    body = json.dumps({"error": text}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),  # neither the rest of the body nor another request is read
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _is_address(name: str) -> bool:

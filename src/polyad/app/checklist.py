@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.app.journal import Journal
+from polyad.app.journal import Journal, Json
 from polyad.app.labels import MAX_CLASSES
 from polyad.app.workspace import ClassMap, RasterSource, ScenePage, describe_scene
 from polyad.durable import InUse, LockFile, why
@@ -40,7 +40,7 @@ MAX_NOTE = 500
 _PAUSE = 0.5  # seconds between two writings of the file
 _WRITTEN = (".gpkg", ".geojson", ".csv")
 
-Publish = Callable[[str, dict[str, Any]], None]
+Publish = Callable[[str, Json], None]
 
 
 class Answer(NamedTuple):
@@ -130,7 +130,11 @@ class Checklist:
         self.journal = Journal(path, {"shape": list(grid.shape), "scene": mark, "sample": digest})
         try:
             begun = bool(self.journal.commands)
-            self._replay()
+            self.journal.replay(
+                self._apply,
+                "an answer that cannot be taken",
+                "start with the map and the classes of before",
+            )
             if taken is not None and (edited or not begun):
                 self._take([answer for answer, _ in taken])
             self.write()  # what cannot be written is told before anybody has looked
@@ -153,7 +157,7 @@ class Checklist:
         """How many points nobody can tell the class of."""
         return sum(answer.unsure for answer in self.answers)
 
-    def do(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, command: Mapping[str, Any]) -> Json:
         """Take an answer: ``point`` from 0, ``class`` (0 for none), ``unsure`` and ``note``."""
         with self._lock:
             point, answer = self._checked(command)
@@ -162,7 +166,7 @@ class Checklist:
                 self._put([(point, answer)])
             return self._describe([point])
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return the answers as JSON types."""
         with self._lock:
             given = [k for k, answer in enumerate(self.answers) if answer != Answer()]
@@ -177,7 +181,7 @@ class Checklist:
         self._changed.set()
         self._publish("answer", self._describe(points))
 
-    def _describe(self, points: Iterable[int]) -> dict[str, Any]:
+    def _describe(self, points: Iterable[int]) -> Json:
         return {"revision": self.revision, "answers": [[k, *self.answers[k]] for k in points]}
 
     def _checked(self, command: Mapping[str, Any]) -> tuple[int, Answer]:
@@ -202,22 +206,12 @@ class Checklist:
         name = self._by_id[answer.value].name if answer.value else ""
         return [point, answer.value, name, answer.unsure, answer.note]
 
-    def _replay(self) -> None:
-        for line, entry in enumerate(self.journal.commands, start=2):
-            try:
-                for point, value, name, unsure, note in entry["answers"]:
-                    known = self._known(value, name)
-                    command = {"point": point, "class": known, "unsure": unsure, "note": note}
-                    k, answer = self._checked(command)
-                    self.answers[k] = answer
-            except (PolyadError, LookupError, TypeError, ValueError) as error:
-                reason = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
-                raise SceneError(
-                    f"{self.journal.path}, line {line}: the journal holds an answer that cannot be "
-                    f"taken ({reason}) and was left as it is; start with the map and the classes "
-                    "of before, or move the file away to start anew"
-                ) from error
-        self.journal.commands.clear()
+    def _apply(self, entry: Json) -> None:
+        for point, value, name, unsure, note in entry["answers"]:
+            known = self._known(value, name)
+            command = {"point": point, "class": known, "unsure": unsure, "note": note}
+            k, answer = self._checked(command)
+            self.answers[k] = answer
 
     def _known(self, value: int, name: str) -> int:
         """Return the id of a class of the journal among those of today."""
@@ -463,7 +457,7 @@ class CheckWorkspace(ScenePage):
         finally:
             self._lock.remove()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return everything that the page needs to start."""
         checklist = self.checklist
         return {
@@ -479,7 +473,7 @@ class CheckWorkspace(ScenePage):
             **checklist.state(),
         }
 
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, body: Mapping[str, Any]) -> Json:
         """Take an answer, see `Checklist.do`."""
         if body.get("do") != "answer":
             raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; wanted 'answer'")

@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from polyad import durable
+from polyad.atomic import sync_folders
 from polyad.durable import Entry, LineFile, is_sealed, seal, unseal
-from polyad.errors import OutputError, SceneError, SceneMismatch
+from polyad.errors import OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import split_key
 from polyad.scene.raster import guards
 
+Json = dict[str, Any]  # an object that a page sends or gets
 FORMAT = 2
 BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
 
@@ -66,7 +68,7 @@ class Journal:
             self._lines.keep(good)
             if not entries:
                 self.append({"polyad journal": FORMAT, **about})
-                durable.sync_folder(path.parent)
+                sync_folders({path.parent})
             elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
                 self._append(b"\n")
         except BaseException:
@@ -81,6 +83,25 @@ class Journal:
         that was deleted or moved away meanwhile is written anew, whole, in its place.
         """
         self._append(seal(command))
+
+    def replay(self, apply: Callable[[Entry], object], what: str, remedy: str) -> None:
+        """Call ``apply`` with every command found, and forget them.
+
+        Raises
+        ------
+        SceneError
+            One is not as ``apply`` wants it; the message names its line, ``what`` and ``remedy``.
+        """
+        for line, command in enumerate(self.commands, start=2):
+            try:
+                apply(command)
+            except (PolyadError, LookupError, TypeError, ValueError) as error:
+                reason = str(error)[:200] if isinstance(error, PolyadError) else "malformed"
+                raise SceneError(
+                    f"{self.path}, line {line}: the journal holds {what} ({reason}) and was left "
+                    f"as it is; {remedy}, or move the file away to start anew"
+                ) from error
+        self.commands.clear()
 
     def close(self) -> None:
         """Release the file."""

@@ -25,8 +25,8 @@ import xarray as xr
 from rasterio.crs import CRS
 from rasterio.warp import transform as transform_points
 
-from polyad.app.journal import Journal, journal_path
-from polyad.errors import InputError, PolyadError, SceneError, SceneMismatch
+from polyad.app.journal import Journal, Json, journal_path
+from polyad.errors import InputError, PolyadError, SceneMismatch
 from polyad.safe_open import open_regular
 from polyad.scene.files.paths import LABELS
 from polyad.scene.learn.model import fingerprint
@@ -46,7 +46,7 @@ from polyad.scene.write.writers import write_map
 
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
-Listener = Callable[["Change", dict[str, Any]], None]
+Listener = Callable[["Change", Json], None]
 
 MAX_CLASSES = 255  # a map's tile has a palette of 256 colors, one of them "no class"
 MAX_PIXELS = 50_000  # of one command
@@ -121,15 +121,10 @@ class LabelState:
         self._done: deque[Change] = deque(maxlen=HISTORY)
         self._undone: deque[Change] = deque(maxlen=HISTORY)
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a step to undo."""
-        return bool(self._done)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is a step to redo."""
-        return bool(self._undone)
+    def history(self) -> Json:
+        """Return the number of changes, and whether there is a step to undo or to redo."""
+        undo, redo = bool(self._done), bool(self._undone)
+        return {"revision": self.revision, "undo": undo, "redo": redo}
 
     def do(self, command: Command) -> Change:
         """Carry out a command: `plan` it, then `commit` it."""
@@ -393,24 +388,16 @@ class Session:
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         try:
-            self._replay()
+            self.journal.replay(
+                self.label_state.do,
+                "a command that cannot be carried out",
+                "take this line out with an editor",
+            )
         except BaseException:
             self.journal.close()
             raise
 
-    def _replay(self) -> None:
-        for line, command in enumerate(self.journal.commands, start=2):
-            try:
-                self.label_state.do(command)
-            except PolyadError as error:
-                raise SceneError(
-                    f"{self.journal.path}, line {line}: the journal holds a command that cannot be "
-                    f"carried out ({str(error)[:200]}) and was left as it is; take this line out "
-                    "with an editor, or move the file away to start anew"
-                ) from error
-        self.journal.commands.clear()
-
-    def do(self, command: Command) -> dict[str, Any]:
+    def do(self, command: Command) -> Json:
         """Carry out a command and return what it changed, as JSON types.
 
         Pixels without data are not labeled; ``skipped`` says how many these are.
@@ -457,7 +444,7 @@ class Session:
         kept = [pixel for pixel, good in zip(pixels, valid, strict=True) if good]
         return {**command, name: kept}, len(pixels) - len(kept)
 
-    def load(self, labels: xr.DataArray, digest: str = "") -> dict[str, Any]:
+    def load(self, labels: xr.DataArray, digest: str = "") -> Json:
         """Load a raster of labels as one step, unless its digest was loaded before."""
         if digest and digest in self.label_state.loaded:
             return self.do({"do": "label", "class": 0, "pixels": []})
@@ -465,7 +452,7 @@ class Session:
         rows, cols = np.nonzero(values > 0)
         class_ids = values[rows, cols]
         used = set(np.unique(class_ids).tolist())
-        command: dict[str, Any] = {
+        command: Json = {
             "do": "load",
             "classes": [list(c) for c in class_table(labels) if c.value in used],
             "labels": np.column_stack([rows, cols, class_ids]).tolist(),
@@ -483,11 +470,11 @@ class Session:
             state = self.label_state
             return Snapshot(state.label_revision, dict(state.labels), tuple(state.classes.values()))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return what a page must know of labels and classes."""
         with self._lock:
             state = self.label_state
-            return self._history() | {
+            return state.history() | {
                 "classes": [c._asdict() for c in state.classes.values()],
                 "labels": [[row, col, value] for (row, col), value in state.labels.items()],
             }
@@ -497,12 +484,8 @@ class Session:
         with self._lock:
             self.journal.close()
 
-    def _history(self) -> dict[str, Any]:
-        state = self.label_state
-        return {"revision": state.revision, "undo": state.can_undo, "redo": state.can_redo}
-
-    def _describe(self, change: Change, before: int) -> dict[str, Any]:
-        return self._history() | {
+    def _describe(self, change: Change, before: int) -> Json:
+        return self.label_state.history() | {
             "before": before,
             "labels": [[row, col, new] for (row, col), (_, new) in change.labels.items()],
             "classes": [

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from polyad.app.journal import Json
 from polyad.errors import InputError
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.training import PropagatedLabels
 from polyad.scene.map.drafts import DraftMapper
-from polyad.scene.map.refining import Shares
+from polyad.scene.map.mapper import Shares
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
 from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.scene.read.classes import in_model_ids
@@ -66,7 +67,7 @@ class MapVersion:
     ids: Array
     uncertainty: Array
     model: SceneModel | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Json = field(default_factory=dict)
 
     @classmethod
     def empty(cls, shape: tuple[int, int], version: int = 0) -> MapVersion:
@@ -74,12 +75,12 @@ class MapVersion:
         ids, uncertainty = (np.zeros(shape, np.uint8) for _ in range(2))
         return cls(version, 0, "none", ids, uncertainty)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return everything but the rasters and the model, as JSON types."""
         counts = {"version": self.version, "revision": self.revision, "stage": self.stage}
         return counts | self.about
 
-    def at(self, row: int, col: int) -> dict[str, Any]:
+    def at(self, row: int, col: int) -> Json:
         """Return the class of a pixel and its uncertainty from 0 to 1."""
         check_pixel(row, col, self.ids.shape)
         uncertainty = max(int(self.uncertainty[row, col]) - 1, 0) / 254
@@ -346,7 +347,7 @@ def shares(ids: Array, classes: tuple[ClassInfo, ...]) -> dict[str, float]:
     return {str(c.value): float(counts[c.value] / total) for c in classes}
 
 
-def score_against(truth: xr.DataArray, ids: Array, model: SceneModel) -> dict[str, Any] | None:
+def score_against(truth: xr.DataArray, ids: Array, model: SceneModel) -> Json | None:
     """Score a map on the pixels of ``truth`` that the model was not trained on.
 
     Classes are matched by name, or by id if ``truth`` has no names. Only true classes that the

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from polyad.app.access import MAX_BODY, AccessControl, AccessPolicy, App, TooLarge
 from polyad.app.checklist import CheckWorkspace
+from polyad.app.journal import Json
 from polyad.app.labels import LABEL_FILES, file_content
 from polyad.app.maps import View
 from polyad.app.tiles import map_tile, uncertainty_tile
@@ -71,11 +71,11 @@ def _add_scene(app: FastAPI, workspace: Workspace) -> None:
     """Add what both modes have: state, events, spectra, pictures and commands."""
 
     @app.get("/api/state")
-    def state() -> dict[str, Any]:
+    def state() -> Json:
         return workspace.state()
 
     @app.get("/api/spectrum")
-    def spectrum(row: int, col: int) -> dict[str, Any]:
+    def spectrum(row: int, col: int) -> Json:
         return workspace.spectrum(row, col)
 
     @app.get("/api/events")
@@ -104,7 +104,7 @@ def _add_scene(app: FastAPI, workspace: Workspace) -> None:
         return _png(map_tile(*shown, level, row, col))
 
     @app.post("/api/do")
-    async def do(request: Request) -> dict[str, Any]:
+    async def do(request: Request) -> Json:
         return await run_in_threadpool(workspace.do, await _json_body(request))
 
 
@@ -112,7 +112,7 @@ def _add_labeling(app: FastAPI, workspace: LabelWorkspace) -> None:
     trainer = workspace.trainer
 
     @app.get("/api/means")
-    def means() -> dict[str, Any]:
+    def means() -> Json:
         return trainer.means
 
     @app.get("/api/uncertainty/{level}/{row}/{col}")
@@ -120,11 +120,11 @@ def _add_labeling(app: FastAPI, workspace: LabelWorkspace) -> None:
         return _png(uncertainty_tile(trainer.newest_map.uncertainty, level, row, col))
 
     @app.get("/api/class")
-    def class_at(row: int, col: int) -> dict[str, Any]:
+    def class_at(row: int, col: int) -> Json:
         return trainer.newest_map.at(row, col)
 
     @app.post("/api/focus")
-    async def focus(request: Request) -> dict[str, Any]:
+    async def focus(request: Request) -> Json:
         shape = workspace.scene.sizes["y"], workspace.scene.sizes["x"]
         trainer.view = View.from_message(await _json_body(request), shape)
         return {}
@@ -134,7 +134,7 @@ def _add_files(app: FastAPI, workspace: LabelWorkspace) -> None:
     session, scene = workspace.session, workspace.scene
 
     @app.post("/api/labels/{kind}")
-    async def upload(kind: str, request: Request, beside: str = "") -> dict[str, Any]:
+    async def upload(kind: str, request: Request, beside: str = "") -> Json:
         content = await request.body()
         return await run_in_threadpool(
             lambda: session.load(read_upload(content, kind, scene, beside))
@@ -161,7 +161,7 @@ def _add_files(app: FastAPI, workspace: LabelWorkspace) -> None:
 # -- requests and answers -------------------------------------------------------------------------
 
 
-async def _json_body(request: Request) -> dict[str, Any]:
+async def _json_body(request: Request) -> Json:
     """Return the JSON object that a request sends."""
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
         raise HTTPException(415, "the body must be JSON, with content-type application/json")

@@ -27,6 +27,7 @@ import numpy.typing as npt
 import torch
 import xarray as xr
 
+from polyad.app.journal import Json
 from polyad.app.labels import Pixel, Session, Snapshot
 from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, score_against, shares
 from polyad.errors import PolyadError, SceneError
@@ -44,7 +45,7 @@ from polyad.scene.learn.training import (
     preset_parameters,
     train,
 )
-from polyad.scene.map.mapping import tile_mapper
+from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
@@ -52,7 +53,7 @@ from polyad.threads import limit_threads, run_tasks
 
 Array = npt.NDArray[Any]
 Check = Callable[[], None]
-Publish = Callable[[str, dict[str, Any]], None]
+Publish = Callable[[str, Json], None]
 
 COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
 WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
@@ -79,7 +80,7 @@ class Settings:
     random_state: int = 0
     preset: str = "best"
     goal: str = "this-scene"
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_preset(self.preset, self.goal)
@@ -142,7 +143,7 @@ class LabelSpectra:
         self._scene, self.window = scene, window
         self._known: dict[Pixel, tuple[Array, Array]] = {}
 
-    def class_means(self, snapshot: Snapshot) -> dict[str, Any]:
+    def class_means(self, snapshot: Snapshot) -> Json:
         """Return the mean spectrum and the number of labels of each class, as JSON types."""
         self._read(snapshot)
         spectra: dict[int, list[Array]] = {}
@@ -231,7 +232,7 @@ class Trainer(threading.Thread):
         shape = scene.sizes["y"], scene.sizes["x"]
         self.view = View.whole(shape)
         self.newest_map = MapVersion.empty(shape)
-        self.means: dict[str, Any] = {}
+        self.means: Json = {}
         self._spectra = LabelSpectra(self.scene, self.settings.window or WINDOW)
         self._pixels = shape[0] * shape[1]
         self.large = self._pixels > LARGE_PIXELS
@@ -349,7 +350,7 @@ class Trainer(threading.Thread):
     def _learn(self) -> None:
         """Map by the best preset from then on, or say why that cannot be."""
         result: SceneStatistics | str
-        watch: dict[str, Any] = {"progress": self._tell_learned, "check": self._check_learning}
+        watch: Json = {"progress": self._tell_learned, "check": self._check_learning}
         try:
             result = scene_statistics(self.scene, self.settings.goal, keep_components=True, **watch)
         except Outdated:
@@ -467,7 +468,7 @@ class Trainer(threading.Thread):
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
         settings, labels = self.settings, snapshot.raster(self.scene)
-        options: dict[str, Any] = {"window": settings.window, "random_state": settings.random_state}
+        options: Json = {"window": settings.window, "random_state": settings.random_state}
         if stage == "draft" and self._statistics is not None and self._drafts_components:
             fewer = {"hidden": LARGE_HIDDEN} if self.large else {}
             options |= {"last": self._last_best, "check": check} | fewer | settings.parameters
@@ -533,7 +534,7 @@ class Trainer(threading.Thread):
             probabilities: Callable[[Tile], Array] = mapper.probabilities
             together = 2 * self._threads[stage]
         else:
-            map_tile = tile_mapper(model, self.scene, probabilities=True, check=check)
+            map_tile = Mapper(model, self.scene, numbers=True, check=check)
             probabilities = lambda tile: np.asarray(map_tile(tile)[1])  # noqa: E731
         draw = drawing.drawer(model, probabilities, self._window_means, check)
         shown = time.monotonic()
@@ -565,7 +566,7 @@ class Trainer(threading.Thread):
         stage: str,
         drawing: Drawing,
         model: SceneModel,
-        about: dict[str, Any],
+        about: Json,
     ) -> None:
         number, rasters = self.newest_map.version + 1, (drawing.ids, drawing.uncertainty)
         self._show(MapVersion(number, snapshot.revision, stage, *rasters, model, about))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 from rasterio.crs import CRS
 
+from polyad.app.journal import Json
 from polyad.app.labels import Session, file_digest
 from polyad.app.maps import check_pixel
 from polyad.app.tiles import RAMP, TILE, SceneTiles, levels
@@ -74,7 +75,7 @@ class ScenePage:
         self.scene_tiles = SceneTiles(self.scene)
         self.events = EventBus()
 
-    def spectrum(self, row: int, col: int) -> dict[str, Any]:
+    def spectrum(self, row: int, col: int) -> Json:
         """Return the spectrum of one pixel, with None where a band has no value."""
         check_pixel(row, col, self.scene.shape)
         stored = np.asarray(self.scene.isel(y=row, x=col).values)
@@ -129,7 +130,7 @@ class LabelWorkspace(ScenePage):
                 return as_labels(source)
             if not is_vector(source):
                 return open_labels(source, self.scene)
-            reading: dict[str, Any] = {"layer": layer, "field": field, "all_touched": all_touched}
+            reading: Json = {"layer": layer, "field": field, "all_touched": all_touched}
             return open_labels(source, self.scene, **reading)
 
         # Read whatever may be refused before a journal is made.
@@ -165,7 +166,7 @@ class LabelWorkspace(ScenePage):
             self.trainer.join(timeout=10)
         self.session.close()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Return everything a page needs to start."""
         scene = describe_scene(self.scene, self.name) | {
             "truth": self.truth is not None,
@@ -182,7 +183,7 @@ class LabelWorkspace(ScenePage):
             "failed": self.trainer.failed,
         }
 
-    def do(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def do(self, body: Mapping[str, Any]) -> Json:
         """Carry out a command with the keys a command has, and no others."""
         if body.get("do") not in _COMMANDS:
             raise InputError(f"no such command: {str(body.get('do'))[:40]!r}")
@@ -196,7 +197,7 @@ class LabelWorkspace(ScenePage):
         return self.trainer.newest_map.ids, self.session.snapshot().classes
 
 
-def describe_scene(scene: xr.DataArray, name: str) -> dict[str, Any]:
+def describe_scene(scene: xr.DataArray, name: str) -> Json:
     """Return what every page must know of a scene, as JSON types."""
     grid = grid_of(scene)
     crs, unit = describe_crs(grid.crs)
@@ -249,7 +250,7 @@ class EventBus:
         self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
         self._closed = False
 
-    def publish(self, kind: str, about: dict[str, Any]) -> None:
+    def publish(self, kind: str, about: Json) -> None:
         """Send an event to every listener without waiting."""
         text = f"event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n"
         with self._lock:

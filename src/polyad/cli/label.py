@@ -65,11 +65,11 @@ def label(
 ) -> None:
     """Label pixels on a web page, or check a sample of a map."""
     if check is None:
-        checking: dict[str, Any] = {"--map": class_map, "--classes": classes, "--out": out}
+        checking: dict[str, object] = {"--map": class_map, "--classes": classes, "--out": out}
         checking |= {"--blind": blind is True, "--show-map": blind is False}
         _refuse(checking, "is for checking a sample; name its points with --check")
     else:
-        labeling: dict[str, Any] = {
+        labeling: dict[str, object] = {
             "--labels": labels,
             "--truth": truth,
             "--mask": mask,
@@ -98,7 +98,7 @@ def label(
     label_page(scene, labels, truth, settings=settings, **page)
 
 
-def _refuse(others: dict[str, Any], why: str) -> None:
+def _refuse(others: dict[str, object], why: str) -> None:
     """Refuse options of the page that is not meant."""
     wrong = next((name for name, value in others.items() if value), None)
     if wrong:

@@ -113,7 +113,7 @@ def train(
     as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on the labeled pixels of a scene."""
-    of_classes = {
+    of_classes: dict[str, object] = {
         "--merge": merge,
         "--colors": colors,
         "--samples-per-class": samples_per_class,
@@ -188,7 +188,7 @@ def _is_regression(
     task: str,
     units: Sequence[str] | None,
     bounds: tuple[float, float] | None,
-    of_classes: dict[str, Any],
+    of_classes: dict[str, object],
 ) -> bool:
     """Return whether values are to be learned; end with a sentence if options contradict that."""
     check_task(task)

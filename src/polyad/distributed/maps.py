@@ -9,7 +9,7 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from glob import glob
@@ -34,41 +34,18 @@ from polyad.distributed.worker import (
     versions,
 )
 from polyad.durable import Entry
-from polyad.errors import (
-    ClusterError,
-    InputError,
-    OutputError,
-    PolyadWarning,
-    SceneError,
-)
-from polyad.scene.files.paths import (
-    check_apart,
-    check_distinct,
-    check_ending,
-    check_kind,
-    check_output,
-    make_folder,
-    set_paths,
-    split_key,
-)
-from polyad.scene.learn.adaptation import adapt_model, find_adaptation
-from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.errors import ClusterError, InputError, OutputError, PolyadWarning, SceneError
+from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder, split_key
+from polyad.scene.learn.adaptation import adapt_model
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
-from polyad.scene.map.mapping import (
-    LabelDistance,
-    check_map_kind,
-    map_writer,
-    scene_tiles,
-    set_rule,
-    warn_of_empty_map,
-    with_classes_for_maps,
-)
-from polyad.scene.map.refining import Shares, scene_shares, warn_of_other_scene
-from polyad.scene.raster.classes import UNLABELED, SetRule, class_dtype, with_classes
+from polyad.scene.map.mapper import Mapper, Shares, viewed
+from polyad.scene.map.mapping import MapPlan, MapRequest, plan_map, warn_of_empty_map
+from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
 from polyad.scene.raster.despiking import HALO, despike
-from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.selection import masked, packed, without_mask
-from polyad.scene.raster.windows import Block, Tile, halo_index
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import masked, packed
+from polyad.scene.raster.windows import Block, halo_index
 from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -79,93 +56,59 @@ AnySource = str | os.PathLike[str] | xr.DataArray
 
 @dataclass(frozen=True)
 class ScenePlan:
-    """One scene, its tiles and its output.
+    """The map of one scene as a cluster makes it.
 
     Attributes
     ----------
+    map : MapPlan
     source : SceneSource
         For the workers.
-    scene : DataArray
-        Opened lazily, for its georeference.
-    tiles : list of Tile
-        In the order in which the output is written.
-    out : Path
-    probabilities, uncertainty : Path or None
-    sets : SetRule or None
-        By which prediction sets are written beside the map.
     digest : str
         Names this scene mapped by this model in these tiles: tiles kept under another digest are
         tiles of another map.
     """
 
+    map: MapPlan
     source: SceneSource
-    scene: xr.DataArray
-    tiles: list[Tile]
-    out: Path
-    probabilities: Path | None
-    uncertainty: Path | None
-    sets: SetRule | None
     digest: str
 
-    @property
-    def shares(self) -> bool:
-        """Whether the probabilities of tiles are needed."""
-        return any(v is not None for v in (self.probabilities, self.uncertainty, self.sets))
 
-    @property
-    def pixels(self) -> int:
-        """Number of pixels."""
-        return self.scene.sizes["y"] * self.scene.sizes["x"]
+def open_source(
+    source: AnySource,
+    *,
+    max_bytes: int | None = None,
+    mask: AnyPath | None = None,
+    bbox: Sequence[float] | None = None,
+) -> tuple[str | xr.DataArray, Scene]:
+    """Return where workers find a scene, and the scene, restricted to where it is mapped."""
+    if isinstance(source, str | os.PathLike):
+        location: str | xr.DataArray = absolute(os.fspath(source))
+        scene = open_scene(location, max_bytes=max_bytes)
+    else:
+        location = scene = _lazy(Scene.of(source).array)
+    return location, Scene.of(restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes))
 
 
 def plan_scene(
-    model: Any,
-    source: AnySource,
-    out: Path,
-    *,
-    probabilities: Path | None = None,
-    uncertainty: Path | None = None,
-    coverage: float | None = None,
-    merge: str | Sequence[str] = (),
-    colors: Colors | None = None,
-    tile: int | None = None,
-    max_bytes: int | None = None,
-    mask: str | os.PathLike[str] | None = None,
-    bbox: Sequence[float] | None = None,
-    adapt: bool | None = None,
-) -> tuple[SceneModel, ScenePlan]:
-    """Open a scene, see that the model fits it, and cut it into tiles."""
-    source = source if isinstance(source, str | os.PathLike) else as_scene(source)
-    if isinstance(source, xr.DataArray):
-        location: str | xr.DataArray = _lazy(source)
-        scene = source
-    else:
-        location = absolute(os.fspath(source))
-        scene = open_scene(location, max_bytes=max_bytes)
-    scene = restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    fitted = with_classes_for_maps(as_scene_model(model, scene), merge, colors)
-    check_map_kind(fitted, out, probabilities)
-    adaptation = find_adaptation(fitted, scene, adapt)
-    mapping = fitted if adaptation is None else adaptation.apply(fitted)
-    viewed = mapping.view(scene)
-    warn_of_other_scene(mapping, viewed)
-    rule = None if coverage is None else set_rule(mapping, coverage, viewed)
-    tiles = scene_tiles(scene, tile, fitted)
+    model: SceneModel, location: str | xr.DataArray, scene: Scene, path: Path, request: MapRequest
+) -> ScenePlan:
+    """See that a model of ``request.model`` fits a scene, and cut it into tiles."""
+    plan = plan_map(model, scene, path, request)
+    Mapper(plan.model, plan.scene).warn_of_other_scene()
+    array = plan.scene.array
     about = {
-        "model": model_digest(mapping),
-        "scene": _stamp(viewed),
-        "bands": [str(viewed[k].values.tolist()) for k in BAND_COORDS if k in viewed.coords],
-        "nodata": str(viewed.rio.nodata),
-        "mask": hashlib.sha256(packed(scene) or b"").hexdigest(),
-        "tile": tiles[0].shape,
-        "probabilities": any(v is not None for v in (probabilities, uncertainty, rule)),
+        "model": model_digest(plan.model),
+        "scene": _stamp(plan.scene),
+        "bands": [str(array[k].values.tolist()) for k in BAND_COORDS if k in array.coords],
+        "nodata": str(plan.scene.nodata),
+        "mask": hashlib.sha256(packed(scene.array) or b"").hexdigest(),
+        "tile": plan.tiles[0].shape,
+        "probabilities": plan.numbers,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    where = (scene.shape, scene.dtype.str, packed(scene))
-    scene_source = SceneSource(location, *where, adaptation)
-    outputs = (out, probabilities, uncertainty, rule)
-    return fitted, ScenePlan(scene_source, scene, tiles, *outputs, digest)
+    where = (scene.shape, scene.dtype.str, packed(scene.array))
+    return ScenePlan(plan, SceneSource(location, *where, plan.adaptation), digest)
 
 
 def find_scenes(patterns: Sequence[str]) -> list[str]:
@@ -263,63 +206,18 @@ def _lazy(scene: xr.DataArray) -> xr.DataArray:
     return scene
 
 
-def _stamp(scene: xr.DataArray) -> dict[str, Any]:
+def _stamp(scene: Scene) -> dict[str, Any]:
     """Return what changes when the scene does: its size, a few pixels, its file's date."""
-    file = scene.encoding.get("source")
     try:
-        status = Path(file).stat() if file else None
+        status = Path(scene.source).stat() if scene.source else None
     except OSError:
         status = None
     return {
         "shape": scene.shape,
         "dtype": scene.dtype.str,
-        "pixels": fingerprint(scene),
+        "pixels": scene.fingerprint,
         "file": None if status is None else [status.st_size, status.st_mtime_ns],
     }
-
-
-def check_outputs(plan: ScenePlan) -> None:
-    """Raise `OutputError` before any work, if its result could not be written."""
-    beside = {} if plan.sets is None else set_paths(plan.out)
-    check_distinct(plan.out, plan.probabilities, plan.uncertainty, *beside.values())
-    check_output(plan.out, "map")
-    if plan.probabilities is not None:
-        check_output(plan.probabilities, "file of probabilities")
-    if plan.uncertainty is not None:
-        check_output(plan.uncertainty, "file of uncertainty")
-    for what, path in beside.items():
-        check_output(path, what)
-
-
-def write_output(
-    model: SceneModel, plan: ScenePlan, finished: FinishedTiles, probability_dtype: str = "float32"
-) -> int:
-    """Write the map of one scene, and if they are wanted its probabilities, uncertainty, sets.
-
-    The files are, byte for byte, those that `polyad.map_file` writes. Returns how many pixels have
-    a class, as it does.
-    """
-    options: dict[str, Any] = {"probabilities": plan.probabilities, "sets": plan.sets}
-    options |= {"uncertainty": plan.uncertainty, "probability_dtype": probability_dtype}
-    reach = None if plan.sets is None else LabelDistance(model, plan.scene)
-    with map_writer(model, plan.scene, plan.out, **options) as writer:
-        mapped = 0
-        for number, tile in enumerate(plan.tiles):
-            class_ids, numbers = finished.get(number)
-            writer.write((tile.rows, tile.cols), class_ids, numbers)
-            mapped += int(np.count_nonzero(class_ids))
-            if reach is not None:
-                reach.add(tile, class_ids)
-    if reach is not None:
-        reach.warn()
-    return mapped
-
-
-def class_map(model: SceneModel, scene: xr.DataArray, ids: Any) -> xr.DataArray:
-    """Return ids ``(y, x)``, as numpy or Dask array, with the scene's georeference and classes."""
-    frame = xr.DataArray(ids, dims=("y", "x"), coords=without_mask(scene.coords))
-    frame = frame.rename(None)  # Dask brings a name
-    return with_classes(frame, model.classes)
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -447,58 +345,52 @@ def map_files(
         patterns = [scenes] if isinstance(scenes, str | os.PathLike) else scenes
         sources = find_scenes([os.fspath(pattern) for pattern in patterns])
     outs = _outputs(sources, out, out_dir, ending)
-    proba = None if probabilities is None else Path(probabilities)
-    unsure = None if uncertainty is None else Path(uncertainty)
-    for option, given in (("--probabilities", proba), ("--uncertainty", unsure)):
+    for option, given in (("--probabilities", probabilities), ("--uncertainty", uncertainty)):
         if out_dir is not None and given is not None:
             raise InputError(f"{option} names one file; map the scenes one by one to have it")
-    read = [
-        os.fspath(s)
-        for s in (*sources, *inputs, mask)
-        if s is not None and not isinstance(s, xr.DataArray)
-    ]
-    wanted = [*((path, "map") for path in outs), (proba, "file of probabilities")]
-    if coverage is not None:
-        wanted += [(beside, what) for path in outs for what, beside in set_paths(path).items()]
-    for path, what in [*wanted, (unsure, "file of uncertainty")]:
-        if path is not None:
-            check_apart(path, read, what)
+    request = MapRequest(
+        probabilities, probability_dtype, uncertainty, coverage, merge, colors, tile, adapt
+    )
+    read = [os.fspath(s) for s in (*sources, *inputs, mask) if isinstance(s, str | os.PathLike)]
+    for path in outs:
+        for what, file in request.outputs(path).items():
+            check_apart(file, read, what)
             if not force:
-                check_kind(path, what)
+                check_kind(file, what)
     started = time.perf_counter()
-    fitted, plans, failures = model, [], []
-    options: dict[str, Any] = {"tile": tile, "max_bytes": max_bytes, "probabilities": proba}
-    options |= {"uncertainty": unsure, "coverage": coverage, "merge": merge, "colors": colors}
-    options |= {"mask": mask, "bbox": bbox, "adapt": adapt}
+    fitted: SceneModel | None = None
+    plans: list[ScenePlan] = []
+    failures: list[SceneError] = []
     for source, path in zip(sources, outs, strict=True):
         try:
-            fitted, plan = plan_scene(fitted, source, path, **options)
-            plans.append(plan)
-            options |= {"merge": (), "colors": None}  # the model has them now
+            location, scene = open_source(source, max_bytes=max_bytes, mask=mask, bbox=bbox)
+            prepared = request.model(model, scene) if fitted is None else fitted
+            plans.append(plan_scene(prepared, location, scene, path, request))
+            fitted = prepared
         except SceneError as error:
             failures.append(error)
     seconds, replaced, mapped = time.perf_counter() - started, 0, 0
-    if plans:
+    if fitted is not None and plans:
         folder = outs[0].with_name(outs[0].name + TILES)
         if out_dir is not None:
             make_folder(Path(out_dir))
             folder = Path(out_dir) / f"polyad{TILES}"
         for plan in plans:
-            check_outputs(plan)
+            plan.map.check_outputs()
         with open_cluster(cluster) as client:
             started = time.perf_counter()
-            job = _Job(fitted, plans, folder, probability_dtype, max_bytes)
+            job = _Job(fitted, plans, folder, max_bytes)
             failures += job.run(client, progress)
             replaced, mapped = job.replaced, sum(job.mapped.values())
             seconds += time.perf_counter() - started
-            for scene, count in sorted(job.mapped.items()):
+            for number, count in sorted(job.mapped.items()):
                 if not count:
-                    warn_of_empty_map(str(plans[scene].out))
+                    warn_of_empty_map(str(plans[number].map.path))
     _raise_failures(failures, len(sources))
-    found = [plan.source.adaptation for plan in plans]
-    adapted = [None if adaptation is None else adaptation.note for adaptation in found]
-    pixels = sum(p.pixels for p in plans)
-    return MapSummary([p.out for p in plans], pixels, seconds, adapted, replaced, mapped)
+    maps = [plan.map for plan in plans]
+    adapted = [None if m.adaptation is None else m.adaptation.note for m in maps]
+    pixels = sum(m.pixels for m in maps)
+    return MapSummary([m.path for m in maps], pixels, seconds, adapted, replaced, mapped)
 
 
 def _outputs(
@@ -538,14 +430,12 @@ class _Job:
         model: SceneModel,
         plans: list[ScenePlan],
         folder: Path,
-        probability_dtype: str,
         max_bytes: int | None,
     ) -> None:
         self.plans, self.folder = plans, folder
         sources = tuple(plan.source for plan in plans)
-        self.work = TileWork(model, sources, plans[0].shares, max_bytes)
-        self.model, self.probability_dtype = model, probability_dtype
-        self.total = sum(len(p.tiles) for p in plans)
+        self.work = TileWork(model, sources, plans[0].map.numbers, max_bytes)
+        self.total = sum(len(p.map.tiles) for p in plans)
         self.done = 0
         self.replaced = 0  # corrupt pixels
         self.mapped: dict[int, int] = {}  # by scene: pixels with a class, once its map is written
@@ -584,14 +474,14 @@ class _Job:
         """
         finished, written = _finished(self.ledger.entries)
         for scene, plan in enumerate(self.plans):
-            entries = finished[plan.digest]
-            if plan.digest in written and plan.out.exists():
-                counted = written[plan.digest]  # an older polyad did not count
-                self.mapped[scene] = plan.pixels if counted is None else counted
-                self._count(len(plan.tiles), entries.values())
+            entries, places = finished[plan.digest], plan.map.tiles
+            if plan.digest in written and plan.map.path.exists():
+                self.mapped[scene] = written[plan.digest]
+                self._count(len(places), entries.values())
                 continue
             checksums = {number: entry["crc"] for number, entry in entries.items()}
-            tiles = self._kept_tiles(plan, checksums)
+            about = plan.map.path.name, plan.digest, places, class_dtype(plan.map.model.classes)
+            tiles = FinishedTiles(self.folder, *about, plan.map.depth, checksums)
             self.begun[scene] = tiles
             kept = [entry for number, entry in entries.items() if number not in tiles.left]
             self._count(len(kept), kept)
@@ -602,17 +492,9 @@ class _Job:
             for number in sorted(tiles.left):
                 if scene in self.failures:
                     break
-                tile = plan.tiles[number]
+                tile = places[number]
                 yield TileTask(scene, number, tile, None if shares is None else shares.cut(tile))
             shares = None
-
-    def _kept_tiles(self, plan: ScenePlan, checksums: dict[int, int]) -> FinishedTiles:
-        classes, values = self.model.classes, self.model.values
-        depth = len(classes) if plan.shares else 0
-        if values is not None:
-            depth = values.bands(plan.shares)
-        about = (plan.out.name, plan.digest, plan.tiles, class_dtype(classes), depth)
-        return FinishedTiles(self.folder, *about, checksums)
 
     def _propagate(self, scene: int, kept: list[Entry]) -> Shares | None:
         """Do what needs the whole scene; tiles that were ``kept`` of other shares do not count.
@@ -620,10 +502,10 @@ class _Job:
         The digest of the map says all that is asked for, but a machine with another number of
         cores may round otherwise.
         """
-        model, plan = self.work.model_for(scene), self.plans[scene]
+        plan = self.plans[scene].map
         run = None if self.client is None else run_on_cluster(self.client, self.work, scene)
         try:
-            shares = scene_shares(model, plan.scene, self.progress, run)
+            shares = Mapper(plan.model, plan.scene, progress=self.progress).propagate(run)
         except SceneError as error:
             self.failures[scene] = error
             self.begun.pop(scene).close(remove=not kept)
@@ -644,10 +526,11 @@ class _Job:
             self.begun.pop(task.scene).close()
             return
         if isinstance(outcome, Exception):
-            name = self.plans[task.scene].out.name
+            name = self.plans[task.scene].map.path.name
             raise explained(outcome, f"tile {task.number} of {name} failed")
         tiles = self.begun[task.scene]
-        entry = tiles.put(task.number, outcome.ids, outcome.proba) | {"replaced": outcome.replaced}
+        entry = tiles.put(task.number, outcome.ids, outcome.numbers)
+        entry["replaced"] = outcome.replaced
         if task.shares is not None:
             entry |= {SHARES: self.checksums[task.scene]}
         self.ledger.append(entry)
@@ -659,7 +542,9 @@ class _Job:
         tiles = self.begun.pop(scene)
         written = False
         try:
-            mapped = write_output(self.model, self.plans[scene], tiles, self.probability_dtype)
+            plan = self.plans[scene].map
+            stored = ((tile, *tiles.get(number)) for number, tile in enumerate(plan.tiles))
+            mapped = plan.write(stored)
             self.ledger.append({"map": tiles.digest, "written": True, "mapped": mapped})
             self.mapped[scene] = mapped
             written = True
@@ -702,22 +587,18 @@ class _Job:
         )
 
 
-def _finished(
-    entries: Iterable[Entry],
-) -> tuple[dict[str, dict[int, Entry]], dict[str, int | None]]:
-    """Return a ledger's finished tiles, by map and number, and the maps that are written.
-
-    Of the latter it says how many pixels have a class, if that was counted.
+def _finished(entries: Iterable[Entry]) -> tuple[dict[str, dict[int, Entry]], dict[str, int]]:
+    """Return a ledger's finished tiles, by map and number, and the pixels of maps that are written.
 
     The first tile that was made of other shares than those before it stands for all: they were
     given up when it was made.
     """
     finished: dict[str, dict[int, Entry]] = defaultdict(dict)
-    written: dict[str, int | None] = {}
+    written: dict[str, int] = {}
     for entry in entries:
         tiles = finished[entry["map"]]
         if entry.get("written"):
-            written[entry["map"]] = entry.get("mapped")
+            written[entry["map"]] = entry.get("mapped", 0)
             continue
         if tiles and next(iter(tiles.values())).get(SHARES) != entry.get(SHARES):
             tiles.clear()
@@ -774,17 +655,17 @@ def map_lazy(
     >>> int(lazy.max())
     2
     """
-    scene = as_scene(scene)
-    if scene.chunks is None:
+    known = Scene.of(scene)
+    if known.array.chunks is None:
         raise InputError(
             "the scene is no Dask array; chunk it with scene.chunk(y=512, x=512), or map it with "
             "polyad.map_scene"
         )
-    fitted = as_scene_model(model, scene, window)
+    fitted = as_scene_model(model, known.array, window)
     if adapt:
-        fitted = adapt_model(fitted, scene, adapt)
-    scene = fitted.view(scene)
-    if scene.chunks is None:
+        fitted = adapt_model(fitted, known.array, adapt)
+    known = viewed(fitted, known)
+    if known.array.chunks is None:
         raise InputError(
             "bands of the scene must be interpolated to the model's wavelengths, which a lazy map "
             "does not do; map it with polyad.map_file, or resample the scene first"
@@ -800,35 +681,31 @@ def map_lazy(
             "a lazy map has the classes of the network; map it with the model before merging, and "
             "merge the computed map with polyad.scene.merge_labels"
         )
-    halo, pixels = _reach(fitted), masked(scene).data.rechunk({2: -1})
+    halo, pixels = _reach(fitted), masked(known.array).data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
-    depth = {axis: halo if scene.shape[axis] > halo else 0 for axis in (0, 1)}
+    depth = {axis: halo if known.shape[axis] > halo else 0 for axis in (0, 1)}
     from dask.array.overlap import overlap
     from dask.delayed import delayed
 
     if any(depth.values()):
         lap: Any = overlap  # it has no types
         pixels = lap(pixels, depth | {2: 0}, boundary="none")
-    inner = _inner_chunks(pixels.chunks, depth, scene.shape)
+    chunks = _inner_chunks(pixels.chunks, depth, known.shape)
+    dtype = class_dtype(fitted.classes)
+    coords: dict[Hashable, Any] = {**known.map_coords}
     # One key in the graph, so that a worker is sent the model once
     once = delayed(fitted, pure=False)
-    options: dict[str, Any] = {"fitted": once, "nodata": scene.rio.nodata, "shares": probabilities}
+    options: dict[str, Any] = {"fitted": once, "nodata": known.nodata, "shares": probabilities}
     if probabilities:
-        count = len(fitted.classes)
-        proba = pixels.map_blocks(
-            _classify, **options, chunks=(*inner, (count,)), dtype=np.float32,
-            meta=np.empty((0, 0, 0), np.float32),
-        )  # fmt: skip
-        frame = class_map(fitted, scene, proba[..., 0])
-        names = [c.name for c in fitted.classes]
-        lazy = xr.DataArray(proba, dims=("y", "x", "class"), coords=frame.coords).rename(None)
-        return lazy.assign_coords({"class": names})
-    dtype = class_dtype(fitted.classes)
-    ids = pixels.map_blocks(
-        _classify, **options, chunks=inner, drop_axis=2, dtype=dtype, meta=np.empty((0, 0), dtype)
-    )
-    lazy = class_map(fitted, scene, ids)
-    return lazy.assign_attrs(_FillValue=UNLABELED)
+        chunks.append((len(fitted.classes),))
+        options |= {"dtype": np.float32, "meta": np.empty((0, 0, 0), np.float32)}
+        proba = pixels.map_blocks(_classify, **options, chunks=chunks)
+        coords["class"] = [c.name for c in fitted.classes]
+        return xr.DataArray(proba, dims=("y", "x", "class"), coords=coords).rename(None)
+    options |= {"drop_axis": 2, "dtype": dtype, "meta": np.empty((0, 0), dtype)}
+    ids = pixels.map_blocks(_classify, **options, chunks=chunks)
+    lazy = xr.DataArray(ids, dims=("y", "x"), coords=coords).rename(None)  # Dask brings a name
+    return with_classes(lazy, fitted.classes).assign_attrs(_FillValue=UNLABELED)
 
 
 def _reach(model: SceneModel) -> int:

@@ -20,9 +20,7 @@ from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
-from polyad.scene.map.mapping import TileMapper, tile_mapper
-from polyad.scene.map.refining import Shares, needs_whole_scene
-from polyad.scene.raster.despiking import REPAIRS
+from polyad.scene.map.mapper import Mapper, Shares
 from polyad.scene.raster.selection import unpacked
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_scene
@@ -46,7 +44,7 @@ class MappedTile(NamedTuple):
     """What is known of a tile once it is mapped."""
 
     ids: Array  # (h, w)
-    proba: Array | None  # (h, w, classes), if wanted
+    numbers: Array | None  # (h, w, depth), if wanted
     replaced: int  # corrupt pixels that were read as their neighbors
 
 
@@ -74,8 +72,8 @@ class TileWork:
     ----------
     model : SceneModel
     sources : tuple of SceneSource
-    probabilities : bool
-        Whether probabilities are wanted beside the ids.
+    numbers : bool
+        Whether probabilities or deviations are wanted; see `polyad.scene.map.mapper.Mapper`.
     max_bytes : int or None
         See `polyad.scene.open_scene`.
     versions : dict
@@ -84,7 +82,7 @@ class TileWork:
 
     model: SceneModel
     sources: tuple[SceneSource, ...]
-    probabilities: bool = False
+    numbers: bool = False
     max_bytes: int | None = None
     versions: dict[str, str] = field(default_factory=versions)
 
@@ -108,15 +106,15 @@ class TileWork:
 
     def map_tile(self, task: TileTask) -> MappedTile:
         """Map one tile."""
-        map_tile, scene, propagates = self._mapper(task.scene)
-        if propagates != (task.shares is not None):
+        mapper = self.mapper(task.scene)
+        if (mapper.propagation is None) != (task.shares is None):
             raise SceneMismatch(
                 f"{self.sources[task.scene].location} has other pixels on {platform.node()} than "
                 "where the map is made; put the same file on every machine"
             )
-        ids, proba = map_tile(task.tile, task.shares)
-        repairs = scene.attrs.get(REPAIRS)
-        return MappedTile(ids, proba, 0 if repairs is None else repairs.count(*task.tile))
+        ids, numbers = mapper(task.tile, task.shares)
+        despiking = mapper.scene.despiking
+        return MappedTile(ids, numbers, 0 if despiking is None else despiking.count(*task.tile))
 
     def check_versions(self) -> None:
         """Refuse to mix the results of different versions in one map."""
@@ -158,25 +156,15 @@ class TileWork:
             )
         return unpacked(scene, source.mask)
 
-    def viewed(self, number: int) -> xr.DataArray:
-        """Return a scene as the model sees it."""
-        return self._mapper(number)[1]
-
-    def model_for(self, number: int) -> SceneModel:
-        """Return the model as it maps a scene: adapted to its light."""
-        adaptation = self.sources[number].adaptation
-        return self.model if adaptation is None else adaptation.apply(self.model)
-
-    def _mapper(self, number: int) -> tuple[TileMapper, xr.DataArray, bool]:
-        """Return the mapper of a scene, the scene, and whether labels are propagated over it."""
-        kept: tuple[int, TileMapper, xr.DataArray, bool] | None = getattr(self._own, "mapper", None)
+    def mapper(self, number: int) -> Mapper:
+        """Return the mapper of a scene in this thread."""
+        kept: tuple[int, Mapper] | None = getattr(self._own, "mapper", None)
         if kept is None or kept[0] != number:  # tiles come scene after scene
-            model = self.model_for(number)
-            scene = model.view(self._scene(number))
-            mapper = tile_mapper(model, scene, self.probabilities)
-            kept = number, mapper, scene, needs_whole_scene(model, scene)
+            adaptation = self.sources[number].adaptation
+            model = self.model if adaptation is None else adaptation.apply(self.model)
+            kept = number, Mapper(model, self._scene(number), self.numbers)
             self._own.mapper = kept
-        return kept[1:]
+        return kept[1]
 
 
 def map_tile_here(work: TileWork, task: TileTask) -> MappedTile:
@@ -224,4 +212,4 @@ def do_task(job: SceneJob, item: tuple[int, Any]) -> Any:
     """Do one task on a worker, with one torch thread for each thread of the worker."""
     job.work.check_versions()
     with limit_threads(1):
-        return job.function(job.work.viewed(job.scene), job.shared, item[1])
+        return job.function(job.work.mapper(job.scene).scene.array, job.shared, item[1])

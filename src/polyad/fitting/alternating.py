@@ -45,6 +45,9 @@ class Steps:
     weight_decay: float = 0.0
 
 
+Sweep = Callable[[RankRNet, Problem, Steps], Callable[[], tuple[float, float]]]
+
+
 def fit_alternating(
     network: RankRNet,
     problem: Problem,
@@ -55,6 +58,7 @@ def fit_alternating(
     validation: Problem | None = None,
     on_epoch: OnEpoch | None = None,
     verbose: bool = False,
+    sweep: Sweep | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit a copy of ``network`` by Algorithm 1.
 
@@ -69,16 +73,23 @@ def fit_alternating(
         Shuffles the samples once; the batches then stay the same.
     validation, on_epoch, verbose
         See `polyad.fitting.epochs.run_epochs`.
+    sweep : callable, optional
+        Makes of network, problem and steps what does one epoch; by default the fastest one.
 
     Returns
     -------
     network : RankRNet
     history : History
     """
-    sweeper = _CpuSweep if problem.x.device.type == "cpu" else _PlainSweep
-    return _fit(
-        sweeper, network, problem, stopping, steps, generator, validation, on_epoch, verbose
+    if sweep is None:
+        sweep = _CpuSweep if problem.x.device.type == "cpu" else _PlainSweep
+    network = copy.deepcopy(network)
+    order = torch.randperm(len(problem), generator=generator, device="cpu")
+    one_epoch = sweep(network, problem.take(order.to(problem.x.device)), steps)
+    history = run_epochs(
+        network, one_epoch, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
     )
+    return network, history
 
 
 def fit_alternating_reference(
@@ -90,27 +101,9 @@ def fit_alternating_reference(
     generator: torch.Generator | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit as `fit_alternating` does, by autograd and torch's Adam: the slow, plain reference."""
-    return _fit(_PlainSweep, network, problem, stopping, steps, generator, None, None, False)
-
-
-def _fit(
-    sweeper: type[_CpuSweep] | type[_PlainSweep],
-    network: RankRNet,
-    problem: Problem,
-    stopping: Stopping,
-    steps: Steps,
-    generator: torch.Generator | None,
-    validation: Problem | None,
-    on_epoch: OnEpoch | None,
-    verbose: bool,
-) -> tuple[RankRNet, History]:
-    network = copy.deepcopy(network)
-    order = torch.randperm(len(problem), generator=generator, device="cpu")
-    sweep = sweeper(network, problem.take(order.to(problem.x.device)), steps)
-    history = run_epochs(
-        network, sweep, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
+    return fit_alternating(
+        network, problem, stopping, steps, generator=generator, sweep=_PlainSweep
     )
-    return network, history
 
 
 @dataclass
@@ -173,7 +166,7 @@ class _CpuSweep:
         self.factors = [f.detach() for f in layer.factors]  # (Q, R, I_d)
         self.v = output.weight.detach().numpy()  # (C, Q)
         self.bias, self.c = (_row(b, output.weight) for b in (layer.bias, output.bias))
-        self.log_loss, self.activation = problem.loss == "log", network.activation
+        self.activation = network.activation
         self.rates = blocks.adam_rates(steps.inner_steps, steps.learning_rate, steps.weight_decay)
         modes = list(range(len(self.shape)))
         cut = best_cut(self.shape) if len(modes) > 1 else 1
@@ -192,15 +185,15 @@ class _CpuSweep:
         w = self._khatri_rao(self.left).reshape(len(w), -1)  # (Q, R * P_left)
         hidden = [blocks.hidden(b.root, w, self.bias, self.activation) for b in self.batches]
         for batch, u in zip(self.batches, hidden, strict=True):  # u is (Q, n_b)
-            blocks.output_block(u, self.v, self.c, *batch.goal, self.log_loss, self.rates)
+            blocks.output_block(u, self.v, self.c, batch.goal, self.rates)
         outputs = torch.from_numpy(np.concatenate(hidden, axis=1).T @ self.v.T)  # (n, C)
         if self.c.size:
             outputs += torch.from_numpy(self.c)
         return self.problem.mean_loss(outputs), self.problem.score(outputs)
 
     def _mode_block(self, z: Array, w: Array, batch: _Batch) -> None:
-        layers = w, self.bias, self.v, self.c
-        blocks.mode_block(z, *layers, *batch.goal, self.log_loss, self.activation, self.rates)
+        output = self.v, self.c
+        blocks.mode_block(z, w, self.bias, output, batch.goal, self.activation, self.rates)
 
     def _contractions(self) -> Iterator[tuple[int, Iterable[Array]]]:
         """Yield each mode with its contracted inputs, one per batch, always up to date.
@@ -301,7 +294,7 @@ class _Batch:
     left_first: Array
     right_first: Array
     root: Array
-    goal: tuple[Array, Array]
+    goal: blocks.Goal
     buffers: Buffers = field(default_factory=dict)
 
     @classmethod
@@ -317,7 +310,7 @@ class _Batch:
         else:
             root = np.empty((layer.out_features, layer.rank * left, n), x.dtype)
         target = np.ascontiguousarray(problem.target[rows].numpy().T)
-        goal = target, problem.weight[rows].numpy() / n
+        goal = blocks.Goal(target, problem.weight[rows].numpy() / n, problem.loss == "log")
         return cls(n, left_first, right_first, root, goal)
 
 

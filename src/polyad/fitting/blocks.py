@@ -62,29 +62,34 @@ def adam_rates(steps: int, learning_rate: float, weight_decay: float) -> list[Ra
     return rates
 
 
+class Goal(NamedTuple):
+    """What a batch is fitted to: targets ``(C, n)``, and weights ``(n,)`` over the batch's size."""
+
+    target: Array
+    share: Array
+    log_loss: bool
+
+
 def mode_block(
     z: Array,
     w: Array,
     bias: Array,
-    v: Array,
-    c: Array,
-    target: Array,
-    share: Array,
-    log_loss: bool,
+    output: tuple[Array, Array],
+    goal: Goal,
     activation: str,
     rates: list[Rates],
 ) -> None:
     """Step ``w`` and ``bias`` in place, once for each of ``rates``.
 
-    ``v``, ``(C, Q)``, and ``c`` are the output layer, ``target`` is ``(C, n)``, ``share`` holds the
-    samples' weights over the batch's size.
+    ``output`` is the output layer: weights ``(C, Q)`` and bias.
     """
+    v, c = output
     moments, bias_moments = _moments(w), _moments(bias)
     slope = ACTIVATIONS[activation].slope
     units = np.empty((len(w), z.shape[-1]), w.dtype)  # memory for all steps
     for step in rates:
         u = hidden(z, w, bias, activation, out=units)
-        by = v.T @ _residual(_affine(v, c, u), target, share, log_loss)  # (Q, n)
+        by = v.T @ _residual(_affine(v, c, u), goal)  # (Q, n)
         by *= slope(u)
         g = by @ z[0].T if len(z) == 1 else np.matmul(z, by[..., None])[..., 0]  # (Q, K)
         _adam(w, moments, g, step)
@@ -92,13 +97,11 @@ def mode_block(
             _adam(bias, bias_moments, by.sum(axis=1)[None], step._replace(decay=1.0))
 
 
-def output_block(
-    u: Array, v: Array, c: Array, target: Array, share: Array, log_loss: bool, rates: list[Rates]
-) -> None:
+def output_block(u: Array, v: Array, c: Array, goal: Goal, rates: list[Rates]) -> None:
     """Step ``v`` and ``c`` in place for hidden units ``u``, ``(Q, n)``."""
     moments, bias_moments = _moments(v), _moments(c)
     for step in rates:
-        by = _residual(_affine(v, c, u), target, share, log_loss)  # (C, n)
+        by = _residual(_affine(v, c, u), goal)  # (C, n)
         _adam(v, moments, by @ u.T, step)
         if c.size:
             _adam(c, bias_moments, by.sum(axis=1)[None], step._replace(decay=1.0))
@@ -134,14 +137,14 @@ def _affine(v: Array, c: Array, u: Array) -> Array:
     return outputs
 
 
-def _residual(p: Array, target: Array, share: Array, log_loss: bool) -> Array:
+def _residual(p: Array, goal: Goal) -> Array:
     """Turn outputs into the gradient of the batch's mean loss by them, in place."""
-    if log_loss:
+    if goal.log_loss:
         p -= np.maximum.reduce(p)
         np.exp(p, out=p)
         p /= np.add.reduce(p)
-    p -= target
-    p *= share
+    p -= goal.target
+    p *= goal.share
     return p
 
 

@@ -250,9 +250,10 @@ def _is_model(path: Path) -> bool:
 
 def _describe_model(source: str) -> dict[str, Any]:
     from polyad.estimators.model_file import read_model
-    from polyad.scene.learn.model import model_from_about
 
     header, _ = read_model(source)
+    from polyad.scene.learn.model import model_from_about  # for a file that is there
+
     network, about = header.network, header.about
     terms = network.rank * network.hidden
     facts: dict[str, Any] = {

@@ -17,7 +17,8 @@ from polyad.scene.learn.accuracy import (
 from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
-from polyad.scene.map.mapping import LabelDistance, iter_map, map_file, map_scene, set_rule
+from polyad.scene.map.mapper import Mapper, scene_tiles
+from polyad.scene.map.mapping import LabelDistance, map_file, map_scene, set_rule
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 
@@ -177,7 +178,7 @@ def test_the_distance_to_the_labels_does_not_depend_on_the_tiles(
     found = []
     for side in (7, 40):
         distance = LabelDistance(models["fast"], scene)
-        for tile, class_ids, _ in iter_map(models["fast"], scene, False, side):
+        for tile, class_ids, _ in Mapper(models["fast"], scene).run(scene_tiles(scene, side)):
             distance.add(tile, class_ids)
         found.append((distance.count, round(distance.sum, 6)))
     assert found[0] == found[1]

@@ -14,8 +14,9 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
+from polyad.scene.map.mapper import Shares, propagated_shares
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.refining import Shares, propagated_shares
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import Tile
 from tests.models import train_best
@@ -293,7 +294,7 @@ def test_the_shares_of_a_tile_can_be_cut_out():
     statistics = scene_statistics(scene, settings=NODES)
     pixels = some_labels(truth)
     model = train_best(scene, truth, pixels, statistics=statistics, **QUICK)
-    shares = propagated_shares(model, scene, model.recipe.steps[0])
+    shares = propagated_shares(model, Scene.of(scene), model.recipe.steps[0])
     rng = np.random.default_rng(0)
     for tile in (Tile(slice(2, 20), slice(7, 40)), Tile(slice(0, 5), slice(0, 9))):
         proba = rng.dirichlet(np.ones(3), tile.shape).astype(np.float32)

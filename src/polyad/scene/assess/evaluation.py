@@ -32,7 +32,8 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapping import iter_map, scene_tiles, set_rule
+from polyad.scene.map.mapper import Mapper, scene_tiles
+from polyad.scene.map.mapping import set_rule
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import groups_of
@@ -223,7 +224,7 @@ def map_pixels(
     place[tuple(pixels.T)] = np.arange(len(pixels))
     some = scene_tiles(scene, model=model) if tiles is None else tiles
     wanted = [tile for tile in some if whole is not None or (place[tile] >= 0).any()]
-    for tile, class_ids, shares in iter_map(model, scene, True, progress=progress, tiles=wanted):
+    for tile, class_ids, shares in Mapper(model, scene, True, progress).run(wanted):
         if whole is not None:
             whole[tile] = class_ids
         inside = place[tile] >= 0
@@ -622,7 +623,7 @@ def predict_pixels(model: SceneModel, scene: xr.DataArray, pixels: Array, progre
     place[tuple(pixels.T)] = np.arange(len(pixels))
     tiles = scene_tiles(scene, model=model)
     wanted = [tile for tile in tiles if (place[tile] >= 0).any()]
-    for tile, _, found in iter_map(model, scene, True, progress=progress, tiles=wanted):
+    for tile, _, found in Mapper(model, scene, True, progress).run(wanted):
         inside = place[tile] >= 0
         if found is not None:
             numbers[place[tile][inside]] = found[inside]

@@ -17,218 +17,52 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from scipy.spatial import cKDTree
-from tqdm import tqdm
 
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.files.option_values import check_coverage
-from polyad.scene.files.paths import check_apart, check_ending, check_output, set_paths
-from polyad.scene.learn.adaptation import adapt_model
+from polyad.scene.files.paths import (
+    check_apart,
+    check_distinct,
+    check_ending,
+    check_output,
+    set_paths,
+)
+from polyad.scene.learn.adaptation import Adaptation, adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.map.classifier import as_scene_model, block_classifier
-from polyad.scene.map.refining import Shares, active_steps, refiner, warn_of_other_scene
+from polyad.scene.map.classifier import as_scene_model
+from polyad.scene.map.mapper import Mapper, active_steps, scene_tiles, viewed
 from polyad.scene.raster.classes import (
     UNLABELED,
     VALUE_DIMS,
     SetRule,
-    Target,
     class_dtype,
     set_members,
     with_classes,
 )
-from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.labels import Merging
-from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.selection import without_mask
-from polyad.scene.raster.windows import Tile, plan_tiles, read_block, tile_shape
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.windows import Tile
 from polyad.scene.read.classes import Colors
 from polyad.scene.write.writers import MapWriter, ValueWriter
-from polyad.threads import one_ahead
 
 AnyPath = str | os.PathLike[str]
-
-
-def check_map_kind(
-    model: SceneModel,
-    path: AnyPath,
-    probabilities: AnyPath | None = None,
-    probability_dtype: str = "float32",
-) -> None:
-    """Raise an error if a map of values cannot be what is asked for."""
-    if model.values is None:
-        return
-    if probabilities is not None or probability_dtype != "float32":
-        raise InputError(
-            "the model predicts values, which have no probabilities; leave out --probabilities and "
-            "--probability-type, and ask for --uncertainty to have their standard deviation"
-        )
-    check_ending(path, "map of values")
-
-
-def map_writer(
-    model: SceneModel,
-    scene: xr.DataArray,
-    path: AnyPath,
-    *,
-    probabilities: AnyPath | None = None,
-    probability_dtype: str = "float32",
-    uncertainty: AnyPath | None = None,
-    sets: SetRule | None = None,
-) -> MapWriter | ValueWriter:
-    """Return the writer of the map that ``model`` makes of ``scene``; see `polyad.map_file`."""
-    crs, transform = georeference(scene)
-    place: dict[str, Any] = {"crs": crs, "transform": transform}
-    place["coords"] = without_mask(scene.coords)
-    shape = scene.sizes["y"], scene.sizes["x"]
-    if model.values is not None:
-        return ValueWriter(path, shape, model.values.targets, uncertainty=uncertainty, **place)
-    return MapWriter(
-        path,
-        shape,
-        model.classes,
-        probabilities=probabilities,
-        probability_dtype=probability_dtype,
-        uncertainty=uncertainty,
-        sets=sets,
-        **place,
-    )
-
-
 Array = npt.NDArray[Any]
-ASKED = 20_000  # pixels of a map, about, whose distance to the labels is taken
-# Labels held out must lie this share as far from others as the map does, or sets are warned of: on
-# Indian Pines, seeds 100 to 103, 0.7 to 1 where promises are kept, below 0.6 in other blocks and
-# below 0.4 on other fields.
-NEAR = 0.6
 
 
-def prediction_sets(model: SceneModel, proba: xr.DataArray, coverage: float = 0.9) -> xr.DataArray:
-    """Return the classes that each pixel may be of, so that most sets hold the true one.
+class MapOptions(TypedDict, total=False):
+    """Options of all maps in memory; see `map_scene`."""
 
-    Parameters
-    ----------
-    model : SceneModel
-        Trained by preset fast or best: their spatial folds say how far to trust its probabilities.
-    proba : DataArray, dims ``(y, x, class)``
-        From ``map_scene(model, scene, probabilities=True)``.
-    coverage : float, default=0.9
-        Promised share of the sets that hold the true class, of pixels like the labels.
-
-    Returns
-    -------
-    DataArray of bool, dims ``(y, x, class)``
-        Whether the class is in the pixel's set. No set is empty but those of pixels that were not
-        mapped.
-    """
-    rule = set_rule(model, coverage)
-    proba = proba.transpose(..., "class")
-    if proba.sizes["class"] != len(rule.least):
-        raise InputError(
-            f"the model has {len(rule.least)} classes, the probabilities {proba.sizes['class']}; "
-            "pass those of its own map"
-        )
-    return proba.copy(data=set_members(np.asarray(proba.values), rule) == 1)
-
-
-def set_rule(model: SceneModel, coverage: float, scene: xr.DataArray | None = None) -> SetRule:
-    """Return the rule of the model's sets; refuse where nothing says what they hold.
-
-    A merged class is in the set if its probability is as large as that of one of its parts would
-    have to be, so it is in every set that holds such a part.
-
-    Raises
-    ------
-    InputError
-        The model keeps no scores of held-out labels, too few of them for the level, or those of
-        maps with label propagation, which a map of this ``scene`` does not have.
-    """
-    coverage = check_coverage(coverage)
-    model.check_classes("ask for --uncertainty instead of --coverage")
-    if model.held_out is None:
-        raise InputError(
-            "the model cannot say what sets hold the true class: it keeps no scores of labels that "
-            "were held out; train it with preset fast or best on labels in two places of each class"
-        )
-    steps = () if model.recipe is None else model.recipe.steps
-    if scene is not None and len(active_steps(model, scene)) < len(steps):
-        raise InputError(
-            "the sets of a model for this-scene are calibrated with label propagation, which a map "
-            "of another scene does not have; train with --goal other-scenes (in Python, "
-            "goal='other-scenes')"
-        )
-    rule = model.held_out.rule(coverage, len(model.unmerged.classes))
-    if model.merging is None:
-        return rule
-    parts: list[list[float]] = [[] for _ in model.classes]
-    for position, least in zip(model.merging.positions, rule.least, strict=True):
-        parts[position].append(least)
-    return rule._replace(least=tuple(map(min, parts)))
-
-
-class LabelDistance:
-    """How far the pixels of a map lie from the labels, gathered tile by tile.
-
-    Sets keep their promise where the map lies about as far from the labels as labels that were
-    held out lay from the others, and miss it farther away.
-
-    Parameters
-    ----------
-    model : SceneModel
-        Whose sets are written.
-    scene : DataArray
-        Which is mapped.
-    """
-
-    def __init__(self, model: SceneModel, scene: xr.DataArray) -> None:
-        self.tested = 0.0 if model.held_out is None else model.held_out.distance
-        shape = scene.sizes["y"], scene.sizes["x"]
-        self.stride = max(math.isqrt(shape[0] * shape[1] // ASKED), 1)
-        self.labels = None  # they lie in another scene
-        if model.learned_from(scene):
-            self.labels = cKDTree(model.training_pixels(shape))
-        self.sum, self.count = 0.0, 0
-
-    def add(self, tile: Tile, class_ids: Array) -> None:
-        """Take the mapped pixels of a tile, of all that lie on a grid."""
-        if self.labels is None:
-            return
-        top, left = (-edge.start % self.stride for edge in tile)  # where the grid begins in it
-        pixels = np.argwhere(class_ids[top :: self.stride, left :: self.stride]) * self.stride
-        pixels += np.array([tile.rows.start + top, tile.cols.start + left])
-        self.sum += float(np.sum(self.labels.query(pixels)[0]))
-        self.count += len(pixels)
-
-    def warn(self) -> None:
-        """Warn if the sets can hardly keep their promise."""
-        if self.labels is None:
-            said = "the labels that promise it lie in another scene"
-        elif self.count and self.tested < NEAR * self.sum / self.count:
-            said = (
-                f"pixels of the map lie {self.sum / self.count:.0f} pixels from the next label on "
-                f"average, labels that were held out only {self.tested:.0f}"
-            )
-        else:
-            return
-        warnings.warn(
-            "sets will hold the true class less often than promised where no label is near: "
-            f"{said}; label some pixels there, or check with polyad evaluate --coverage",
-            PolyadWarning,
-            stacklevel=3,
-        )
-
-
-Classify = Callable[..., tuple[Array, Array | None]]
-"""What was read of a tile, and its `Shares` if they are known, to ids and probabilities."""
-SMOOTHED_TILE = 4  # times as large as others is a tile whose halo is wide
-IN_MEMORY_TILE = 4  # times as large as others is a tile that need not be read
-WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
+    tile: int | None
+    adapt: bool | None
+    progress: bool
 
 
 @overload
@@ -238,9 +72,7 @@ def map_scene(
     *,
     window: int | None = None,
     probabilities: Literal[False] = False,
-    tile: int | None = None,
-    adapt: bool | None = None,
-    progress: bool = False,
+    **options: Unpack[MapOptions],
 ) -> xr.DataArray: ...
 
 
@@ -251,9 +83,7 @@ def map_scene(
     *,
     window: int | None = None,
     probabilities: Literal[True],
-    tile: int | None = None,
-    adapt: bool | None = None,
-    progress: bool = False,
+    **options: Unpack[MapOptions],
 ) -> tuple[xr.DataArray, xr.DataArray]: ...
 
 
@@ -298,39 +128,234 @@ def map_scene(
     """
     model = as_scene_model(model, scene, window)
     model.check_classes("map it with polyad.scene.map_values, or polyad.map_file")
-    model = adapt_model(model, scene, adapt)
-    scene = model.view(scene)
-    class_map = blank_map(model, scene)
+    mapper = Mapper(adapt_model(model, scene, adapt), scene, probabilities, progress)
+    class_map = blank_map(model, mapper.scene)
     shape = (*class_map.shape, len(model.classes))
     proba = np.empty(shape, np.float32) if probabilities else None
-    for where, class_ids, tile_proba in iter_map(model, scene, probabilities, tile, progress):
+    for where, class_ids, tile_proba in mapper.run(scene_tiles(mapper.scene, tile, model)):
         class_map.values[where] = class_ids
         if proba is not None:
             proba[where] = tile_proba
     if proba is None:
         return class_map
-    names = {"class": [c.name for c in model.classes]}
-    return class_map, _like(scene, proba, ("y", "x", "class")).assign_coords(names)
+    coords = {**mapper.scene.map_coords, "class": [c.name for c in model.classes]}
+    return class_map, xr.DataArray(proba, dims=("y", "x", "class"), coords=coords)
 
 
-def blank_map(model: SceneModel, scene: xr.DataArray) -> xr.DataArray:
+def blank_map(model: SceneModel, scene: Scene | xr.DataArray) -> xr.DataArray:
     """Return a map of ``scene`` in which no pixel has a class yet, dims ``(y, x)``."""
-    scene = as_scene(scene)
-    ids = np.zeros((scene.sizes["y"], scene.sizes["x"]), class_dtype(model.classes))
-    class_map = with_classes(_like(scene, ids, ("y", "x")), model.classes)
-    class_map.attrs["_FillValue"] = UNLABELED
-    return class_map
+    scene = Scene.of(scene)
+    ids = np.zeros(scene.shape[:2], class_dtype(model.classes))
+    class_map = xr.DataArray(ids, dims=("y", "x"), coords=scene.map_coords)
+    return with_classes(class_map, model.classes).assign_attrs(_FillValue=UNLABELED)
+
+
+@overload
+def map_values(
+    model: SceneModel,
+    scene: xr.DataArray,
+    *,
+    uncertainty: Literal[False] = False,
+    **options: Unpack[MapOptions],
+) -> xr.DataArray: ...
+
+
+@overload
+def map_values(
+    model: SceneModel,
+    scene: xr.DataArray,
+    *,
+    uncertainty: Literal[True],
+    **options: Unpack[MapOptions],
+) -> tuple[xr.DataArray, xr.DataArray]: ...
+
+
+def map_values(
+    model: SceneModel,
+    scene: xr.DataArray,
+    *,
+    uncertainty: bool = False,
+    tile: int | None = None,
+    adapt: bool | None = None,
+    progress: bool = False,
+) -> xr.DataArray | tuple[xr.DataArray, xr.DataArray]:
+    """Predict the values of every pixel of a scene.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Of `polyad.scene.train_values`.
+    scene, tile, adapt, progress
+        See `polyad.map_scene`.
+    uncertainty : bool, default=False
+        Return the standard deviations too.
+
+    Returns
+    -------
+    values : DataArray of float32, dims ``(y, x, target)``
+        NaN where the scene has no data.
+    deviation : DataArray of float32, dims ``(y, x, target)``
+        If asked for; see `polyad.scene.learn.outputs`.
+    """
+    fit = model.value_fit
+    mapper = Mapper(adapt_model(model, scene, adapt), scene, uncertainty, progress)
+    numbers = np.empty((*mapper.scene.shape[:2], fit.bands(uncertainty)), np.float32)
+    for where, _, of_tile in mapper.run(scene_tiles(mapper.scene, tile, model)):
+        numbers[where] = of_tile
+    units = ("target", [t.units for t in fit.targets])
+    coords = {**mapper.scene.map_coords, "target": [t.name for t in fit.targets], "units": units}
+    values, deviations = (
+        xr.DataArray(part, dims=VALUE_DIMS, coords=coords).assign_attrs(
+            _FillValue=np.float32("nan")
+        )
+        for part in (numbers[..., : len(fit.targets)], numbers[..., -len(fit.targets) :])
+    )
+    return (values, deviations) if uncertainty else values
+
+
+# --- maps in files -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MapRequest:
+    """What is asked of the map of a scene; see `map_file`."""
+
+    probabilities: AnyPath | None = None
+    probability_dtype: str = "float32"
+    uncertainty: AnyPath | None = None
+    coverage: float | None = None
+    merge: str | Sequence[str] = ()
+    colors: Colors | None = None
+    tile: int | None = None
+    adapt: bool | None = None
+
+    def outputs(self, path: AnyPath) -> dict[str, Path]:
+        """Return the files that are written beside and with the map, by what they are."""
+        named = {"map": path, "file of probabilities": self.probabilities}
+        named |= {"file of uncertainty": self.uncertainty}
+        beside = {} if self.coverage is None else set_paths(path)
+        return {what: Path(file) for what, file in named.items() if file is not None} | beside
+
+    def model(self, model: Any, scene: Scene, window: int | None = None) -> SceneModel:
+        """Return the model with classes merged and then colored."""
+        fitted = as_scene_model(model, scene.array, window)
+        if self.merge:
+            fitted = fitted.merged(self.merge)
+        return fitted if self.colors is None else fitted.colored(self.colors)
+
+
+@dataclass(frozen=True)
+class MapPlan:
+    """One scene, the model for it, its tiles and its output; made before any pixel is classified.
+
+    Attributes
+    ----------
+    model : SceneModel
+        As it maps this scene: with merged classes, and adapted.
+    scene : Scene
+        As the model sees it.
+    path : Path
+        The map.
+    request : MapRequest
+    tiles : list of Tile
+        In the order in which the output is written.
+    sets : SetRule or None
+        By which prediction sets are written beside the map.
+    adaptation : Adaptation or None
+        How the model was adapted.
+    """
+
+    model: SceneModel
+    scene: Scene
+    path: Path
+    request: MapRequest
+    tiles: list[Tile]
+    sets: SetRule | None
+    adaptation: Adaptation | None
+
+    @property
+    def numbers(self) -> bool:
+        """Whether probabilities of tiles are needed, or standard deviations of values."""
+        request = self.request
+        return any(v is not None for v in (request.probabilities, request.uncertainty, self.sets))
+
+    @property
+    def depth(self) -> int:
+        """How many numbers a mapped pixel has beside its class id."""
+        if self.model.values is not None:
+            return self.model.values.bands(self.numbers)
+        return len(self.model.classes) if self.numbers else 0
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels."""
+        return self.scene.shape[0] * self.scene.shape[1]
+
+    def check_outputs(self) -> None:
+        """Raise `OutputError` before any work, if its result could not be written."""
+        outputs, source = self.request.outputs(self.path), self.scene.source
+        check_distinct(*outputs.values())
+        for what, path in outputs.items():
+            check_output(path, what)
+            check_apart(path, [source] if source else [], what)
+
+    def write(self, tiles: Iterable[tuple[Tile, Array, Array | None]]) -> int:
+        """Write mapped tiles, see `Mapper.run`; return how many pixels have a class or value."""
+        mapped = 0
+        reach = None if self.sets is None else LabelDistance(self.model, self.scene)
+        with self._writer() as writer:
+            for tile, ids, numbers in tiles:
+                writer.write(tile, ids, numbers)
+                mapped += int(np.count_nonzero(ids))
+                if reach is not None:
+                    reach.add(tile, ids)
+        if reach is not None:
+            reach.warn()
+        return mapped
+
+    def _writer(self) -> MapWriter | ValueWriter:
+        grid, request = self.scene.grid, self.request
+        place: Any = {"crs": grid.crs, "transform": grid.transform}
+        place |= {"coords": self.scene.map_coords, "uncertainty": request.uncertainty}
+        if self.model.values is not None:
+            return ValueWriter(self.path, grid.shape, self.model.values.targets, **place)
+        return MapWriter(
+            self.path,
+            grid.shape,
+            self.model.classes,
+            probabilities=request.probabilities,
+            probability_dtype=request.probability_dtype,
+            sets=self.sets,
+            **place,
+        )
+
+
+def plan_map(model: SceneModel, scene: Scene, path: AnyPath, request: MapRequest) -> MapPlan:
+    """Return the plan of a map by a model of ``request.model``; a sample of the scene is read."""
+    if model.values is not None:
+        if request.probabilities is not None or request.probability_dtype != "float32":
+            raise InputError(
+                "the model predicts values, which have no probabilities; leave out --probabilities "
+                "and --probability-type, and ask for --uncertainty to have their standard deviation"
+            )
+        check_ending(path, "map of values")
+    adaptation = find_adaptation(model, scene.array, request.adapt)
+    adapted = model if adaptation is None else adaptation.apply(model)
+    scene = viewed(adapted, scene)
+    rule = None if request.coverage is None else set_rule(adapted, request.coverage, scene)
+    tiles = scene_tiles(scene, request.tile, adapted)
+    return MapPlan(adapted, scene, Path(path), request, tiles, rule, adaptation)
 
 
 def map_file(
     model: Any,
     scene: xr.DataArray,
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     window: int | None = None,
-    probabilities: str | os.PathLike[str] | None = None,
+    probabilities: AnyPath | None = None,
     probability_dtype: str = "float32",
-    uncertainty: str | os.PathLike[str] | None = None,
+    uncertainty: AnyPath | None = None,
     coverage: float | None = None,
     merge: str | Sequence[str] = (),
     colors: Colors | None = None,
@@ -373,29 +398,14 @@ def map_file(
     int
         How many pixels have a class or value: those with data in all bands that the model wants.
     """
-    model = with_classes_for_maps(as_scene_model(model, scene, window), merge, colors)
-    check_map_kind(model, path, probabilities, probability_dtype)
-    model = adapt_model(model, scene, adapt)
-    source, scene = as_scene(scene).encoding.get("source"), model.view(scene)
-    rule = None if coverage is None else set_rule(model, coverage, scene)
-    outputs = {"map": path, "file of probabilities": probabilities}
-    outputs |= {} if rule is None else set_paths(path)
-    for what, target in (outputs | {"file of uncertainty": uncertainty}).items():
-        if target is not None:
-            check_output(target, what)
-            check_apart(target, [source] if source else [], what)
-    options: dict[str, Any] = {"probabilities": probabilities, "uncertainty": uncertainty}
-    options |= {"probability_dtype": probability_dtype, "sets": rule}
-    reach = None if rule is None else LabelDistance(model, scene)
-    with map_writer(model, scene, path, **options) as writer:
-        wanted, mapped = any(v is not None for v in (probabilities, uncertainty, rule)), 0
-        for where, class_ids, tile_proba in iter_map(model, scene, wanted, tile, progress):
-            writer.write((where.rows, where.cols), class_ids, tile_proba)
-            mapped += int(np.count_nonzero(class_ids))
-            if reach is not None:
-                reach.add(where, class_ids)
-    if reach is not None:
-        reach.warn()
+    request = MapRequest(
+        probabilities, probability_dtype, uncertainty, coverage, merge, colors, tile, adapt
+    )
+    known = Scene.of(scene)
+    plan = plan_map(request.model(model, known, window), known, path, request)
+    plan.check_outputs()
+    mapper = Mapper(plan.model, plan.scene, plan.numbers, progress)
+    mapped = plan.write(mapper.run(plan.tiles))
     if not mapped:
         warn_of_empty_map("the map")
     return mapped
@@ -411,223 +421,128 @@ def warn_of_empty_map(name: str) -> None:
     )
 
 
-def with_classes_for_maps(
-    model: SceneModel, merge: str | Sequence[str] = (), colors: Colors | None = None
-) -> SceneModel:
-    """Return the model with classes merged and then colored; see `map_file`."""
-    if merge:
-        model = model.merged(merge)
-    return model if colors is None else model.colored(colors)
+# --- prediction sets -----------------------------------------------------------------------------
+
+ASKED = 20_000  # pixels of a map, about, whose distance to the labels is taken
+# Labels held out must lie this share as far from others as the map does, or sets are warned of: on
+# Indian Pines, seeds 100 to 103, 0.7 to 1 where promises are kept, below 0.6 in other blocks and
+# below 0.4 on other fields.
+NEAR = 0.6
 
 
-def iter_map(
-    model: SceneModel,
-    scene: xr.DataArray,
-    probabilities: bool,
-    tile: int | None = None,
-    progress: bool = False,
-    tiles: Sequence[Tile] | None = None,
-) -> Iterator[tuple[Tile, Array, Array | None]]:
-    """Yield each tile with its class ids ``(h, w)`` and, if asked for, its probabilities.
-
-    Of a model of values, the ids are 1 where there is a value, and in place of the probabilities
-    come the values; if they are asked for, with their standard deviations.
-
-    Parameters
-    ----------
-    model, scene, probabilities, tile, progress
-        See `map_scene`.
-    tiles : sequence of Tile, optional
-        The tiles to map; those of the whole scene when not given.
-
-    Yields
-    ------
-    tile : Tile
-    ids : ndarray, ``(h, w)``
-    proba : ndarray of float32, ``(h, w, classes)``, or None
-    """
-    scene = model.view(scene)
-    warn_of_other_scene(model, scene)
-    mapper = tile_mapper(model, scene, probabilities, progress)
-    tiles = scene_tiles(scene, tile, model) if tiles is None else tiles
-    with tqdm(desc="mapping", unit="tile", total=len(tiles), disable=not progress) as bar:
-        for where, pixels in _read(mapper, scene, tiles):
-            outcome = mapper.classify(pixels)
-            del pixels  # before the tile after the next is read
-            yield where, *outcome
-            bar.update()
-
-
-def _read(
-    mapper: TileMapper, scene: xr.DataArray, tiles: Iterable[Tile]
-) -> Iterator[tuple[Tile, Any]]:
-    """Yield each tile with its pixels; what lies on disk is read one tile ahead."""
-    if scene.variable._in_memory:  # there is nothing to wait for
-        return ((tile, mapper.read(tile)) for tile in tiles)
-    return one_ahead(mapper.read, tiles)
-
-
-@dataclass(frozen=True)
-class TileMapper:
-    """How one tile of a scene is mapped, in two steps: the next tile may be read meanwhile."""
-
-    read: Callable[[Tile], Any]
-    classify: Classify
-
-    def __call__(self, tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
-        """Return ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``."""
-        return self.classify(self.read(tile), shares)
-
-
-def tile_mapper(
-    model: SceneModel,
-    scene: xr.DataArray,
-    probabilities: bool = False,
-    progress: bool = False,
-    check: Callable[[], None] = lambda: None,
-) -> TileMapper:
-    """Return the function that maps one tile of a scene, by the network and the model's steps.
-
-    It gives ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``. What a tile needs
-    of the whole scene can be given with it, ``map_tile(tile, shares.cut(tile))``, see
-    `scene_shares`; else it is computed at the first tile and kept, and ``check`` is called
-    meanwhile, which may raise. Buffers are kept too: use one in each thread.
-    """
-    scene = model.view(scene)
-    if model.merging is not None:
-        return _merging_mapper(model, model.merging, scene, probabilities, progress)
-    steps, halo = active_steps(model, scene), model.window // 2
-    classify = block_classifier(model, scene.rio.nodata, probabilities or bool(steps))
-    if not steps:
-        return TileMapper(
-            lambda tile: read_block(scene, tile, halo), lambda block, _=None: classify(block)
-        )
-
-    def network(tile: Tile) -> Array:
-        return np.asarray(classify(read_block(scene, tile, halo))[1])
-
-    refined = refiner(model, scene, steps, network, progress, check)
-
-    def map_tile(tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
-        proba = refined(tile, shares)
-        return _likeliest(model, proba), proba if probabilities else None
-
-    return TileMapper(lambda tile: tile, map_tile)  # steps read what they need
-
-
-def _merging_mapper(
-    model: SceneModel, merging: Merging, scene: xr.DataArray, probabilities: bool, progress: bool
-) -> TileMapper:
-    """Return the mapper of a model whose classes are merged: their probabilities are summed."""
-    apart = tile_mapper(model.unmerged, scene, True, progress)
-
-    def classify(pixels: Any, shares: Shares | None = None) -> tuple[Array, Array | None]:
-        proba = merging.sums(np.asarray(apart.classify(pixels, shares)[1]))
-        return _likeliest(model, proba), proba if probabilities else None
-
-    return TileMapper(apart.read, classify)
-
-
-def _likeliest(model: SceneModel, proba: Array) -> Array:
-    """Return the ids ``(h, w)`` of the largest probabilities ``(h, w, classes)``; 0 for NaN."""
-    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-    blank = np.isnan(proba[..., 0])
-    ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
-    ids[blank] = UNLABELED
-    return ids
-
-
-def scene_tiles(
-    scene: xr.DataArray, side: int | None = None, model: SceneModel | None = None
-) -> list[Tile]:
-    """Return the tiles that a scene is mapped by, in the order in which they are written.
-
-    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels; one
-    that smooths them larger ones, since the halo of each tile is computed once more. A scene in
-    memory has larger ones too: threads wait for each other at the end of a tile.
-    """
-    scene = as_scene(scene)
-    shape = scene.sizes["y"], scene.sizes["x"]
-    read = scene.sizes["band"] * scene.dtype.itemsize
-    if scene.variable._in_memory:
-        read //= IN_MEMORY_TILE
-    if model is not None and model.recipe is not None and model.recipe.guided is not None:
-        read //= SMOOTHED_TILE
-    made = 0 if model is None else model.working_bytes
-    return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
-
-
-def _like(scene: xr.DataArray, values: Array, dims: tuple[str, ...]) -> xr.DataArray:
-    """Return ``values`` with the coordinates and georeference of ``scene``."""
-    return xr.DataArray(values, dims=dims, coords=without_mask(scene.coords))
-
-
-@overload
-def map_values(
-    model: SceneModel,
-    scene: xr.DataArray,
-    *,
-    uncertainty: Literal[False] = False,
-    tile: int | None = None,
-    adapt: bool | None = None,
-    progress: bool = False,
-) -> xr.DataArray: ...
-
-
-@overload
-def map_values(
-    model: SceneModel,
-    scene: xr.DataArray,
-    *,
-    uncertainty: Literal[True],
-    tile: int | None = None,
-    adapt: bool | None = None,
-    progress: bool = False,
-) -> tuple[xr.DataArray, xr.DataArray]: ...
-
-
-def map_values(
-    model: SceneModel,
-    scene: xr.DataArray,
-    *,
-    uncertainty: bool = False,
-    tile: int | None = None,
-    adapt: bool | None = None,
-    progress: bool = False,
-) -> xr.DataArray | tuple[xr.DataArray, xr.DataArray]:
-    """Predict the values of every pixel of a scene.
+def prediction_sets(model: SceneModel, proba: xr.DataArray, coverage: float = 0.9) -> xr.DataArray:
+    """Return the classes that each pixel may be of, so that most sets hold the true one.
 
     Parameters
     ----------
     model : SceneModel
-        Of `polyad.scene.train_values`.
-    scene, tile, adapt, progress
-        See `polyad.map_scene`.
-    uncertainty : bool, default=False
-        Return the standard deviations too.
+        Trained by preset fast or best: their spatial folds say how far to trust its probabilities.
+    proba : DataArray, dims ``(y, x, class)``
+        From ``map_scene(model, scene, probabilities=True)``.
+    coverage : float, default=0.9
+        Promised share of the sets that hold the true class, of pixels like the labels.
 
     Returns
     -------
-    values : DataArray of float32, dims ``(y, x, target)``
-        NaN where the scene has no data.
-    deviation : DataArray of float32, dims ``(y, x, target)``
-        If asked for; see `polyad.scene.learn.outputs`.
+    DataArray of bool, dims ``(y, x, class)``
+        Whether the class is in the pixel's set. No set is empty but those of pixels that were not
+        mapped.
     """
-    fit = model.value_fit
-    model = adapt_model(model, scene, adapt)
-    scene, targets = model.view(scene), fit.targets
-    size = (scene.sizes["y"], scene.sizes["x"], fit.bands(uncertainty))
-    numbers = np.empty(size, np.float32)
-    for where, _, of_tile in iter_map(model, scene, uncertainty, tile, progress):
-        numbers[where] = of_tile
-    values = _frame(scene, numbers[..., : len(targets)], targets)
-    if not uncertainty:
-        return values
-    return values, _frame(scene, numbers[..., len(targets) :], targets)
+    rule = set_rule(model, coverage)
+    proba = proba.transpose(..., "class")
+    if proba.sizes["class"] != len(rule.least):
+        raise InputError(
+            f"the model has {len(rule.least)} classes, the probabilities {proba.sizes['class']}; "
+            "pass those of its own map"
+        )
+    return proba.copy(data=set_members(np.asarray(proba.values), rule) == 1)
 
 
-def _frame(scene: xr.DataArray, numbers: Array, targets: tuple[Target, ...]) -> xr.DataArray:
-    names, units = [t.name for t in targets], [t.units for t in targets]
-    out = xr.DataArray(numbers, dims=VALUE_DIMS, coords=without_mask(scene.coords))
-    out = out.assign_coords(target=names, units=("target", units))
-    return out.assign_attrs(_FillValue=np.float32(np.nan))
+def set_rule(
+    model: SceneModel, coverage: float, scene: Scene | xr.DataArray | None = None
+) -> SetRule:
+    """Return the rule of the model's sets; refuse where nothing says what they hold.
+
+    A merged class is in the set if its probability is as large as that of one of its parts would
+    have to be, so it is in every set that holds such a part.
+
+    Raises
+    ------
+    InputError
+        The model keeps no scores of held-out labels, too few of them for the level, or those of
+        maps with label propagation, which a map of this ``scene`` does not have.
+    """
+    coverage = check_coverage(coverage)
+    model.check_classes("ask for --uncertainty instead of --coverage")
+    if model.held_out is None:
+        raise InputError(
+            "the model cannot say what sets hold the true class: it keeps no scores of labels that "
+            "were held out; train it with preset fast or best on labels in two places of each class"
+        )
+    steps = () if model.recipe is None else model.recipe.steps
+    if scene is not None and len(active_steps(model, viewed(model, scene))) < len(steps):
+        raise InputError(
+            "the sets of a model for this-scene are calibrated with label propagation, which a map "
+            "of another scene does not have; train with --goal other-scenes (in Python, "
+            "goal='other-scenes')"
+        )
+    rule = model.held_out.rule(coverage, len(model.unmerged.classes))
+    if model.merging is None:
+        return rule
+    parts: list[list[float]] = [[] for _ in model.classes]
+    for position, least in zip(model.merging.positions, rule.least, strict=True):
+        parts[position].append(least)
+    return rule._replace(least=tuple(map(min, parts)))
+
+
+class LabelDistance:
+    """How far the pixels of a map lie from the labels, gathered tile by tile.
+
+    Sets keep their promise where the map lies about as far from the labels as labels that were
+    held out lay from the others, and miss it farther away.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Whose sets are written.
+    scene : Scene or DataArray
+        Which is mapped.
+    """
+
+    def __init__(self, model: SceneModel, scene: Scene | xr.DataArray) -> None:
+        self.tested = 0.0 if model.held_out is None else model.held_out.distance
+        scene = viewed(model, scene)
+        shape = scene.shape[:2]
+        self.stride = max(math.isqrt(shape[0] * shape[1] // ASKED), 1)
+        self.labels = None  # they lie in another scene
+        if model.training.scene == scene.fingerprint:
+            self.labels = cKDTree(model.training_pixels(shape))
+        self.sum, self.count = 0.0, 0
+
+    def add(self, tile: Tile, class_ids: Array) -> None:
+        """Take the mapped pixels of a tile, of all that lie on a grid."""
+        if self.labels is None:
+            return
+        top, left = (-edge.start % self.stride for edge in tile)  # where the grid begins in it
+        pixels = np.argwhere(class_ids[top :: self.stride, left :: self.stride]) * self.stride
+        pixels += np.array([tile.rows.start + top, tile.cols.start + left])
+        self.sum += float(np.sum(self.labels.query(pixels)[0]))
+        self.count += len(pixels)
+
+    def warn(self) -> None:
+        """Warn if the sets can hardly keep their promise."""
+        if self.labels is None:
+            said = "the labels that promise it lie in another scene"
+        elif self.count and self.tested < NEAR * self.sum / self.count:
+            said = (
+                f"pixels of the map lie {self.sum / self.count:.0f} pixels from the next label on "
+                f"average, labels that were held out only {self.tested:.0f}"
+            )
+        else:
+            return
+        warnings.warn(
+            "sets will hold the true class less often than promised where no label is near: "
+            f"{said}; label some pixels there, or check with polyad evaluate --coverage",
+            PolyadWarning,
+            stacklevel=3,
+        )

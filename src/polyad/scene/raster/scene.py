@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import rioxarray  # noqa: F401  (registers the .rio accessor)
@@ -126,65 +126,65 @@ def _runs(rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], slice]]:
         yield where, slice(int(rows[where[0]]), int(rows[where[-1]]) + 1)
 
 
-def lazy_scene(source: PixelSource, **description: Any) -> xr.DataArray:
-    """Return ``source`` as a scene that reads windows on demand; see `describe`."""
-    guards.check_extent(source.path, source.shape)
-    if description.get("transform") is not None:
-        guards.check_place(source.path, description["transform"])
-    lazy = indexing.LazilyIndexedArray(WindowedArray(source))
-    scene = xr.DataArray(xr.Variable(("y", "x", "band"), lazy))
-    scene.encoding["source"] = str(source.path)
-    return describe(scene, **description)
+class Description(TypedDict, total=False):
+    """What a file says of its scene, beside the pixels.
 
-
-def describe(
-    scene: xr.DataArray,
-    *,
-    wavelength: NDArray[np.float64] | None = None,
-    fwhm: NDArray[np.float64] | None = None,
-    good: NDArray[np.bool_] | None = None,
-    number: NDArray[np.intp] | None = None,
-    crs: Any = None,
-    transform: Affine | None = None,
-    nodata: float | None = None,
-    attrs: Mapping[str, Any] | None = None,
-) -> xr.DataArray:
-    """Return ``scene`` with its coordinates, in rioxarray's convention.
-
-    Parameters
+    Attributes
     ----------
-    scene : DataArray, dims (y, x, band)
-        The pixels.
-    wavelength, fwhm : array of shape (bands,), optional
+    wavelength, fwhm : array of shape (bands,)
         Center and width of each band in nanometers.
-    good : bool array of shape (bands,), optional
+    good : bool array of shape (bands,)
         Which bands hold a measurement; the others are left out, with a note. Flags that call no
         band good say nothing.
-    number : int array of shape (bands,), optional
+    number : int array of shape (bands,)
         Place of each band in its file, counted from 1, where they were put in another order.
-    crs : anything rioxarray takes, optional
+    crs : anything rioxarray takes
         Coordinate reference system.
-    transform : Affine, optional
+    transform : Affine
         From (column, row) to the map; (0, 0) is the outer corner of the first pixel.
-    nodata : float, optional
-        Value that stands for "no measurement"; left out when ``scene`` cannot hold it.
-    attrs : mapping, optional
+    nodata : float
+        Value that stands for "no measurement"; left out when the scene cannot hold it.
+    attrs : mapping
         Further attributes.
     """
-    told = {"wavelength": wavelength, "fwhm": fwhm}
-    bands = {k: None if v is None else np.where(np.isfinite(v), v, np.nan) for k, v in told.items()}
-    scene = scene.assign_coords(
-        {k: ("band", v, {"units": "nm"}) for k, v in bands.items() if v is not None}
-    ).assign_attrs(attrs or {})
+
+    wavelength: NDArray[np.float64] | None
+    fwhm: NDArray[np.float64] | None
+    good: NDArray[np.bool_] | None
+    number: NDArray[np.intp] | None
+    crs: Any
+    transform: Affine | None
+    nodata: float | None
+    attrs: Mapping[str, Any] | None
+
+
+def lazy_scene(source: PixelSource, **about: Unpack[Description]) -> xr.DataArray:
+    """Return ``source`` as a scene that reads windows on demand; see `Description`."""
+    guards.check_extent(source.path, source.shape)
+    if (transform := about.get("transform")) is not None:
+        guards.check_place(source.path, transform)
+    lazy = indexing.LazilyIndexedArray(WindowedArray(source))
+    scene = xr.DataArray(xr.Variable(SCENE_DIMS, lazy))
+    scene.encoding["source"] = str(source.path)
+    return describe(scene, **about)
+
+
+def describe(scene: xr.DataArray, **about: Unpack[Description]) -> xr.DataArray:
+    """Return ``scene`` with its coordinates, in rioxarray's convention; see `Description`."""
+    told = {"wavelength": about.get("wavelength"), "fwhm": about.get("fwhm")}
+    bands = {k: np.where(np.isfinite(v), v, np.nan) for k, v in told.items() if v is not None}
+    scene = scene.assign_coords({k: ("band", v, {"units": "nm"}) for k, v in bands.items()})
+    scene = scene.assign_attrs(about.get("attrs") or {})
+    number, good, transform = about.get("number"), about.get("good"), about.get("transform")
     if number is not None and (np.diff(number) != 1).any():
         scene = scene.assign_coords(number=("band", number))
     if good is not None and good.any():
         scene = keep_bands(scene, good, FLAGGED)
     if transform is not None:
         scene = _georeference(scene, transform)
-    if crs is not None:
-        scene = scene.rio.write_crs(crs)
-    value = representable(nodata, scene.dtype)
+    if about.get("crs") is not None:
+        scene = scene.rio.write_crs(about["crs"])
+    value = representable(about.get("nodata"), scene.dtype)
     return scene if value is None else scene.assign_attrs(_FillValue=value)
 
 

@@ -85,6 +85,7 @@ def bbox_mask(grid: Grid, bbox: Sequence[float]) -> NDArray[np.bool_]:
 
     Examples
     --------
+    >>> from affine import Affine
     >>> grid = Grid((2, 3), None, Affine(1, 0, 10, 0, -1, 41))
     >>> bbox_mask(grid, (11, 40, 13, 41)).astype(int)
     array([[0, 1, 1],

@@ -11,7 +11,7 @@ import os
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,35 +26,25 @@ from polyad.scene.files.paths import check_ending
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, move
 
-# Column of the table, and where its value stands in the estimates of a class
-_COLUMNS: tuple[tuple[str, str, int | None], ...] = (
-    ("class", "name", None),
-    ("id", "id", None),
-    ("area_ha", "area_ha", None),
-    ("se_ha", "se_ha", None),
-    ("ci95_low_ha", "ci95_ha", 0),
-    ("ci95_high_ha", "ci95_ha", 1),
-    ("area_pixels", "area_pixels", None),
-    ("se_pixels", "se_pixels", None),
-    ("ci95_low_pixels", "ci95_pixels", 0),
-    ("ci95_high_pixels", "ci95_pixels", 1),
-    ("mapped_ha", "mapped_ha", None),
-    ("share", "share", None),
-    ("share_se", "share_se", None),
-    ("users_accuracy", "users_accuracy", None),
-    ("users_accuracy_se", "users_accuracy_se", None),
-    ("users_accuracy_low", "users_accuracy_ci95", 0),
-    ("users_accuracy_high", "users_accuracy_ci95", 1),
-    ("producers_accuracy", "producers_accuracy", None),
-    ("producers_accuracy_se", "producers_accuracy_se", None),
-    ("producers_accuracy_low", "producers_accuracy_ci95", 0),
-    ("producers_accuracy_high", "producers_accuracy_ci95", 1),
-    ("points_mapped", "points_mapped", None),
-    ("points_reference", "points_reference", None),
-)
+AnyPath = str | os.PathLike[str]
+Rows = Iterator[Sequence[Any]]
+# What is told of a class, in the order of the columns; intervals have two of them
+_ESTIMATES = (
+    "name", "id", "area_ha", "se_ha", "ci95_ha", "area_pixels", "se_pixels", "ci95_pixels",
+    "mapped_ha", "share", "share_se", "users_accuracy", "users_accuracy_se", "users_accuracy_ci95",
+    "producers_accuracy", "producers_accuracy_se", "producers_accuracy_ci95", "points_mapped",
+    "points_reference",
+)  # fmt: skip
+_INTERVALS = {
+    "ci95_ha": ("ci95_low_ha", "ci95_high_ha"),
+    "ci95_pixels": ("ci95_low_pixels", "ci95_high_pixels"),
+    "users_accuracy_ci95": ("users_accuracy_low", "users_accuracy_high"),
+    "producers_accuracy_ci95": ("producers_accuracy_low", "producers_accuracy_high"),
+    "overall_accuracy_ci95": ("overall_accuracy_low", "overall_accuracy_high"),
+}
 
 
-def write_areas(path: str | os.PathLike[str], estimates: Mapping[str, Any]) -> None:
+def write_areas(path: AnyPath, estimates: Mapping[str, Any]) -> None:
     """Write areas as a table (``.csv``) or with all that belongs to them (``.json``).
 
     The last line of the table, ``total``, has the region's area, and the overall accuracy in
@@ -66,52 +56,96 @@ def write_areas(path: str | os.PathLike[str], estimates: Mapping[str, Any]) -> N
     estimates : mapping
         As `polyad.scene.AreaEstimates.to_dict` gives them.
     """
-    write = _AREA_FORMATS[check_ending(path, "table of areas")]
+    _write(path, "table of areas", estimates, _area_rows)
+
+
+def write_scores(path: AnyPath, scores: Mapping[str, Any]) -> None:
+    """Write scores as JSON (``.json``) or as a table ``measure, class, value`` (``.csv``).
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    scores : mapping
+        Numbers, strings, lists and mappings, as `polyad.scene.Scores.to_dict` gives them.
+    """
+    _write(path, "file of scores", _plain(scores), _score_rows)
+
+
+def _write(
+    path: AnyPath, what: str, content: Mapping[str, Any], rows: Callable[[Mapping[str, Any]], Rows]
+) -> None:
+    """Write everything as JSON, or ``rows`` as CSV."""
+    ending = check_ending(path, what)
     with replacing(path) as temporary:
-        write(temporary, estimates)
+        if ending == ".json":
+            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            temporary.write_text(text + "\n", encoding="utf-8")
+            return
+        with temporary.open("w", encoding="utf-8", newline="") as out:
+            csv.writer(out).writerows(rows(content))
 
 
-def _json(temporary: Path, estimates: Mapping[str, Any]) -> None:
-    text = json.dumps(estimates, indent=2, ensure_ascii=False, allow_nan=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
+def _area_rows(estimates: Mapping[str, Any]) -> Rows:
+    overall = ("overall_accuracy", "overall_accuracy_se", "overall_accuracy_ci95")
+    keys = (*_ESTIMATES, *overall)
+    names = [n for key in keys for n in _INTERVALS.get(key, (key,))]
+    yield ["class", *names[1:]]
+    count, total = estimates["n_points"], {key: estimates[key] for key in overall}
+    total |= {"name": "total", "points_mapped": count, "points_reference": count}
+    total |= {"area_ha": estimates["total_ha"], "area_pixels": estimates["total_pixels"]}
+    for row in (*estimates["classes"], total):
+        both = {key: row.get(key) or ("", "") for key in _INTERVALS}
+        yield [v for key in keys for v in both.get(key, (row.get(key, ""),))]
 
 
-def _csv(temporary: Path, estimates: Mapping[str, Any]) -> None:
-    overall = ["overall_accuracy", "overall_accuracy_se"]
-    overall += ["overall_accuracy_low", "overall_accuracy_high"]
-    names = [name for name, _, _ in _COLUMNS]
-    total = {
-        "class": "total",
-        "area_ha": estimates["total_ha"],
-        "area_pixels": estimates["total_pixels"],
-        "points_mapped": estimates["n_points"],
-        "points_reference": estimates["n_points"],
-        **{name: estimates[name] for name in overall[:2]},
-        **dict(zip(overall[2:], estimates["overall_accuracy_ci95"], strict=True)),
-    }
-    with temporary.open("w", encoding="utf-8", newline="") as out:
-        table = csv.DictWriter(out, [*names, *overall], restval="")
-        table.writeheader()
-        for row in estimates["classes"]:
-            table.writerow({name: _cell(row[key], part) for name, key, part in _COLUMNS})
-        table.writerow(total)
+def _score_rows(scores: Mapping[str, Any]) -> Rows:
+    yield "measure", "class", "value"
+    for measure, value in scores.items():
+        if not isinstance(value, dict | list):
+            yield measure, "", value
+    for row in scores.get("classes", []):
+        for measure in ("precision", "recall", "f1", "support"):
+            yield measure, row["name"], row[measure]
+    for row in scores.get("targets", []):
+        for measure, value in row.items():
+            if isinstance(value, list):
+                yield f"{measure}_low", row["target"], value[0]
+                yield f"{measure}_high", row["target"], value[1]
+            elif measure != "target":
+                yield measure, row["target"], value
+    for row in scores.get("sets", []):
+        for measure in ("coverage", "mean_set_size"):
+            yield measure, row["name"], row[measure]
+    for row in scores.get("left_out", []):
+        yield "left_out", row["name"], row["pixels"]
 
 
-def _cell(value: Any, part: int | None) -> Any:
-    return value if value is None or part is None else value[part]
+def _plain(value: Any) -> Any:
+    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, ClassInfo):
+        return _plain(value._asdict())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
-_AREA_FORMATS: dict[str, Callable[[Path, Mapping[str, Any]], None]] = {".csv": _csv, ".json": _json}
-
+# --- points --------------------------------------------------------------------------------------
 
 Fields = Mapping[str, Sequence[Any]]
 _WGS84 = CRS.from_epsg(4326)
 _OWN = {".csv": ("x", "y", "row", "col"), ".geojson": ("row", "col"), ".gpkg": ("row", "col")}
 
 
-def write_points(
-    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
-) -> None:
+def write_points(path: AnyPath, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> None:
     """Write the centers of pixels as points; nothing of an existing file is lost if that fails.
 
     ======== ==================================================================================
@@ -141,9 +175,7 @@ def write_points(
         temporary.write_bytes(content)
 
 
-def points_content(
-    path: str | os.PathLike[str], grid: Grid, pixels: NDArray[np.intp], fields: Fields
-) -> bytes:
+def points_content(path: AnyPath, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
     """Return what `write_points` writes, or raise its error without writing anything."""
     ending, path = check_ending(path, "sample"), Path(path)
     _check_names(path, ending, list(fields))
@@ -200,7 +232,7 @@ def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.stack(xy, axis=1)
 
 
-def _csv_points(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
+def _csv(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
     del path
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
@@ -294,72 +326,5 @@ def _not_on_the_map(path: Path) -> OutputError:
 _POINT_FORMATS: dict[str, Callable[[Path, Grid, NDArray[np.intp], Fields], bytes]] = {
     ".gpkg": _geopackage,
     ".geojson": _geojson,
-    ".csv": _csv_points,
-}
-
-
-def write_scores(path: str | os.PathLike[str], scores: Mapping[str, Any]) -> None:
-    """Write scores as JSON (``.json``) or as a table ``measure, class, value`` (``.csv``).
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write.
-    scores : mapping
-        Numbers, strings, lists and mappings, as `polyad.scene.Scores.to_dict` gives them.
-    """
-    write = _SCORE_FORMATS[check_ending(path, "file of scores")]
-    with replacing(path) as temporary:
-        write(temporary, _plain(scores))
-
-
-def _plain(value: Any) -> Any:
-    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, ClassInfo):
-        return _plain(value._asdict())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _scores_json(temporary: Path, scores: dict[str, Any]) -> None:
-    text = json.dumps(scores, indent=2, ensure_ascii=False, allow_nan=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
-
-
-def _scores_csv(temporary: Path, scores: dict[str, Any]) -> None:
-    with temporary.open("w", encoding="utf-8", newline="") as out:
-        table = csv.writer(out)
-        table.writerow(["measure", "class", "value"])
-        for measure, value in scores.items():
-            if not isinstance(value, dict | list):
-                table.writerow([measure, "", value])
-        for row in scores.get("classes", []):
-            for measure in ("precision", "recall", "f1", "support"):
-                table.writerow([measure, row["name"], row[measure]])
-        for row in scores.get("targets", []):
-            for measure, value in row.items():
-                ends = zip(("low", "high"), value, strict=True) if isinstance(value, list) else ()
-                for end, number in ends:
-                    table.writerow([f"{measure}_{end}", row["target"], number])
-                if measure != "target" and not isinstance(value, list):
-                    table.writerow([measure, row["target"], value])
-        for row in scores.get("sets", []):
-            for measure in ("coverage", "mean_set_size"):
-                table.writerow([measure, row["name"], row[measure]])
-        for row in scores.get("left_out", []):
-            table.writerow(["left_out", row["name"], row["pixels"]])
-
-
-_SCORE_FORMATS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
-    ".json": _scores_json,
-    ".csv": _scores_csv,
+    ".csv": _csv,
 }

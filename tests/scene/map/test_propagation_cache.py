@@ -10,8 +10,9 @@ import xarray as xr
 from safetensors.numpy import save_file
 
 import polyad
-from polyad.scene.map import refining
-from polyad.scene.map.refining import read_shares, scene_digest, write_shares
+from polyad.scene.map import mapper
+from polyad.scene.map.mapper import read_cache, scene_digest, write_cache
+from polyad.scene.raster.scene import Scene
 from tests.scene.learn.test_presets import make_scene
 
 NODES = np.array([[0, 1, -1], [1, 2, 2]], np.int32)
@@ -47,7 +48,7 @@ def test_a_map_of_the_training_scene_builds_no_graphs(
 ) -> None:
     scene, model, folder = saved
     assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr(refining, "graph_statistics", no_graphs)
+    monkeypatch.setattr(mapper, "graph_statistics", no_graphs)
     kept = polyad.map_scene(model, scene, probabilities=True)[1]
     fresh = polyad.map_scene(trained[1], scene, probabilities=True)[1]
     np.testing.assert_array_equal(kept.values, fresh.values)
@@ -61,7 +62,7 @@ def test_the_first_map_fills_a_cache_that_was_removed(
     file.unlink()
     folder.rmdir()
     first = polyad.map_scene(model, scene)
-    monkeypatch.setattr(refining, "graph_statistics", no_graphs)
+    monkeypatch.setattr(mapper, "graph_statistics", no_graphs)
     np.testing.assert_array_equal(polyad.map_scene(model, scene).values, first.values)
 
 
@@ -69,20 +70,22 @@ def test_another_value_in_one_pixel_is_another_scene(trained: tuple[xr.DataArray
     scene, _ = trained
     values = scene.values.copy()
     values[7, 11, 3] += 1
-    assert scene_digest(scene) == scene_digest(scene.copy())
-    assert scene_digest(scene) != scene_digest(scene.copy(data=values))
+    assert scene_digest(Scene.of(scene)) == scene_digest(Scene.of(scene.copy()))
+    assert scene_digest(Scene.of(scene)) != scene_digest(Scene.of(scene.copy(data=values)))
 
 
 def test_a_masked_scene_is_another_scene(trained: tuple[xr.DataArray, Any]) -> None:
     scene, _ = trained
     inside = np.ones(scene.shape[:2], bool)
     inside[:3] = False
-    assert scene_digest(scene) != scene_digest(polyad.scene.mask_scene(scene, inside))
+    assert scene_digest(Scene.of(scene)) != scene_digest(
+        Scene.of(polyad.scene.mask_scene(scene, inside))
+    )
 
 
 def test_shares_come_back_as_they_were_written(tmp_path: Path) -> None:
-    assert write_shares(tmp_path / "c", "k", NODES, LOGS)
-    found = read_shares(tmp_path / "c", "k", (2, 3), 2)
+    assert write_cache(tmp_path / "c", "k", NODES, LOGS)
+    found = read_cache(tmp_path / "c", "k", (2, 3), 2)
     assert found is not None
     np.testing.assert_array_equal(found[0], NODES)
     np.testing.assert_array_equal(found[1], LOGS)
@@ -92,14 +95,14 @@ def test_shares_come_back_as_they_were_written(tmp_path: Path) -> None:
 def test_shares_of_another_shape_are_not_read(
     tmp_path: Path, shape: tuple[int, int], classes: int
 ) -> None:
-    write_shares(tmp_path / "c", "k", NODES, LOGS)
-    assert read_shares(tmp_path / "c", "k", shape, classes) is None
+    write_cache(tmp_path / "c", "k", NODES, LOGS)
+    assert read_cache(tmp_path / "c", "k", shape, classes) is None
 
 
 def forged(path: Path, nodes: Any = NODES, logs: Any = LOGS, key: str = "k", **more: Any) -> None:
     """Write a file with the right checksum, whatever it holds."""
     arrays = {"nodes": np.ascontiguousarray(nodes), "logs": np.ascontiguousarray(logs)}
-    about = {"polyad-shares": "1", "key": key, "sha256": refining._checksum("k", arrays)}
+    about = {"polyad-shares": "1", "key": key, "sha256": mapper._checksum("k", arrays)}
     save_file(arrays | more, path, about)
 
 
@@ -121,40 +124,40 @@ def forged(path: Path, nodes: Any = NODES, logs: Any = LOGS, key: str = "k", **m
 )
 def test_forged_shares_count_as_none(tmp_path: Path, forgery: dict[str, Any]) -> None:
     forged(tmp_path / "k.safetensors", **forgery)
-    assert read_shares(tmp_path, "k", (2, 3), 2) is None
+    assert read_cache(tmp_path, "k", (2, 3), 2) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04.", b"PK\x03\x04", b"\xff" * 64], ids=repr)
 def test_files_of_another_kind_count_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "k.safetensors").write_bytes(content)
-    assert read_shares(tmp_path, "k", (2, 3), 2) is None
+    assert read_cache(tmp_path, "k", (2, 3), 2) is None
 
 
 def test_damaged_shares_count_as_none(tmp_path: Path) -> None:
-    write_shares(tmp_path, "k", NODES, LOGS)
+    write_cache(tmp_path, "k", NODES, LOGS)
     path = tmp_path / "k.safetensors"
     whole = path.read_bytes()
     for damaged in (whole[:-3], whole[:-1] + bytes([whole[-1] ^ 1]), whole + b"\0" * 5000):
         path.write_bytes(damaged)
-        assert read_shares(tmp_path, "k", (2, 3), 2) is None
+        assert read_cache(tmp_path, "k", (2, 3), 2) is None
 
 
 def test_pipes_and_folders_count_as_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "k.safetensors")
-    assert read_shares(tmp_path, "k", (2, 3), 2) is None
+    assert read_cache(tmp_path, "k", (2, 3), 2) is None
     (tmp_path / "other.safetensors").mkdir()
-    assert read_shares(tmp_path, "other", (2, 3), 2) is None
+    assert read_cache(tmp_path, "other", (2, 3), 2) is None
 
 
 def test_files_used_longest_ago_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_shares(tmp_path, "first", NODES, LOGS)
+    write_cache(tmp_path, "first", NODES, LOGS)
     size = (tmp_path / "first.safetensors").stat().st_size
-    monkeypatch.setattr(refining, "CACHE_BYTES", 2 * size + 20)
-    write_shares(tmp_path, "second", NODES, LOGS)
+    monkeypatch.setattr(mapper, "CACHE_BYTES", 2 * size + 20)
+    write_cache(tmp_path, "second", NODES, LOGS)
     for age, name in enumerate(("second", "first")):
         os.utime(tmp_path / f"{name}.safetensors", (age, age))
-    assert read_shares(tmp_path, "second", (2, 3), 2) is not None
-    write_shares(tmp_path, "third", NODES, LOGS)
+    assert read_cache(tmp_path, "second", (2, 3), 2) is not None
+    write_cache(tmp_path, "third", NODES, LOGS)
     assert sorted(p.stem for p in tmp_path.iterdir()) == ["second", "third"]
 
 
@@ -166,21 +169,21 @@ def test_links_lead_to_nothing_that_is_written_or_removed(
     folder = tmp_path / "c"
     folder.mkdir()
     (folder / "k.safetensors").symlink_to(precious)
-    assert not write_shares(folder, "k", NODES, LOGS)
-    assert read_shares(folder, "k", (2, 3), 2) is None
+    assert not write_cache(folder, "k", NODES, LOGS)
+    assert read_cache(folder, "k", (2, 3), 2) is None
     (tmp_path / "weights").mkdir()
     other = tmp_path / "weights" / "other.safetensors"
     save_file({"weights": LOGS}, other)
-    monkeypatch.setattr(refining, "CACHE_BYTES", 600)
+    monkeypatch.setattr(mapper, "CACHE_BYTES", 600)
     (tmp_path / "linked").symlink_to(tmp_path / "weights")
-    assert not write_shares(tmp_path / "linked", "k", NODES, LOGS)
-    assert write_shares(tmp_path / "weights", "k", NODES, LOGS)  # a folder with files of others
-    assert write_shares(tmp_path / "weights", "l", NODES, LOGS)
+    assert not write_cache(tmp_path / "linked", "k", NODES, LOGS)
+    assert write_cache(tmp_path / "weights", "k", NODES, LOGS)  # a folder with files of others
+    assert write_cache(tmp_path / "weights", "l", NODES, LOGS)
     assert precious.read_text() == "precious"
     assert other.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a file where the folder should be")
-    assert not write_shares(tmp_path / "c", "k", NODES, LOGS)
+    assert not write_cache(tmp_path / "c", "k", NODES, LOGS)
     assert (tmp_path / "c").read_text() == "a file where the folder should be"

@@ -8,7 +8,8 @@ import xarray as xr
 
 from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings
 from polyad.scene.learn.steps import guided_filter
-from polyad.scene.map.refining import Shares, refiner, smooth
+from polyad.scene.map.mapper import Shares, refined, smooth
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, plan_tiles
 
 RNG = np.random.default_rng(0)
@@ -51,13 +52,13 @@ def test_what_a_pixel_without_data_holds_makes_no_difference():
 
 
 def test_two_filters_in_a_row_read_the_halo_of_both():
-    scene = xr.DataArray(CUBE, dims=("y", "x", "band"))
+    scene = Scene.of(xr.DataArray(CUBE, dims=("y", "x", "band")))
     steps = (STEP, STEP.model_copy(update={"radius": 3}))
     whole = Tile(slice(0, 30), slice(0, 31))
-    filtered = refiner(None, scene, steps, lambda tile: SHARES[tile])
-    wanted = filtered(whole)
+    wanted = refined(scene, steps, whole, lambda tile: SHARES[tile])
     for tile in plan_tiles((30, 31), (7, 6)):
-        np.testing.assert_allclose(filtered(tile), wanted[tile], atol=1e-6)
+        found = refined(scene, steps, tile, lambda tile: SHARES[tile])
+        np.testing.assert_allclose(found, wanted[tile], atol=1e-6)
 
 
 def shares_of(nodes, count):
@@ -83,10 +84,10 @@ def test_tiles_with_their_own_shares_are_mapped_as_with_the_whole_scene_s():
     whole = shares_of(RNG.integers(0, 40, (30, 31)).astype(np.int32), 40)
     blank = np.where(RNG.random((30, 31, 1)) < 0.1, np.nan, SHARES).astype(np.float32)
     wanted = whole.combined(blank)
-    scene = xr.DataArray(CUBE, dims=("y", "x", "band"))
-    refined = refiner(None, scene, (PROPAGATION,), lambda tile: blank[tile])
+    scene = Scene.of(xr.DataArray(CUBE, dims=("y", "x", "band")))
     for tile in plan_tiles((30, 31), (7, 6)):
-        np.testing.assert_array_equal(refined(tile, whole.cut(tile)), wanted[tile])
+        found = refined(scene, (), tile, lambda tile: blank[tile], whole.cut(tile))
+        np.testing.assert_array_equal(found, wanted[tile])
 
 
 def test_the_checksum_of_shares_tells_every_value_apart():

@@ -1,0 +1,588 @@
+"""A model on one scene: its network, and the steps of its recipe, tile by tile.
+
+Label propagation needs the whole scene, and gives the same for every map of it. So ``polyad train``
+keeps the result in ``<model>.cache/<key>.safetensors``, where the key is a digest of the scene's
+content, the labels and the settings: another scene, or a scene that has changed in one pixel, has
+another key. A file is read only if it has the key, the size and the values that it must have;
+anything else is as if it were not there. The folder may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+from tqdm import tqdm
+
+from polyad.atomic import replacing
+from polyad.errors import OutputError, PolyadError, PolyadWarning, SceneError
+from polyad.scene.learn.model import SceneModel, cache_folder
+from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings, Step
+from polyad.scene.learn.scene_statistics import (
+    Progress,
+    RunOnScene,
+    graph_statistics,
+    run_here,
+    statistics_bar,
+)
+from polyad.scene.learn.steps import Propagator, combine, guided_filter
+from polyad.scene.map.classifier import block_classifier
+from polyad.scene.raster.classes import UNLABELED, class_dtype
+from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import packed
+from polyad.scene.raster.windows import (
+    TILE_BYTES,
+    Block,
+    Tile,
+    plan_tiles,
+    read_block,
+    tile_shape,
+)
+from polyad.threads import one_ahead
+
+Array = npt.NDArray[Any]
+SMOOTHED_TILE = 4  # times as large as others is a tile whose halo is wide
+IN_MEMORY_TILE = 4  # times as large as others is a tile that need not be read
+WORKING_SHARE = 16  # what is computed of a tile may take this many times what is read of it
+PROPAGATION = 0.05  # of the time that shares take: the rest is for the scene's statistics
+
+
+class Mapper:
+    """A model on one scene, built once: its bands are matched, and its steps chosen.
+
+    A tile is mapped in two steps, `read` and `classify`: the next one may be read meanwhile.
+    Buffers are kept, so use one mapper in each thread.
+
+    Parameters
+    ----------
+    model : SceneModel
+        As it maps this scene, see `polyad.scene.adapt_model`.
+    scene : Scene or DataArray, dims ``(y, x, band)``
+    numbers : bool, default=False
+        Whether probabilities are wanted; of a regression model, standard deviations.
+    progress : bool, default=False
+        Show bars.
+    check : callable, optional
+        Called while labels are propagated, and may raise to end the work.
+
+    Attributes
+    ----------
+    scene : Scene
+        As the model sees it.
+    propagation : Propagation or None
+        The step that makes a tile depend on pixels all over the scene, if this map takes it.
+    """
+
+    def __init__(
+        self,
+        model: SceneModel,
+        scene: Scene | xr.DataArray,
+        numbers: bool = False,
+        progress: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.model, self.scene = model, viewed(model, scene)
+        self.numbers, self.progress, self.check = numbers, progress, check
+        self.steps = active_steps(model, self.scene)
+        self.propagation = next((s for s in self.steps if isinstance(s, Propagation)), None)
+        self._guided = [step for step in self.steps if isinstance(step, GuidedFilter)]
+        derived = bool(self.steps) or model.merging is not None  # ids come of the probabilities
+        self._network = block_classifier(model.unmerged, self.scene.nodata, numbers or derived)
+        self._shares: Shares | None = None
+
+    def __call__(self, tile: Tile, shares: Shares | None = None) -> tuple[Array, Array | None]:
+        """Map one tile; see `classify`."""
+        return self.classify(self.read(tile), shares)
+
+    def read(self, tile: Tile) -> Block | Tile:
+        """Return the pixels of a tile with their halo; steps read what they need by themselves."""
+        return tile if self.steps else read_block(self.scene, tile, self.model.window // 2)
+
+    def classify(
+        self, pixels: Block | Tile, shares: Shares | None = None
+    ) -> tuple[Array, Array | None]:
+        """Return ids ``(h, w)`` and, if asked for, probabilities ``(h, w, classes)``.
+
+        Of a regression model, the ids are 1 where there is a value, and in place of the
+        probabilities come the values; if ``numbers`` are wanted, with their standard deviations.
+
+        Parameters
+        ----------
+        pixels : Block or Tile
+            From `read`.
+        shares : Shares, optional
+            What label propagation gives this tile, see `propagate`. If it is not given, labels are
+            propagated over the whole scene at the first tile, and what came of it is kept.
+        """
+        model = self.model
+        if isinstance(pixels, Block):
+            ids, numbers = self._network(pixels)
+        else:
+            numbers = self._refined(pixels, shares)
+        if model.merging is not None:
+            numbers = model.merging.sums(np.asarray(numbers))
+        if self.steps or model.merging is not None:
+            ids = _likeliest(model, np.asarray(numbers))
+        return ids, numbers if self.numbers or model.values is not None else None
+
+    def run(
+        self, tiles: Iterable[Tile] | None = None
+    ) -> Iterator[tuple[Tile, Array, Array | None]]:
+        """Yield each tile, by default all of the scene, with what `classify` gives.
+
+        What lies on disk is read one tile ahead.
+        """
+        self.warn_of_other_scene()
+        tiles = scene_tiles(self.scene, None, self.model) if tiles is None else list(tiles)
+        blocks: Iterable[tuple[Tile, Block | Tile]]
+        if self.scene.array.variable._in_memory:  # there is nothing to wait for
+            blocks = ((tile, self.read(tile)) for tile in tiles)
+        else:
+            blocks = one_ahead(self.read, tiles)
+        with tqdm(desc="mapping", unit="tile", total=len(tiles), disable=not self.progress) as bar:
+            for tile, pixels in blocks:
+                outcome = self.classify(pixels)
+                del pixels  # before the tile after the next is read
+                yield tile, *outcome
+                bar.update()
+
+    def propagate(self, run: RunOnScene | None = None) -> Shares | None:
+        """Return what label propagation gives the scene, None if its map takes no such step.
+
+        It is all that a map needs of the whole scene: with it, tiles are mapped anywhere. ``run``
+        reads the scene, window by window; threads here unless it is given.
+        """
+        if self.propagation is None:
+            return None
+        with statistics_bar(self.progress) as bar:
+            model = self.model.unmerged
+            return propagated_shares(model, self.scene, self.propagation, bar, self.check, run)
+
+    def warn_of_other_scene(self) -> None:
+        """Warn where steps of the model are left out because it was trained on another scene."""
+        if self.model.recipe is not None and len(self.steps) < len(self.model.recipe.steps):
+            warnings.warn(
+                "this model was trained for the scene its labels lie in and is used on another "
+                "one: the network works alone; for maps of other scenes train with --goal "
+                "other-scenes (in Python, goal='other-scenes')",
+                PolyadWarning,
+                stacklevel=3,
+            )
+
+    def _refined(self, tile: Tile, shares: Shares | None) -> Array:
+        """Return the probabilities ``(h, w, classes)`` of a tile after the steps."""
+        if self.propagation is not None and shares is None:
+            if self._shares is None:
+                self._shares = self.propagate()
+            shares = None if self._shares is None else self._shares.at(tile)
+        return refined(self.scene, self._guided, tile, self._probabilities, shares)
+
+    def _probabilities(self, tile: Tile) -> Array:
+        """Return the network's probabilities ``(h, w, classes)`` of a tile."""
+        block = read_block(self.scene, tile, self.model.window // 2)
+        return np.asarray(self._network(block)[1])
+
+
+def viewed(model: SceneModel, scene: Scene | xr.DataArray) -> Scene:
+    """Return a scene with the model's bands; one that has them already is returned as it is."""
+    scene = Scene.of(scene)
+    array = model.view(scene.array)
+    return scene if array is scene.array else Scene(array)
+
+
+def active_steps(model: SceneModel, scene: Scene) -> tuple[Step, ...]:
+    """Return the steps that the map of a scene, as the model sees it, takes.
+
+    Label propagation starts from the training pixels: on any other scene it is left out.
+    """
+    steps = () if model.recipe is None else model.recipe.steps
+    if any(step.whole_scene for step in steps) and model.training.scene != scene.fingerprint:
+        return tuple(step for step in steps if not step.whole_scene)
+    return steps
+
+
+def scene_tiles(
+    scene: Scene | xr.DataArray, side: int | None = None, model: SceneModel | None = None
+) -> list[Tile]:
+    """Return the tiles that a scene is mapped by, in the order in which they are written.
+
+    A model of very many classes gets smaller ones, for the probabilities of a tile's pixels; one
+    that smooths them larger ones, since the halo of each tile is computed once more. A scene in
+    memory has larger ones too: threads wait for each other at the end of a tile.
+    """
+    scene = Scene.of(scene)
+    read = scene.shape[2] * scene.dtype.itemsize
+    if scene.array.variable._in_memory:
+        read //= IN_MEMORY_TILE
+    if model is not None and model.recipe is not None and model.recipe.guided is not None:
+        read //= SMOOTHED_TILE
+    made = 0 if model is None else model.working_bytes
+    shape = scene.shape[:2]
+    return plan_tiles(shape, tile_shape(shape, max(read, made // WORKING_SHARE), side))
+
+
+def _likeliest(model: SceneModel, proba: Array) -> Array:
+    """Return the ids ``(h, w)`` of the largest probabilities ``(h, w, classes)``; 0 for NaN."""
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+    blank = np.isnan(proba[..., 0])
+    ids = values[np.where(blank[..., None], 0, proba).argmax(axis=-1)]
+    ids[blank] = UNLABELED
+    return ids
+
+
+def refined(
+    scene: Scene,
+    steps: Sequence[GuidedFilter],
+    tile: Tile,
+    network: Callable[[Tile], Array],
+    shares: Shares | None = None,
+) -> Array:
+    """Return the probabilities ``(h, w, classes)`` of a tile after guided filters and propagation.
+
+    ``network`` gives those of any tile, NaN where there is no data; the halo of the filters is
+    asked of it too.
+    """
+    wide = tile.grown(sum(step.halo for step in steps), scene.shape[:2])
+    proba = network(wide)
+    if steps:
+        blank = np.isnan(proba[..., 0])
+        pixels = scene.read(wide.rows, wide.cols)
+        cube = np.where(blank[..., None], 0, pixels).astype(np.float32)
+        for step in steps:
+            proba = smooth(proba, cube, blank, step)
+        proba = proba[tile.within(wide)]
+    return proba if shares is None else shares.combined(proba)
+
+
+def smooth(proba: Array, cube: Array, blank: Array, step: GuidedFilter) -> Array:
+    """Return probabilities ``(h, w, classes)`` smoothed along the scene; NaN stays where it is."""
+    centered = cube - np.asarray(step.mean, np.float32)  # first: single precision is enough then
+    guide = centered @ np.asarray(step.projection, np.float32)
+    guide[blank] = 0.0
+    maps = np.where(blank[..., None], 1 / proba.shape[-1], proba)
+    smoothed = guided_filter(maps, guide, step.radius, step.ridge)
+    smoothed = np.clip(smoothed, 1e-6, 1.0)
+    smoothed = (smoothed / smoothed.sum(axis=-1, keepdims=True)).astype(np.float32)
+    smoothed[blank] = np.nan
+    return smoothed
+
+
+# --- label propagation ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What label propagation gives a scene, or one tile of it.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, ``(height, width)``
+        Which row of ``logs`` each pixel has; any where there is no data.
+    logs : ndarray of float32, ``(nodes, classes)``
+        Log shares of the classes.
+    weights : tuple of float
+        Of the propagation and of the network, see `combine`.
+    """
+
+    nodes: Array
+    logs: Array
+    weights: tuple[float, float]
+
+    def at(self, tile: Tile) -> Shares:
+        """Return the shares of a tile; nothing is copied."""
+        return replace(self, nodes=self.nodes[tile])
+
+    def cut(self, tile: Tile) -> Shares:
+        """Return the shares of a tile in few bytes: its own rows alone, its nodes numbered anew.
+
+        Pixels without data have some row, which says nothing.
+
+        Examples
+        --------
+        >>> nodes = np.array([[7, 7, 900], [12, 3, 900]])
+        >>> whole = Shares(nodes, np.arange(1000, dtype=np.float32)[:, None], (0.5, 0.5))
+        >>> tile = whole.cut(Tile(slice(0, 2), slice(1, 3)))
+        >>> tile.nodes
+        array([[1, 2],
+               [0, 2]], dtype=uint8)
+        >>> tile.logs.ravel().tolist()
+        [3.0, 7.0, 900.0]
+        """
+        nodes = self.nodes[tile]
+        first = int(nodes.min())
+        own = np.zeros(int(nodes.max()) - first + 1, bool)  # nodes of a tile lie near each other
+        own[nodes - first] = True
+        rows = np.flatnonzero(own)
+        number = np.empty(len(own), np.min_scalar_type(len(rows) - 1))
+        number[rows] = np.arange(len(rows), dtype=number.dtype)
+        return replace(self, nodes=number[nodes - first], logs=self.logs[rows + first])
+
+    def checksum(self) -> int:
+        """Return a checksum of all values: other shares make another map."""
+        value = zlib.crc32(repr(self.weights).encode())
+        for array in (self.nodes, self.logs):
+            value = zlib.crc32(np.ascontiguousarray(array).data, value)
+        return value
+
+    def combined(self, proba: Array) -> Array:
+        """Return the probabilities ``(h, w, classes)`` of a tile times its shares; NaN stays."""
+        count = proba.shape[-1]
+        flat = np.nan_to_num(proba.reshape(-1, count), nan=1 / count)
+        both = combine(flat, self.logs[self.nodes.ravel()], self.weights)
+        both = both.reshape(proba.shape).astype(np.float32)
+        both[np.isnan(proba[..., 0])] = np.nan
+        return both
+
+
+def propagated_shares(
+    model: SceneModel,
+    scene: Scene,
+    step: Propagation,
+    progress: Progress = lambda stage, share: None,  # noqa: ARG005
+    check: Callable[[], None] = lambda: None,
+    run: RunOnScene | None = None,
+) -> Shares:
+    """Propagate the model's labels over its scene, whose graphs are built if it has none.
+
+    What comes of it is kept beside the model file, and found there by the next map.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Its training pixels are where propagation starts.
+    scene : Scene
+        With the model's bands.
+    step : Propagation
+        Of the model's recipe.
+    progress : callable, optional
+        Called with the stage and the share of all the work that is done.
+    check : callable, optional
+        Called meanwhile, and may raise to end the work.
+    run : RunOnScene, optional
+        Who reads the scene, window by window; threads here unless it is given.
+    """
+    settings, shape, classes = step.settings, scene.shape[:2], len(model.classes)
+    _check_room(shape, classes, settings)
+    pixels, targets = model.training_pixels(shape), np.asarray(step.targets, np.intp)
+    key = "" if model.cache is None else cache_key(scene, pixels, targets, settings, run)
+    statistics = model.statistics
+    if statistics is None or statistics.inside != packed(scene.array):
+        found = None if model.cache is None else read_cache(model.cache, key, shape, classes)
+        if found is not None:
+            return Shares(*found, step.weights)
+        before = 1 - PROPAGATION
+        statistics = graph_statistics(
+            scene.array,
+            settings,
+            progress=lambda stage, share: progress(stage, before * share),
+            check=check,
+            run=run,
+        )
+    propagator = Propagator(settings, statistics.graphs, statistics.nodes, check)
+    logs = propagator.log_shares(
+        pixels, targets, classes, lambda left: progress("propagation", 1 - PROPAGATION * left)
+    )
+    if model.cache is not None:
+        write_cache(model.cache, key, statistics.nodes, logs)
+    return Shares(statistics.nodes, logs, step.weights)
+
+
+def _check_room(shape: tuple[int, int], classes: int, settings: PropagationSettings) -> None:
+    """Raise `SceneError` where the labels of all classes do not fit in memory at every node."""
+    height, width = shape
+    nodes = -(-height * width // settings.superpixel)
+    needed, budget = nodes * classes * 24, memory_budget()  # six copies
+    if needed > budget:
+        raise SceneError(
+            f"label propagation of {classes:,} classes over {height} x {width} pixels takes about "
+            f"{needed:,} bytes where {budget:,} may be used; train with --goal other-scenes"
+        )
+
+
+def keep_shares(
+    model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[str], progress: bool = False
+) -> None:
+    """Keep beside the model file ``path`` what label propagation gives the model's own scene.
+
+    Maps of the scene then begin at once. A model that does not propagate labels keeps nothing.
+    """
+    Mapper(replace(model, cache=cache_folder(path)), scene, progress=progress).propagate()
+
+
+# --- the propagation cache -----------------------------------------------------------------------
+
+FORMAT = 2
+MARK = "polyad-shares"
+CACHE_BYTES = 2**30  # of all files in the folder; the oldest give way
+HEADER_BYTES = 4096
+STRIPS = 4  # of a scene are read by one task: some hundredths of a second
+LOWEST = -50.0  # of a log share; `log_shares` has a floor far above
+
+
+def scene_digest(scene: Scene, run: RunOnScene | None = None) -> str:
+    """Return a digest of every pixel of a scene as it is stored, its mask and its nodata value.
+
+    ``run`` reads it strip by strip, threads here unless it is given.
+    """
+    height, width, bands = scene.shape
+    about = (scene.shape, scene.dtype.str, str(scene.nodata))
+    rows = max(TILE_BYTES // max(width * bands * scene.dtype.itemsize, 1), 1)
+    digest = hashlib.sha256(repr(about).encode())
+    digest.update(packed(scene.array) or b"")
+    run = run_here(scene.array) if run is None else run
+    starts = range(0, height, rows)
+    some = [starts[k : k + STRIPS] for k in range(0, len(starts), STRIPS)]
+    for strips in run(_strip_digests, rows, some):
+        digest.update(strips)
+    return digest.hexdigest()
+
+
+def _strip_digests(array: xr.DataArray, rows: int, starts: range) -> bytes:
+    """Return the digests of strips of so many rows of a scene, one after the other."""
+    digests, scene = [], Scene.of(array)  # a worker's
+    for start in starts:
+        strip = scene.read_stored(slice(start, min(start + rows, scene.shape[0])), slice(None))
+        digests.append(hashlib.sha256(np.ascontiguousarray(strip).data).digest())
+    return b"".join(digests)
+
+
+def cache_key(
+    scene: Scene,
+    pixels: Array,
+    targets: Array,
+    settings: PropagationSettings,
+    run: RunOnScene | None = None,
+) -> str:
+    """Return the name of what these labels propagate to; the whole scene is read for it."""
+    about = {
+        "format": FORMAT,
+        "scene": scene_digest(scene, run),
+        "pixels": np.asarray(pixels).tolist(),
+        "targets": np.asarray(targets).tolist(),
+        "settings": settings.to_data(),
+    }
+    text = json.dumps(about, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_cache(folder: Path, key: str, nodes: Array, logs: Array) -> bool:
+    """Keep what label propagation gave under its key; older files make room.
+
+    A cache is a convenience: where it cannot be written, or would be too large, it is left out.
+
+    Parameters
+    ----------
+    folder : Path
+    key : str
+        See `cache_key`.
+    nodes : ndarray of int, ``(height, width)``
+        Node of each pixel, -1 where there is no data.
+    logs : ndarray, ``(nodes, classes)``
+        Log shares of the classes.
+
+    Returns
+    -------
+    bool
+        Whether it is kept.
+    """
+    arrays = {"nodes": np.ascontiguousarray(nodes, np.int32)}
+    arrays["logs"] = np.ascontiguousarray(logs, np.float32)
+    if sum(a.nbytes for a in arrays.values()) > CACHE_BYTES:
+        return False
+    about = {MARK: str(FORMAT), "key": key, "sha256": _checksum(key, arrays)}
+    path = folder / f"{key}.safetensors"
+    try:
+        folder.mkdir(exist_ok=True)
+        # Neither folder nor file may be a link: what it leads to is not ours to write to
+        if folder.is_symlink() or (os.path.lexists(path) and not _is_kept(path)):
+            return False
+        with replacing(path) as temporary:
+            temporary.write_bytes(to_bytes(arrays, about))
+    except (OSError, OutputError):
+        return False
+    _make_room(folder, keep=key)
+    return True
+
+
+def read_cache(
+    folder: Path, key: str, shape: tuple[int, int], classes: int
+) -> tuple[Array, Array] | None:
+    """Return the nodes and log shares that are kept under ``key``, or None.
+
+    A file that is damaged, forged or of another scene counts as none.
+    """
+    path = folder / f"{key}.safetensors"
+    pixels = shape[0] * shape[1]
+    most = pixels * 4 * (1 + classes) + HEADER_BYTES  # every pixel a node
+    try:
+        if folder.is_symlink() or not _is_kept(path) or path.stat().st_size > most:
+            return None
+        with safe_open(path, framework="numpy") as content:
+            about = content.metadata() or {}
+            if set(content.keys()) != {"nodes", "logs"} or about.get("key") != key:
+                return None
+            forms = {name: content.get_slice(name) for name in ("nodes", "logs")}
+            sizes = {name: tuple(form.get_shape()) for name, form in forms.items()}
+            kinds = [form.get_dtype() for form in forms.values()]
+            count = sizes["logs"][0] if sizes["logs"] else 0
+            wanted = {"nodes": shape, "logs": (count, classes)}
+            if sizes != wanted or kinds != ["I32", "F32"] or not 0 < count <= pixels:
+                return None
+            arrays = {name: content.get_tensor(name) for name in forms}
+    except (OSError, PolyadError, SafetensorError, ValueError, MemoryError):
+        return None
+    if about.get("sha256") != _checksum(key, arrays) or not _sound(**arrays):
+        return None
+    with suppress(OSError):
+        os.utime(path)  # used last: it gives way last
+    return arrays["nodes"], arrays["logs"]
+
+
+def _sound(nodes: Array, logs: Array) -> bool:
+    """Whether every node exists, and every value is the logarithm of a share."""
+    inside = nodes.min() >= -1 and nodes.max() < len(logs)
+    return bool(inside and np.isfinite(logs).all() and logs.max() <= 0.01 and logs.min() >= LOWEST)
+
+
+def _checksum(key: str, arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(key.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether this is a file that was written here, and no link to one."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(HEADER_BYTES)
+
+
+def _make_room(folder: Path, keep: str) -> None:
+    """Remove the files used longest ago, until the others fit."""
+    with suppress(OSError):
+        kept = [path for path in folder.glob("*.safetensors") if _is_kept(path)]
+        found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in kept]
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= CACHE_BYTES:
+                return
+            if path.stem != keep:
+                path.unlink()
+                total -= size
