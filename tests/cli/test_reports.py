@@ -5,7 +5,6 @@ import html
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -16,36 +15,9 @@ from polyad.scene.assess.report import mapped_areas
 from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
+from tests.pages import Page
 
-VOID = {"meta", "img", "br", "source"}
 SPACE = "\N{NO-BREAK SPACE}"
-
-
-class Page(HTMLParser):
-    """The words of a page by the element they stand in; insists on closed elements."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.cells, self.tags = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag in ("td", "dd", "h1"):
-            self.cells.append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if {"td", "dd", "h1"} & set(self.open):
-            self.cells[-1] += data
 
 
 def check_page(path, command, files):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -18,30 +17,9 @@ from polyad.scene.draw.figures import area_figure, to_png
 from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
+from tests.pages import Page
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
-VOID = {"meta", "img", "br", "source"}
-
-
-class Page(HTMLParser):
-    """A reader that insists on closed elements."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def estimates(seen: tuple[int, ...] = (1, 1, 1, 2, 2, 2, 2, 2)) -> AreaEstimates:

@@ -4,7 +4,6 @@ import base64
 import io
 import re
 from dataclasses import fields, is_dataclass, replace
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -23,32 +22,9 @@ from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import scene_from_array
+from tests.pages import Page
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
-VOID = {"meta", "img", "br", "source"}
-
-
-class Page(HTMLParser):
-    """A reader that insists on closed elements and keeps what it meets."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def land(names: tuple[str, ...], noise: float = 0.1) -> tuple[xr.DataArray, xr.DataArray]:
