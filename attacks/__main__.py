@@ -14,10 +14,8 @@ from pathlib import Path
 
 from attacks.cases import Case, all_cases
 from attacks.good import opened_by_good_files
-from attacks.page import page
 from attacks.run import Outcome, attempt
 
-PAGE = Path(__file__).parents[1] / "docs" / "attacks.md"
 # What commands import before they read; torch, which takes as much memory again, is left to them
 _IMPORTS = (
     "polyad.cli", "polyad.scene.info", "polyad.scene.read.labels", "polyad.scene.read.scenes",
@@ -45,8 +43,6 @@ def main() -> None:
             print(_row(outcome), flush=True)
     failed = sum(bool(outcome.faults) for outcome in outcomes)
     print(f"{len(cases) - failed} passed, {failed} failed")
-    if options.write:
-        PAGE.write_text(page(outcomes))
     sys.exit(1 if failed else 0)
 
 
@@ -68,7 +64,6 @@ def _row(outcome: Outcome) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m attacks", description=__doc__)
     parser.add_argument("--only", default="", help="cases whose kind/name contains this")
-    parser.add_argument("--write", action="store_true", help="write docs/attacks.md")
     parser.add_argument("--jobs", type=int, default=2, help="commands at a time")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--trace", action="store_true", help="under strace: files and sockets too")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attacks import inside
-from attacks.cases import BUDGET, SECRET, Case
+from attacks.cases import BUDGET, EITHER, SECRET, Case
 
 ROOT = Path(__file__).parents[1]
-ALLOWED_ABOVE_BUDGET = 300_000_000  # bytes: Python, its libraries and ours
+ALLOWED_ABOVE_BUDGET = 500_000_000  # bytes: Python, its libraries and ours
 PATIENCE = 600  # seconds until a command counts as hanging, on however busy a machine
 MOST_CPU = 30.0  # seconds of computing; a good file takes 1 to 3, imports included
 _WORD = "for no one's eyes 7f3a"
@@ -55,12 +55,13 @@ class Outcome:
     def faults(self) -> list[str]:
         """What of it is against the promise; empty if nothing."""
         wanted = 0 if self.case.says is None else 2
+        wanted = 0 if self.case.says == EITHER and self.code == 0 else wanted
         found = []
         if self.code != wanted:
             found.append(f"exit code {self.code}, wanted {wanted}")
         if "Traceback" in self.said:
             found.append("a traceback")
-        if self.case.says is not None and not re.search(self.case.says, self.said):
+        if self.case.says and not re.search(self.case.says, self.said):
             found.append(f"does not say {self.case.says!r}")
         if wanted == 2 and self.said.count("\n") > 1:
             found.append("more than one sentence")

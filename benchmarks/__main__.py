@@ -19,10 +19,9 @@ import numpy as np
 import torch
 
 from benchmarks import busy, fits, growth, layers, maps, plans, startup, throughput
-from benchmarks.page import page
-from benchmarks.timing import interleave, processor, sgemm, sgemm_rate
+from benchmarks.harness import DOCS, fill, interleave, processor, sgemm, sgemm_rate
+from benchmarks.page import parts
 
-DOCS = Path(__file__).parent.parent / "docs"
 SECTIONS: dict[str, Callable[[int], Any]] = {
     "epochs": fits.epochs,
     "fits": fits.fits,
@@ -68,7 +67,7 @@ def main() -> None:
     store.write_text(json.dumps(measured, indent=1) + "\n")
     for name, points in measured["growth"].items():
         growth.picture(name, points, given.docs / "images" / f"growth-{name}.png")
-    (given.docs / "benchmarks.md").write_text(page(measured))
+    fill(given.docs / "benchmarks.md", parts(measured))
     print(f"{time.perf_counter() - started:6.0f} s  wrote {given.docs / 'benchmarks.md'}")
 
 

@@ -12,14 +12,13 @@ line per fit to docs/results/activation-order.jsonl; fits that are there are not
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.harness import RESULTS, resume
 from polyad import RankRClassifier
 from polyad.core import RankRNet
 from polyad.experiments.runs import SceneEvaluator
@@ -29,7 +28,7 @@ from polyad.fitting import alternating, blocks
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
-RECORDS = Path(__file__).parent.parent / "docs/results/activation-order.jsonl"
+RECORDS = RESULTS / "activation-order.jsonl"
 SCENE, SAMPLES, RANKS, SEEDS, EPOCHS = "indian-pines", 10, (2, 3, 4, 5), range(10), (50, 500)
 
 
@@ -106,24 +105,12 @@ def fit_one(rank: int, seed: int) -> dict[str, Any]:
 
     train = extract_patches(data.cube, *split.train.T, run.window)
     model.fit(train, labels[tuple(split.train.T)], on_epoch=on_epoch)
-    return {"rank": rank, "seed": seed, "oa": found}
-
-
-def load() -> list[dict[str, Any]]:
-    """Return the records."""
-    return [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    return {"oa": found}
 
 
 def main() -> None:
-    done = {(row["rank"], row["seed"]) for row in load()} if RECORDS.exists() else set()
     with limit_threads(1):
-        for seed in SEEDS:
-            for rank in RANKS:
-                if (rank, seed) not in done:
-                    line = json.dumps(fit_one(rank, seed)) + "\n"
-                    print(line, end="", flush=True)
-                    with RECORDS.open("a") as file:
-                        file.write(line)
+        resume(RECORDS, [{"rank": r, "seed": s} for s in SEEDS for r in RANKS], fit_one)
 
 
 if __name__ == "__main__":

@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.harness import DOCS, fill, read_records, spread, table
 from polyad import RankRRegressor
 from polyad.core import RankRLinear, generic_rank, sample_size, vc_bound
 from polyad.threads import limit_threads
 
-DOCS = Path(__file__).parent.parent / "docs"
 RECORDS, PICTURE = DOCS / "results/approximation.jsonl", DOCS / "images/approximation.png"
 PAGE = DOCS / "understand/approximation.md"
 SHAPE, UNITS, TEST, NOISE = (3, 4, 5), 4, 5000, 0.3
@@ -182,17 +182,10 @@ def rows(seed: int, done: set[tuple[int, str]]) -> list[dict[str, Any]]:
     return [{"seed": seed, **row} for row in found]
 
 
-def load() -> list[dict[str, Any]]:
-    """Return the records."""
-    return (
-        [json.loads(line) for line in RECORDS.read_text().splitlines()] if RECORDS.exists() else []
-    )
-
-
 def sup_errors() -> dict[tuple[int, int, str], dict[int, list[float]]]:
     """Return the largest errors by (side, rank, weights) and number of units."""
     found: dict[tuple[int, int, str], dict[int, list[float]]] = defaultdict(dict)
-    for row in load():
+    for row in read_records(RECORDS):
         if row["what"] == "sup":
             curve = found[row["side"], row["rank"], row["weights"]]
             curve.setdefault(row["hidden"], []).append(row["error"])
@@ -232,126 +225,42 @@ def picture(path: Path = PICTURE) -> None:
     plt.close(figure)
 
 
-def page() -> str:
-    """Return the page."""
-    sup = sup_errors()
+def least(side: int, rank: int) -> list[str]:
+    """Return the best mean error of a rank, with its deviation and its number of units."""
+    cells = [
+        (np.mean(values), spread(values, 1, 2), f"{units}, {weights}")
+        for weights in ("trained", "random")
+        for units, values in sup_errors()[side, rank, weights].items()
+    ]
+    return [f"{side} x {side}", str(rank), *min(cells)[1:]]
 
-    def least(side: int, rank: int) -> str:
-        """Return the best mean error of a rank, with its number of units and its deviation."""
-        cells = [
-            (np.mean(values), np.std(values, ddof=1), units, weights)
-            for weights in ("trained", "random")
-            for units, values in sup[side, rank, weights].items()
-        ]
-        mean, deviation, units, weights = min(cells)
-        return f"| {side} x {side} | {rank} | {mean:.2f} ± {deviation:.2f} | {units}, {weights} |"
 
-    table = "\n".join(least(side, rank) for side in SIDES for rank in range(1, side + 1))
-    lowest = min(e for (n, r, _), c in sup.items() if r < n for v in c.values() for e in v)
+def parts() -> dict[str, str]:
+    """Return the tables of the page."""
     shapes = ((2, 2), (3, 3, 3), (3, 4, 5), (5, 5, 9), (5, 5, 200))
-    ranks = "\n".join(
-        f"| {' x '.join(map(str, s))} | {generic_rank(s)} | {int(np.prod(s)) // max(s)} |"
+    ranks = [
+        [" x ".join(map(str, s)), str(generic_rank(s)), str(int(np.prod(s)) // max(s))]
         for s in shapes
-    )
-    pines = (5, 5, 200), 75, 1, 16
+    ]
     bounds = []
     for activation in ("tanh", "relu"):
-        vc = vc_bound(*pines, activation)
+        vc = vc_bound((5, 5, 200), 75, 1, 16, activation)
         sizes = [sample_size(vc, 0.1, 0.05, realizable=known) for known in (False, True)]
-        bounds.append(f"| {activation} | {vc:.1e} | {sizes[0]:.1e} | {sizes[1]:.1e} |")
-    return f"""# What rank R can approximate
-
-By Theorem 1 of the paper, every dense two-layer network is a Rank-R network if R is high enough. So
-Rank-R networks are universal approximators (Corollary 1) for such R. For a smaller R they are not,
-**however many units they have**: a footnote of the paper says so of Rank-1 networks.
-
-## Below the generic rank: a floor
-
-Let $X$ be an $n \\times n$ matrix, and take a unit $g(\\langle W, X \\rangle + b)$ with
-$\\operatorname{{rank}} W < n$. Choose a unit vector $w$ orthogonal to the columns of $W$, and the
-reflection $S = I - 2 w w^T$. Then $\\langle W, S X \\rangle = \\langle S W, X \\rangle =
-\\langle W, X \\rangle$, but $\\det(S X) = -\\det X$. So for any distribution that reflections
-preserve (independent normal entries; orthogonal matrices)
-
-$$ E[\\det(X) \\, g(\\langle W, X \\rangle + b)] = 0 $$
-
-for every such unit and every activation, and the same holds for any sum of units. The best
-least-squares fit to the determinant is zero.
-
-In the sup norm: on orthogonal matrices $\\det X = \\pm 1$, each half of the time. A network $f$ of
-rank below $n$ has $E[f(X) \\det X] = 0$ there, and $h(X) = \\max(\\det X, 0)$ has $1/2$. Hence
-$\\max |h - f| \\ge 1/2$ on every set that contains the orthogonal matrices, and the constant $1/2$
-does as well as any network. From rank $n$ on the error goes to zero as units are added.
-
-![Largest error to max(det X, 0) over the number of hidden units, for 2 x 2 and 3 x 3 matrices.
-Below rank n it stays above one half; at rank n it falls](../images/approximation.png)
-
-Matrices of spectral norm at most one; largest error on 50,000 of them, half of them orthogonal;
-mean and standard deviation of seeds 0 to {SEEDS - 1}. *Trained*: all weights by Adam on 20,000
-matrices. *Random*: random weights of rank R, and output weights by least squares, so that the floor
-is not a matter of optimization. With many units and a rank below n, least squares fits the sampling
-noise, and the error rises again. No network below rank n had an error under {lowest:.3f}. The best
-of each rank:
-
-| matrices | R | largest error | units, weights |
-|---|---|---|---|
-{table}
-
-## Which rank suffices
-
-Sums of $g(\\langle W, X \\rangle)$ over weights $W$ of a set and all continuous $g$ are dense in
-the continuous functions if and only if no nonzero homogeneous polynomial vanishes on the set (Lin
-and Pinkus 1993). On matrices of rank below $n$ the determinant vanishes. On tensors of rank at most
-R no nonzero polynomial vanishes if and only if R is at least the **generic rank**, which
-`polyad.core.generic_rank` computes. It is often far below the
-$\\min_i \\prod_{{d \\ne i}} I_d$ of the theorem:
-
-| shape | generic rank | rank of Theorem 1 |
-|---|---|---|
-{ranks}
-
-- Not every tensor has the generic rank. A random real 2 x 2 x 2 tensor has rank 2 or rank 3, each
-  with positive probability, and the generic rank is 2. Density does not need every tensor: those of
-  rank 2 contain an open set, and a polynomial that vanishes on an open set is zero.
-- The units need a bias, and an activation that is no polynomial (Leshno et al. 1993). Without
-  hidden biases, as in the paper's equations, a network with tanh or sigmoid units is odd up to a
-  constant, and universal at no R. Estimators have biases by default (`hidden_bias=True`).
-- Universal is not the same as better: on Indian Pines with ten labels per class
-  [rank 1 is the best](../results/findings.md#the-best-r).
-
-## How many samples are guaranteed to suffice
-
-By Corollary 2, Rank-R networks with a fixed number of units have a finite VC dimension, and so a
-finite sample complexity. `polyad.core.vc_bound` and `polyad.core.sample_size` compute bounds with
-explicit constants (Anthony and Bartlett 1999; Bartlett et al. 2019; Blumer et al. 1989). For the
-paper's Rank-1 network on Indian Pines, to be within 10 points of the best error rate with
-probability 95 %:
-
-| units | VC dimension, at most | samples | samples, if the best makes no error |
-|---|---|---|---|
-{chr(10).join(bounds)}
-
-The network is trained with 160. Such bounds hold for every distribution and are far from what is
-needed in practice; they say that the number is finite, and how it scales with R, units and sizes.
-Nor do they say that training takes polynomial *time*, as the paper's text has it: they assume that
-the training error is minimized, which no polynomial algorithm is known to do.
-
-Made by `python -m benchmarks.approximation` from [these records](../results/approximation.jsonl).
-`tests/core/test_capacity.py` checks the steps of the proof.
-
-- V. Ya. Lin, A. Pinkus, "Fundamentality of ridge functions", *J. Approx. Theory* 75, 295-311, 1993.
-- M. Leshno, V. Ya. Lin, A. Pinkus, S. Schocken, "Multilayer feedforward networks with a
-  nonpolynomial activation function can approximate any function", *Neural Networks* 6, 861-867,
-  1993.
-- The references of the bounds are in the docstrings.
-"""
+        bounds.append([activation, *(f"{value:.1e}" for value in (vc, *sizes))])
+    sides = [least(side, rank) for side in SIDES for rank in range(1, side + 1)]
+    head = ["units", "VC dimension, at most", "samples", "samples, if the best makes no error"]
+    return {
+        "errors": table(["matrices", "R", "largest error", "units, weights"], sides),
+        "ranks": table(["shape", "generic rank", "rank of Theorem 1"], ranks),
+        "bounds": table(head, bounds),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="write the page from the records alone")
     if not parser.parse_args().page:
-        done = {(row["seed"], row["what"]) for row in load()}
+        done = {(row["seed"], row["what"]) for row in read_records(RECORDS)}
         with limit_threads(1):
             for seed in range(SEEDS):
                 lines = "".join(json.dumps(row) + "\n" for row in rows(seed, done))
@@ -359,8 +268,7 @@ def main() -> None:
                 with RECORDS.open("a") as file:
                     file.write(lines)
     picture()
-    PAGE.write_text(page())
-    PAGE.write_text(page())
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +20,12 @@ from affine import Affine
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from benchmarks.harness import RESULTS, chosen, fill, read_records, table
 from polyad.errors import SceneError
 from polyad.scene import ClassInfo, SamplePoints, draw_sample, estimate_areas, with_classes
 from polyad.scene.raster.scene import describe
 
-DOCS = Path(__file__).parent.parent / "docs/results"
+RECORDS, PAGE = RESULTS / "areas.jsonl", RESULTS / "areas.md"
 SHAPE, PIXEL = (300, 400), 0.09  # rows and columns of 30 m; hectares of a pixel
 NAMES = ("Forest", "Crops", "Grass", "Water")
 SHARES = (0.5, 0.3, 0.15, 0.05)
@@ -128,79 +128,33 @@ def simulate(design: Design, draws: int, maps: dict[str, xr.DataArray]) -> list[
     return [*rows, shared | {"class": "overall accuracy", "held": int(np.sum(overall))}]
 
 
-def page(records: list[dict[str, Any]]) -> str:
-    """Return the page as Markdown."""
-    large = [_table(d, records) for d in DESIGNS if d.size >= 600]
-    small = [_table(d, records) for d in DESIGNS if d.size < 600]
-    return "\n".join([_INTRODUCTION, *large, _MIDDLE, *small, _END])
+NUMBERS = ("true_ha", "mapped_ha", "mean_ha", "deviation_ha", "mean_se_ha")
 
 
-def _table(design: Design, records: list[dict[str, Any]]) -> str:
-    lines = [
-        f"### {design.title}, {design.size} points",
-        "",
-        "| class | true ha | by the map | mean estimate | its deviation | mean SE | intervals that "
-        "hold the truth |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in (r for r in records if r["design"] == design.key):
-        done = row["draws"] - row["refused"]
-        cells = [f"{row[k]:,.0f}" if k in row else "" for k in _NUMBERS]
-        share = f"{100 * row['held'] / done:.1f} % of {done:,}"
-        lines.append(f"| {row['class']} | {' | '.join(cells)} | {share} |")
-    return "\n".join([*lines, ""])
-
-
-_NUMBERS = ("true_ha", "mapped_ha", "mean_ha", "deviation_ha", "mean_se_ha")
-_INTRODUCTION = """# Do the intervals of areas hold?
-
-A 95 % interval should hold the true area in 95 of 100 samples. Here the truth is known: a made
-land of 300 x 400 pixels of 30 m with four classes, a map of it that errs along the borders of the
-classes and favors some of them (83 % right), and an older map (69 % right) whose classes serve as
-other strata. A thousand samples were drawn for each design, each was checked against the truth, and
-each table of areas was held against the true one. Made in a few minutes by
-
-<!-- not run: minutes -->
-```sh
-python -m benchmarks.areas --draws 1000
-```
-
-with the functions that [`polyad sample` and `polyad area`](../areas.md) call, seeds 0 to 999 for
-the samples and 7 for the land, from [records](areas.jsonl), one line for each design and class.
-Chance alone moves a share of 1,000 samples by 0.7 points (one standard deviation).
-
-## Samples large enough
-
-600 points. Stratified designs share them out by area, with at least 75 for each stratum. The mean
-of the estimates is the true area, which the map alone misses, and the standard error that each
-sample gives itself is the deviation of the estimates from sample to sample.
-"""
-_MIDDLE = """## Samples that are too small
-
-80 points, at least 10 for each stratum. Estimates are still right on average, but intervals hold
-the truth less often than they say, most of all those of the rare class: in many samples no point
-outside of its own stratum happens to be of it, the standard error then misses that part, and the
-distribution of the estimate is skewed. More points mend that. A random sample may also have fewer
-than two points in a class; such samples were refused, and are not counted.
-"""
-_END = """Below 25 points in a stratum `polyad sample` says so. A stratum in which all points agree
-contributes no variance, so an interval without width means too few points, not certainty; `polyad
-area` says that too.
-"""
+def parts() -> dict[str, str]:
+    """Return a table for each design."""
+    records, found = read_records(RECORDS), {}
+    for design in DESIGNS:
+        rows = []
+        for row in chosen(records, design=design.key):
+            done = row["draws"] - row["refused"]
+            cells = [f"{row[k]:,.0f}" if k in row else "" for k in NUMBERS]
+            rows.append([row["class"], *cells, f"{100 * row['held'] / done:.1f} % of {done:,}"])
+        head = ["class", "true ha", "by the map", "mean estimate", "its deviation", "mean SE"]
+        found[design.key] = table([*head, "intervals that hold the truth"], rows)
+    return found
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--draws", type=int, default=1000)
-    arguments.add_argument("--docs", type=Path, default=DOCS)
     given = arguments.parse_args()
     maps, records = land(), []
     for design in DESIGNS:
         records += simulate(design, given.draws, maps)
         print(design.key, [row["held"] for row in records[-5:]], flush=True)
-    lines = "".join(json.dumps(record) + "\n" for record in records)
-    (given.docs / "areas.jsonl").write_text(lines)
-    (given.docs / "areas.md").write_text(page(records))
+    RECORDS.write_text("".join(json.dumps(record) + "\n" for record in records))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

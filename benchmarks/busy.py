@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import Times
+from benchmarks.harness import Times
 
 NEIGHBORS = (0, 1, 2)
 WANTED = 3.0  # times the quiet seconds beside two neighbors, at most

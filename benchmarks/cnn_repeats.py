@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
-RECORDS = Path(__file__).parent.parent / "docs/results/cnn-repeats.jsonl"
+from benchmarks.harness import RESULTS, Record, resume
+
+RECORDS = RESULTS / "cnn-repeats.jsonl"
 OLDER = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 # Variant -> environment, dtype, and whether torch is asked for deterministic algorithms
 VARIANTS: dict[str, tuple[dict[str, str], str, bool]] = {
@@ -64,23 +65,22 @@ def fit(noise: str, seed: int, dtype: str, deterministic: bool) -> dict[str, flo
     }
 
 
+def fit_apart(variant: str, noise: str, seed: int) -> Record:
+    """Fit in a process of its own, whose environment is that of the variant."""
+    environment, dtype, deterministic = VARIANTS[variant]
+    call = f"from benchmarks.cnn_repeats import fit, json; print(json.dumps(fit({noise!r}, "
+    call += f"{seed}, {dtype!r}, {deterministic})))"
+    answer = subprocess.run(
+        [sys.executable, "-c", call],
+        env=os.environ | environment, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    return {"epochs": EPOCHS} | json.loads(answer)
+
+
 def main() -> None:
     """Fit what has no record yet."""
-    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
-    done = {(r["variant"], r["noise"], r["seed"]) for r in map(json.loads, lines)}
-    for seed, noise, variant in product(SEEDS, NOISES, VARIANTS):
-        if (variant, noise, seed) in done:
-            continue
-        environment, dtype, deterministic = VARIANTS[variant]
-        call = f"from benchmarks.cnn_repeats import fit, json; print(json.dumps(fit({noise!r}, "
-        call += f"{seed}, {dtype!r}, {deterministic})))"
-        answer = subprocess.run(
-            [sys.executable, "-c", call],
-            env=os.environ | environment, check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        row = {"variant": variant, "noise": noise, "seed": seed, "epochs": EPOCHS}
-        with RECORDS.open("a") as stream:
-            stream.write(json.dumps(row | json.loads(answer)) + "\n")
+    cases = product(SEEDS, NOISES, VARIANTS)
+    resume(RECORDS, [{"variant": v, "noise": n, "seed": s} for s, n, v in cases], fit_apart)
 
 
 if __name__ == "__main__":

@@ -10,21 +10,17 @@ seeds 100 and up, where three are compared; seeds 0 and up have the chosen one a
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from benchmarks.coverage_page import write_page
-from benchmarks.few_labels import read_records
+from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, resume, spread, table
 from polyad.scene.assess.scores import score
 from polyad.scene.learn import training
 from polyad.scene.learn.accuracy import labels_wanted, least_probability
@@ -37,8 +33,7 @@ from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
-DOCS = Path(__file__).parent.parent / "docs/results"
-RECORDS = DOCS / "coverage.jsonl"
+RECORDS, PAGE = RESULTS / "coverage.jsonl", RESULTS / "coverage.md"
 DEVELOPMENT = 100  # the first seed on which the score was chosen
 LEVELS = (0.8, 0.9, 0.95)
 ASKED: dict[str, dict[str, Any]] = {
@@ -46,7 +41,11 @@ ASKED: dict[str, dict[str, Any]] = {
     "best, this-scene": {"preset": "best", "goal": "this-scene"},
     "best, other-scenes": {"preset": "best", "goal": "other-scenes"},
 }
-KINDS = ("random-10", "blocks-10", "other-fields-10")
+KINDS = {
+    "random-10": "random pixels",
+    "blocks-10": "other blocks",
+    "other-fields-10": "other fields",
+}
 CHOSEN = "probability"
 Array = np.ndarray[Any, Any]
 Held = dict[str, Array]
@@ -144,19 +143,39 @@ def outcomes(
         }
 
 
-def run(seeds: list[int], records: Path = RECORDS) -> None:
-    """Append what has no record yet."""
-    done = {(r["protocol"], r["seed"], r["preset"]) for r in read_records(records)}
-    scene = open_scene("indian-pines").load()
-    labels = open_labels("indian-pines", scene)
-    for seed, protocol, preset in product(seeds, KINDS, ASKED):
-        if (protocol, seed, preset) in done:
-            continue
-        head = {"protocol": protocol, "seed": seed, "preset": preset}
-        rows = outcomes(scene, labels, protocol, seed, preset)
-        with records.open("a") as file:  # one write: a killed run leaves whole outcomes
-            file.write("".join(json.dumps(head | row) + "\n" for row in list(rows)))
-        print(protocol, seed, preset, file=sys.stderr, flush=True)
+def parts() -> dict[str, str]:
+    """Return the tables of the page."""
+    records = read_records(RECORDS)
+    shown = chosen([r for r in records if r["seed"] < DEVELOPMENT], score=CHOSEN)
+    tried = [r for r in records if r["seed"] >= DEVELOPMENT]
+    found = {}
+    for protocol, name in KINDS.items():
+        rows = []
+        for preset, level in product(ASKED, LEVELS):
+            own = chosen(shown, protocol=protocol, preset=preset, level=level)
+            rows.append([preset, f"{100 * level:g}", _spread(own, "coverage"),
+                         _spread(own, "least_class"), _spread(own, "size", 1, 2)])  # fmt: skip
+        head = ["preset", "promised %", "measured %", "worst class %", "classes in a set"]
+        found[name] = table(head, rows)
+    errors = []
+    for preset, (protocol, name) in product(ASKED, KINDS.items()):
+        own = chosen(shown, protocol=protocol, preset=preset, level=0.9)
+        errors.append([preset, name, *(_spread(own, key) for key in ("ece", "oa", "oa_held_out"))])
+    head = ["preset", "protocol", "calibration error", "accuracy", "accuracy by folds"]
+    found["calibration"] = table(head, errors)
+    rows = []
+    for preset, score_name in product(ASKED, dict.fromkeys(r["score"] for r in tried)):
+        cells = []
+        for protocol in KINDS:
+            own = chosen(tried, protocol=protocol, preset=preset, level=0.9, score=score_name)
+            cells.append(f"{_spread(own, 'coverage')}, {_spread(own, 'size', 1, 2)}")
+        rows.append([preset, score_name, *cells])
+    head = ["preset", "score", *(f"{name}: % held, classes" for name in KINDS.values())]
+    return found | {"choice": table(head, rows)}
+
+
+def _spread(rows: list[Record], key: str, unit: float = 100, digits: int = 1) -> str:
+    return spread([r[key] for r in rows if r[key] is not None], unit, digits)
 
 
 def main() -> None:
@@ -167,8 +186,15 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if not options.page_only:
-        run([*range(options.seeds), *range(DEVELOPMENT, DEVELOPMENT + options.development)])
-    write_page(read_records(RECORDS), DOCS / "coverage.md")
+        seeds = [*range(options.seeds), *range(DEVELOPMENT, DEVELOPMENT + options.development)]
+        scene = open_scene("indian-pines").load()
+        labels = open_labels("indian-pines", scene)
+        cases = [
+            {"protocol": protocol, "seed": seed, "preset": preset}
+            for seed, protocol, preset in product(seeds, KINDS, ASKED)
+        ]
+        resume(RECORDS, cases, lambda **case: outcomes(scene, labels, **case))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

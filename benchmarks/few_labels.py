@@ -32,6 +32,7 @@ from sklearn.svm import SVC
 
 from benchmarks.bands import BandFusion, ScaleProfiles
 from benchmarks.folds import deal_folds
+from benchmarks.harness import RESULTS, fill, read_records
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.networks import RankREnsemble
@@ -58,7 +59,7 @@ ROOT = Path(__file__).parent.parent
 PAVIA_PROTOCOLS = ["random-5", "random-10", "other-fields-10", "blocks-10"]
 EXACT = "best, this-scene, pixels as nodes"
 NEWEST = {"fast", "paper", "best, this-scene", "best, other-scenes", EXACT}
-RECORDS = ROOT / "docs/results/few-labels.jsonl"
+RECORDS = RESULTS / "few-labels.jsonl"
 Array = np.ndarray[Any, Any]
 Maps = dict[str, tuple[Array, float | None]]
 
@@ -257,14 +258,6 @@ def open_bench(name: str, pavia: Path | None) -> Bench:
     return Bench(name, scene, labels.copy(data=np.where(np.isin(labels, few), 0, labels.values)))
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of a record file."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 def run(
     name: str,
     protocols: list[str],
@@ -306,10 +299,9 @@ def main() -> None:
         run("indian-pines", chosen(list(PROTOCOLS)), seeds, None, outcomes)
         if options.pavia:
             run("pavia-crop", chosen(PAVIA_PROTOCOLS), seeds, options.pavia, outcomes)
-    from benchmarks.few_labels_choice import RECORDS as CHOICES
-    from benchmarks.few_labels_page import write_page
+    from benchmarks.few_labels_page import PAGE, parts
 
-    write_page(read_records(), read_records(CHOICES), ROOT / "docs/results/few-labels.md")
+    fill(PAGE, parts())
 
 
 def _chosen(asked: list[str] | None, known: list[str]) -> list[str]:

@@ -11,9 +11,9 @@ import torch
 import xarray as xr
 
 from benchmarks.data import HIDDEN, RANKS, WINDOW, Task, as_problem, indian_pines, paper_network
+from benchmarks.harness import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from benchmarks.peers import Peer, Watch, peers
 from benchmarks.textbook import Textbook
-from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from polyad.core.network import RankRNet
 from polyad.fitting import alternating as solver
 from polyad.fitting.alternating import Steps

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.data import made_classifier, made_scene
-from benchmarks.timing import Way, interleave, peak_bytes
+from benchmarks.harness import Way, interleave, peak_bytes
 from polyad.core.network import RankRNet
 from polyad.fitting import alternating as solver
 from polyad.fitting.alternating import Steps

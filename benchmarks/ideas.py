@@ -11,11 +11,10 @@ nothing is smoothed or propagated. A test holds the base row against `RankRClass
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, recall_score
 
+from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, resume, spread, table
 from benchmarks.ideas_networks import (
     EPOCHS,
     HIDDEN,
@@ -47,12 +47,9 @@ from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
-PAGE = Path(__file__).parent.parent / "docs/results/ideas.md"
-RECORDS = PAGE.with_suffix(".jsonl")
-MARK = "<!-- benchmarks/ideas.py writes everything below -->\n"
+RECORDS, PAGE = RESULTS / "ideas.jsonl", RESULTS / "ideas.md"
 DEVELOPMENT, SHOWN = range(100, 105), range(10)
 TILE, FOLDS = 32, 7  # of Potsdam
-Record = dict[str, Any]
 Setting = tuple[float, ...]
 Asked = dict[str, list[Setting]]
 PULL, COSINE, LASSO = "prototype pull", "prototype pull, cosine rule", "rank 4, terms pruned"
@@ -158,13 +155,14 @@ def outcomes(scene: Scene, protocol: str, seed: int, asked: Asked) -> Iterator[R
             "n_weights": round(float(np.mean([row[2] for row in rows]))),
             "steps": round(float(np.mean([row[3] for row in rows]))),
         }
-        head = {"scene": scene.name, "protocol": protocol, "seed": seed, "method": method}
-        yield head | {"setting": setting} | scores
+        yield {"method": method, "setting": setting} | scores
 
 
-def read_records() -> list[Record]:
-    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+def outcomes_of(
+    scenes: dict[str, Scene], asked: Asked, scene: str, protocol: str, seed: int
+) -> Iterator[Record]:
+    """Return the outcomes of a case, whose scene is told by its name."""
+    return outcomes(scenes[scene], protocol, seed, asked)
 
 
 def choose(records: list[Record]) -> Asked:
@@ -176,39 +174,36 @@ def choose(records: list[Record]) -> Asked:
     return {m: [max(grid, key=lambda s: np.mean(means[m, s]))] for m, grid in GRIDS.items()}
 
 
-def tables(records: list[Record]) -> str:
-    """Return markdown: accuracy and macro-F1 with their gain over the base, and sizes."""
+def parts(records: list[Record] | None = None) -> dict[str, str]:
+    """Return accuracy and macro-F1 with their gain over the base, and sizes."""
+    records = read_records(RECORDS) if records is None else records
     shown = sorted((r for r in records if r["seed"] in SHOWN), key=lambda r: r["seed"])
     cells = list(dict.fromkeys((r["scene"], r["protocol"]) for r in records))
     methods = list(dict.fromkeys(r["method"] for r in shown))
-    head = [" | ".join(["| method", *map(" ".join, cells)]) + " |", "|---" * (len(cells) + 1) + "|"]
 
     def values(key: str, cell: tuple[str, str], method: str) -> Array:
-        rows = [r for r in shown if (r["scene"], r["protocol"], r["method"]) == (*cell, method)]
-        return np.array([r[key] for r in rows], float)
+        own = chosen(shown, scene=cell[0], protocol=cell[1], method=method)
+        return np.array([r[key] for r in own], float)
 
     def scores(key: str, cell: tuple[str, str], method: str) -> str:
-        mine = 100 * values(key, cell, method)
-        text = f"{mine.mean():.1f} ± {mine.std(ddof=1):.1f}"
+        mine = values(key, cell, method)
         if method == methods[0]:
-            return text
-        gain = mine - 100 * values(key, cell, methods[0])
-        return f"{text} ({gain.mean():+.1f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.1f})"
+            return spread(mine)
+        gain = 100 * mine - 100 * values(key, cell, methods[0])
+        return f"{spread(mine)} ({gain.mean():+.1f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.1f})"
 
     def sizes(key: str, cell: tuple[str, str], method: str) -> str:
         steps = values("steps", cell, method)
         return f"{values(key, cell, method).mean():,.0f} in {steps.mean():.0f}"
 
-    parts = []
-    for title, key, entry in (
-        ("Overall accuracy, %", "oa", scores),
-        ("Macro-F1, %", "macro_f1", scores),
-        ("Weights and steps", "n_weights", sizes),
-    ):
-        rows = [[f"| {m}", *(entry(key, cell, m) for cell in cells)] for m in methods]
-        lines = [" | ".join(row) + " |" for row in rows]
-        parts.append("\n".join([f"## {title}", "", *head, *lines]))
-    return "\n\n".join(parts) + "\n"
+    entries = {"oa": scores, "macro_f1": scores, "n_weights": sizes}
+    return {
+        key: table(
+            ["method", *map(" ".join, cells)],
+            [[m, *(entry(key, cell, m) for cell in cells)] for m in methods],
+        )
+        for key, entry in entries.items()
+    }
 
 
 def main() -> None:
@@ -226,17 +221,15 @@ def main() -> None:
         files = [str(options.potsdam / f"potsdam_train{end}.tif") for end in ("", "_labels")]
         cells.append((("potsdam", *files), ["other-tiles-10"]))
     scenes = [(Scene.open(*names), protocols) for names, protocols in cells]
+    by_name = {scene.name: scene for scene, _ in scenes}
     for seeds, (scene, protocols) in product((DEVELOPMENT, SHOWN), scenes):
-        asked = GRIDS if seeds is DEVELOPMENT else choose(read_records())
-        for protocol, seed in product(protocols, seeds):
-            key = (scene.name, protocol, seed)
-            if key in {(r["scene"], r["protocol"], r["seed"]) for r in read_records()}:
-                continue
-            lines = [json.dumps(record) + "\n" for record in outcomes(scene, protocol, seed, asked)]
-            with RECORDS.open("a") as file:  # one write: a killed run leaves whole seeds
-                file.write("".join(lines))
-            print(*key, file=sys.stderr, flush=True)
-    PAGE.write_text(PAGE.read_text().split(MARK)[0] + MARK + "\n" + tables(read_records()))
+        asked = GRIDS if seeds is DEVELOPMENT else choose(read_records(RECORDS))
+        cases = [
+            {"scene": scene.name, "protocol": protocol, "seed": seed}
+            for protocol, seed in product(protocols, seeds)
+        ]
+        resume(RECORDS, cases, partial(outcomes_of, by_name, asked))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

@@ -12,25 +12,21 @@ and skips what is there; ``--page`` writes the tables of docs/results/label-accu
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from benchmarks.harness import RESULTS, chosen, fill, read_records, resume
 from polyad import cross_validate, map_scene, open_labels, open_scene
 from polyad.scene import per_class, score, train_on, with_groups
 
-ROOT = Path(__file__).parent.parent
-RECORDS = ROOT / "docs/results/label-accuracy.jsonl"
-PAGE = ROOT / "docs/results/label-accuracy.md"
+RECORDS, PAGE = RESULTS / "label-accuracy.jsonl", RESULTS / "label-accuracy.md"
 PER_CLASS, CLUMPS, REACH, BLOCK = 10, 2, 3, 16
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-WORDS = {"random": "labels at random", "clumps": "labels in two clumps of each class"}
 TRUE = {"other": "true: all other labeled pixels", "far": "true: in blocks without labels"}
 SAID = {
     "spatial": "reported: spatial folds",
@@ -115,12 +111,6 @@ def without_labels(pixels: Array, shape: tuple[int, ...]) -> Array:
     return ~np.isin(number, number[tuple(pixels.T)])
 
 
-def records(path: Path = RECORDS) -> list[Row]:
-    """Return what was measured."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="fast")
@@ -132,41 +122,28 @@ def main() -> None:
     if not given.page:
         scene = open_scene("indian-pines").load()
         labels = open_labels("indian-pines", scene)
-        done = {(r["way"], r["preset"], r["seed"]) for r in records()}
-        for seed in range(given.first, given.first + given.seeds):
-            for way in DRAWN:
-                if (way, given.preset, seed) not in done:
-                    record = run(scene, labels, way, given.preset, seed)
-                    with RECORDS.open("a") as file:
-                        file.write(json.dumps(record) + "\n")
-                    print(given.preset, way, seed, flush=True)
-    write_page()
+        cases = [
+            {"way": way, "preset": given.preset, "seed": seed}
+            for seed in range(given.first, given.first + given.seeds)
+            for way in DRAWN
+        ]
+        resume(RECORDS, cases, lambda **case: run(scene, labels, **case))
+    fill(PAGE, parts())
 
 
-def write_page(path: Path = PAGE) -> None:
-    """Write the tables between the marks of the page; the words around them stay."""
-    text = path.read_text()
-    head, rest = text.split(BEGIN)
-    path.write_text(f"{head}{BEGIN}\n\n{tables(records())}\n\n{END}{rest.split(END)[1]}")
+def parts() -> dict[str, str]:
+    """Return tables for each preset and way of labeling."""
+    rows, found = read_records(RECORDS), {}
+    for preset, way in product(dict.fromkeys(r["preset"] for r in rows), DRAWN):
+        if some := chosen(rows, preset=preset, way=way):
+            found[f"{preset}, {way}"] = tables(some)
+    return found
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """Return a table for each preset and way of labeling."""
-    parts = []
-    for preset in dict.fromkeys(r["preset"] for r in rows):
-        for way in DRAWN:
-            some = [r for r in rows if (r["preset"], r["way"]) == (preset, way)]
-            if some:
-                parts.append(table(some, f"Preset `{preset}`, {WORDS[way]}"))
-    return "\n\n".join(parts)
-
-
-def table(rows: Sequence[Row], title: str) -> str:
     """Return what was reported and what is true, mean and standard deviation over seeds."""
     seeds = sorted(r["seed"] for r in rows)
     lines = [
-        f"## {title}",
-        "",
         f"{len(rows)} seeds ({seeds[0]} to {seeds[-1]}), {mean_of(r['labels'] for r in rows):.0f} "
         f"labels, {mean_of(r['seconds'] for r in rows):.0f} s for both kinds of folds beside "
         f"{mean_of(r['train_seconds'] for r in rows):.1f} s for one training.",

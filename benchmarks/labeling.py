@@ -25,8 +25,8 @@ from typing import Any
 import httpx
 import numpy as np
 
+from benchmarks.harness import processor
 from benchmarks.mirrored import BANDS, mirrored_truth, write_mirrored
-from benchmarks.timing import processor
 from polyad.app import Page, prepare
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_known_labels

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.data import HIDDEN, indian_pines
+from benchmarks.harness import Times, Way, interleave
 from benchmarks.peers import factorized_linear, torch_loop
-from benchmarks.timing import Times, Way, interleave
 from polyad import RankRClassifier, RankRLinear, RankRNet
 from polyad.fitting.modes import start_from_data
 from polyad.fitting.problem import Problem

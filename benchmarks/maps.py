@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import conv2d, pad
 
 from benchmarks.data import HIDDEN, PAVIA, PAVIA_CLASSES, WINDOW, made_classifier, made_scene
-from benchmarks.timing import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
+from benchmarks.harness import Times, interleave, operations, peak_bytes, sgemm, sgemm_rate
 from polyad import RankRClassifier
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import extract_patches

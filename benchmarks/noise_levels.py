@@ -7,27 +7,20 @@ The runs are those of the command on the page; what follows from them is in find
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.figure import Figure
 
-from polyad.experiments.figures import STYLES, write_figures
+from benchmarks.harness import RESULTS, fill, table
+from polyad.experiments.figures import STYLES
 from polyad.experiments.records import RecordStore, RunRecord
 from polyad.experiments.settings import MODELS
 from polyad.experiments.statistics import Cell, Results, compare_paired, holm
 from polyad.experiments.tables import scene_tables, signed
 
-RESULTS = Path(__file__).parent.parent / "docs/results"
 PAGE = RESULTS / "noise-levels.md"
 PINES, SAMPLES = "indian-pines", 10
 LEVELS = (0.0, 0.05, 0.1, 0.2, 0.4)
 RANKS, CNNS = ("rank-1", "rank-2"), ("cnn", "cnn-tuned")
-COMMAND = (
-    "polyad reproduce --scene indian-pines --model rank-1 rank-2 cnn cnn-tuned "
-    "--samples-per-class 10 \\\n    --noise none pixel --noise-level 0.05 0.1 0.2 0.4 "
-    "--out docs/results/noise-levels"
-)
 
 
 def by_seed(records: list[RunRecord], model: str, level: float) -> dict[int, float]:
@@ -36,44 +29,19 @@ def by_seed(records: list[RunRecord], model: str, level: float) -> dict[int, flo
     return Results(records).by_seed(cell)
 
 
-def page(records: list[RunRecord]) -> tuple[str, Figure]:
-    """Return the page and its figure, over the seeds that every cell has."""
+def accuracies() -> dict[tuple[str, float], np.ndarray]:
+    """Return the accuracies of every model and level, over the seeds that every cell has."""
+    records = RecordStore(RESULTS / "noise-levels/records").load()
     cells = {(m, v): by_seed(records, m, v) for m in (*RANKS, *CNNS) for v in LEVELS}
     seeds = sorted(set.intersection(*(set(cell) for cell in cells.values())))
-    oa = {key: np.array([cell[s] for s in seeds]) for key, cell in cells.items()}
-    shown = Results([r for r in records if r.run.seed in seeds])
-    (table,) = (t for t in scene_tables(shown, PINES, len(seeds)) if "noise-levels" in t.name)
-    text = f"""# Accuracy over the level of noise
+    return {key: np.array([cell[s] for s in seeds]) for key, cell in cells.items()}
 
-<!-- not run: an hour -->
-```sh
-{COMMAND}
-python -m benchmarks.noise_levels   # this page
-```
 
-Indian Pines, {SAMPLES} labels per class, 500 epochs, white noise in every band of each pixel;
-seeds {seeds[0]} to {seeds[-1]} ({len(seeds)} runs per cell), mean ± standard deviation over seeds
-([records](noise-levels/records)). What follows from it is in
-[findings.md](findings.md#does-the-advantage-over-the-cnn-grow-with-noise).
-
-![Overall accuracy over noise level](figures/noise-levels.png)
-
-{table.note}
-
-{table.markdown()}
-
-## Rank-R against the CNNs, seed by seed
-
-Difference of overall accuracy in points, Rank-R minus CNN, with its 95 % interval and the p-value
-of a paired test over seeds (Student's, or Wilcoxon's where the differences are not normal),
-corrected by Holm over the {len(RANKS) * len(CNNS) * len(LEVELS)} rows.
-Last columns: how much larger the difference is than the same seed's difference without noise.
-
-| | noise | difference | p | more than without noise | p |
-|---|---:|---:|---:|---:|---:|
-{differences(oa)}
-"""
-    return text, figure(oa)
+def parts() -> dict[str, str]:
+    """Return the tables of the page."""
+    shown = Results(RecordStore(RESULTS / "noise-levels/records").load())
+    (levels,) = (t for t in scene_tables(shown, PINES) if "noise-levels" in t.name)
+    return {"levels": levels.markdown(), "differences": differences(accuracies())}
 
 
 def differences(oa: dict[tuple[str, float], np.ndarray]) -> str:
@@ -91,8 +59,9 @@ def differences(oa: dict[tuple[str, float], np.ndarray]) -> str:
             more = [_interval(growth[row]), f"{p_growth[row]:.2g}"]
         names = f"{MODELS[row[0]].title} minus {MODELS[row[1]].title}"
         cells = [names, f"{100 * row[2]:g} %", _interval(test), f"{p:.2g}", *more]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    head = ["noise", "difference", "p", "more than without noise", "p"]
+    return table(["", *(f"{name}:" for name in head)], lines)
 
 
 def _interval(test: object) -> str:
@@ -124,11 +93,11 @@ def figure(oa: dict[tuple[str, float], np.ndarray]) -> Figure:
 
 
 def main() -> None:
-    """Write the page and its figure."""
-    text, drawn = page(RecordStore(RESULTS / "noise-levels/records").load())
-    PAGE.write_text(text)
-    write_figures({"noise-levels": ("", drawn)}, RESULTS / "figures")
-    (RESULTS / "figures/noise-levels.svg").unlink()
+    """Write the tables of the page and its figure."""
+    fill(PAGE, parts())
+    figure(accuracies()).savefig(
+        RESULTS / "figures/noise-levels.png", dpi=120, metadata={"Software": "polyad"}
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import onnxruntime
 import torch
 
 import polyad
-from benchmarks.timing import interleave
+from benchmarks.harness import interleave
 from polyad.scene import export_onnx
 
 ROUNDS = 9

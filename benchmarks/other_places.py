@@ -28,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.harness import RESULTS, chosen, read_records
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.training import train_on
@@ -36,8 +37,7 @@ from polyad.scene.raster.selection import usable_bands
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
-ROOT = Path(__file__).parent.parent
-RECORDS = ROOT / "docs/results/other-places.jsonl"
+RECORDS = RESULTS / "other-places.jsonl"
 SIDE, FOLDS = 32, 7
 EXACT = "best, this-scene, pixels as nodes"
 Array = np.ndarray[Any, Any]
@@ -148,13 +148,6 @@ def outcomes(
         }
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of the records."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--potsdam", type=Path, help="folder of the EnMAP scene", required=True)
@@ -167,9 +160,7 @@ def main() -> None:
     scene, labels = open_potsdam(options.potsdam)
     for seed in range(options.first, options.first + options.seeds):
         for count in options.labels:
-            done = {
-                r["method"] for r in read_records() if (r["labels"], r["seed"]) == (count, seed)
-            }
+            done = {r["method"] for r in chosen(read_records(RECORDS), labels=count, seed=seed)}
             per_class = None if count == "all" else int(count)
             skip = done | set(options.skip)
             for row in outcomes(scene, labels, per_class, seed, skip):

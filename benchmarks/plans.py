@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from benchmarks.data import HIDDEN, RANKS
-from benchmarks.timing import interleave
+from benchmarks.harness import interleave
 from polyad.core.contract import cp_inner
 from polyad.core.plan import Plan, plan_inner
 

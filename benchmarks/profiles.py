@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.harness import RESULTS, fill, read_records, spread, table
 from polyad import RankRClassifier
 from polyad.scene import (
     Blocks,
@@ -39,7 +40,6 @@ from polyad.scene import (
 )
 from polyad.threads import limit_threads
 
-RESULTS = Path(__file__).parent.parent / "docs/results"
 RECORDS, CHOICE = RESULTS / "profiles.jsonl", RESULTS / "profiles-choice.jsonl"
 PAGE = RESULTS / "profiles.md"
 SEEDS, CHOICE_SEEDS, PER_CLASS, PLAIN_WINDOW = range(10), range(100, 103), 10, 5
@@ -89,7 +89,7 @@ def fit_one(method: str, cube: Array, window: int, labels: Array, split: Any, se
 
 def run(scenes: Any, settings: Any, seeds: Any, path: Path) -> None:
     """Do the fits that have no record; ``settings`` gives those of a scene and method."""
-    done = {tuple(row["key"]) for row in load(path)}
+    done = {tuple(row["key"]) for row in read_records(path)}
     for name, (scene, labels) in scenes.items():
         made: dict[Any, Array] = {}
         for protocol, seed, method in product(PROTOCOLS, seeds, METHODS):
@@ -112,11 +112,6 @@ def run(scenes: Any, settings: Any, seeds: Any, path: Path) -> None:
                     file.write(line)
 
 
-def load(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def candidates(_: str, method: str) -> list[tuple[int, tuple[int, ...], int]]:
     """Return what is tried of a method: components, radii, window."""
     if method == "plain":
@@ -130,7 +125,7 @@ def chosen(scene: str, method: str, first: bool = False) -> tuple[int, tuple[int
     if method == "plain":
         return 0, (), PLAIN_WINDOW
     accuracy = defaultdict(list)
-    for row in load(CHOICE):
+    for row in read_records(CHOICE):
         name, _, _, its, components, radii, window = row["key"]
         radii = literal_eval(radii)
         tried = not first or (components in FIRST[0] and radii in FIRST[1])
@@ -144,19 +139,15 @@ def reported(scene: str, method: str) -> list[tuple[int, tuple[int, ...], int]]:
     return list(dict.fromkeys([chosen(scene, method, first=True), chosen(scene, method)]))
 
 
-def page() -> str:
-    """Return the page."""
+def parts() -> dict[str, str]:
+    """Return a table for each scene."""
     by: dict[Any, dict[int, float]] = defaultdict(dict)
-    for row in load(RECORDS):
+    for row in read_records(RECORDS):
         name, protocol, seed, method, components, radii, window = row["key"]
-        setting = components, literal_eval(radii), window
-        by[name, protocol, method, setting][seed] = 100 * row["oa"]
-    tables = []
+        by[name, protocol, method, (components, literal_eval(radii), window)][seed] = row["oa"]
+    found = {}
     for name in SCENES:
-        lines = [
-            f"| {SCENES[name]} | grid | components | radii | random pixels | separate blocks |",
-            "|---|---|---|---|---|---|",
-        ]
+        rows = []
         for method, first in product(METHODS, (True, False)):
             if method == "plain" and first:
                 continue
@@ -166,55 +157,13 @@ def page() -> str:
             for protocol in PROTOCOLS:
                 ours = by[name, protocol, method, setting]
                 plain = by[name, protocol, "plain", chosen(name, "plain")]
-                cell = f"{np.mean([*ours.values()]):.1f} ± {np.std([*ours.values()], ddof=1):.1f}"
-                if method != "plain":
-                    gain = [ours[seed] - plain[seed] for seed in plain]
-                    cell += f" ({np.mean(gain):+.1f} ± {np.std(gain, ddof=1):.1f})"
-                cells.append(cell)
-            lines.append(f"| {' | '.join(cells)} |")
-        tables.append("\n".join(lines))
-    tried = len(candidates("", "profile")), len(candidates("", "svm"))
-    return f"""# Morphological profiles
-
-`polyad.scene.morphological_profiles` applies openings and closings by reconstruction to the first
-principal components of a scene (Benediktsson et al. 2005). Windows of the profiles are tensors of
-order 4: row, column, component, level.
-
-```python
-from polyad import RankRClassifier
-from polyad.scene import extract_patches, morphological_profiles, per_class
-from polyad.scene import open_known, open_known_labels
-
-labels = open_known_labels("indian-pines").to_numpy()
-profiles = morphological_profiles(open_known("indian-pines"))  # (145, 145, 8, 9)
-pixels = per_class(labels, 10, random_state=0).train
-windows = extract_patches(profiles, *pixels.T, window=5)  # (160, 5, 5, 8, 9)
-model = RankRClassifier(random_state=0).fit(windows, labels[tuple(pixels.T)])
-```
-
-Overall accuracy (%) with {PER_CLASS} labels per class, mean ± standard deviation of seeds
-{SEEDS[0]} to {SEEDS[-1]}; in parentheses the paired difference to the first row
-(`python -m benchmarks.profiles --pavia UPavia_Subset.mat`, [records](profiles.jsonl)):
-
-{(chr(10) * 2).join(tables)}
-
-- *Rank-1 network* is `RankRClassifier` with its defaults, *support vector machine* an RBF kernel
-  with C chosen by cross-validation on the training pixels.
-- The profiles are transductive: the components and the openings see every pixel of the scene,
-  labeled or not, but no test label. A reconstruction reaches as far as an object does, so that
-  with random pixels a test pixel shares objects with training pixels
-  ([honest accuracy](../understand/honest-accuracy.md)); separate blocks show less of that.
-- Components, radii and window (3 or 5; always 5 for bands) were chosen by mean overall accuracy on
-  seeds {CHOICE_SEEDS[0]} to {CHOICE_SEEDS[-1]} of both protocols (`--choose`,
-  [records](profiles-choice.jsonl)). The first grid had 4 or 8 components and radii up to 8. Its
-  choice lay at its edge, and seeds 0 to 9 had been seen, when it was widened to 12 components and
-  radii up to 12: {tried[0]} settings of the network, {tried[1]} of the support vector machine. So
-  the rows of the second grid are a second look, and the largest radii are at its edge again.
-- Nothing was chosen for the network on windows of all bands.
-
-With random pixels the network gains from profiles on Indian Pines only with the larger disks; with
-separate blocks it gains nothing there. Profiles are an option, and in no preset.
-"""
+                gain = [100 * (ours[seed] - plain[seed]) for seed in plain]
+                more = f" ({np.mean(gain):+.1f} ± {np.std(gain, ddof=1):.1f})"
+                cells.append(spread([*ours.values()]) + more * (method != "plain"))
+            rows.append(cells)
+        head = [SCENES[name], "grid", "components", "radii", "random pixels", "separate blocks"]
+        found[name] = table(head, rows)
+    return found
 
 
 def main() -> None:
@@ -228,7 +177,7 @@ def main() -> None:
             run(scenes, candidates, CHOICE_SEEDS, CHOICE)
             return
         run(scenes, reported, SEEDS, RECORDS)
-    PAGE.write_text(page())
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

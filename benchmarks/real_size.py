@@ -28,6 +28,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from benchmarks.harness import RESULTS, Record, fill, read_records, table
 from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
@@ -37,8 +38,7 @@ from polyad.scene.raster.windows import plan_tiles, read_window, tile_shape
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
-ROOT = Path(__file__).parent.parent
-RECORDS, PAGE = (ROOT / f"docs/results/real-size.{end}" for end in ("jsonl", "md"))
+RECORDS, PAGE = RESULTS / "real-size.jsonl", RESULTS / "real-size.md"
 SIZES = (100_000, 400_000, 1_600_000)
 PART, MOST_PARTS = (
     (145, 145),
@@ -138,15 +138,12 @@ def resident_peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of the record file, smallest scene first."""
-    if not path.exists():
-        return []
-    records = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-    return sorted(records, key=lambda r: (r["everywhere"], r["pixels"]))
+def records() -> list[Record]:
+    """Return the records, smallest scene first."""
+    return sorted(read_records(RECORDS), key=lambda r: (r["everywhere"], r["pixels"]))
 
 
-def power(records: list[dict[str, Any]]) -> float:
+def power(records: list[Record]) -> float:
     """Return the power by which processor time of statistics and map grows with the pixels.
 
     The time of the networks grows with the labels.
@@ -157,59 +154,27 @@ def power(records: list[dict[str, Any]]) -> float:
     return float(np.polyfit(np.log([r["pixels"] for r in records]), np.log(seconds), 1)[0])
 
 
-def page(records: list[dict[str, Any]]) -> str:
-    """Return the page of the records."""
+def parts() -> dict[str, str]:
+    """Return the measured parts of the page."""
     names = ("read", "statistics", "train", "map", "map_from_file")
     rows = [
-        f"| {r['pixels']:,} | {r['nodes']:,} | {r['labels']:,} | "
-        + " | ".join(f"{r['seconds'][n]:.1f} ({r['processor_seconds'][n]:.1f})" for n in names)
-        + f" | {r['peak_mb']:,} | {100 * r['accuracy']:.1f} |"
-        for r in records
+        [
+            *(f"{r[key]:,}" for key in ("pixels", "nodes", "labels")),
+            *(f"{r['seconds'][n]:.1f} ({r['processor_seconds'][n]:.1f})" for n in names),
+            f"{r['peak_mb']:,}",
+            f"{100 * r['accuracy']:.1f}",
+        ]
+        for r in records()
     ]
     head = ["pixels", "nodes", "labels", "reading, s", "statistics, s", "networks, s", "map, s"]
     head += ["map from a file, s", "memory, MB", "accuracy, %"]
-    table = "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
-    large = [r for r in records if r.get("parts")]
     beside = "\n".join(
         f"- {r['pixels']:,} pixels: {100 * r['accuracy_of_parts_within']:.1f} % within the whole, "
         f"{100 * r['accuracy_of_parts_alone']:.1f} % alone ({r['parts']} parts)"
-        for r in large
+        for r in records()
+        if r.get("parts")
     )
-    several = sum(not r["everywhere"] for r in records) > 1
-    grown = f"grow as the pixels to the power {power(records):.2f}" if several else ""
-    threads = records[0]["threads"] if records else 0
-    return f"""# Scenes of real size
-
-What `--preset best --goal this-scene` takes as a scene grows. Made by
-
-<!-- not run: minutes, and gigabytes on disk -->
-```sh
-python -m benchmarks.real_size --folder FOLDER
-```
-
-from [records](real-size.jsonl), with {threads} threads. The scenes are made: Indian Pines laid out
-again and again, mirrored, each part with a gain and noise of its own, on {BANDS} bands of uint16 in
-an ENVI file. {PER_CLASS} labels of each class train, of the whole scene in the upper rows and of
-every part in the lower ones; all others test.
-Statistics are learned without labels, before the networks are fitted; a map by the trained model
-has them already, one by a model file without its cache learns them again. Reading is one pass over
-the file, which is part of every other column but that of the networks. Seconds by the clock, and in
-brackets those of all processors together: other work on the machine adds to the first. Memory is
-the most that the process held, with its libraries.
-
-{table}
-
-Processor seconds of statistics and map {grown};
-those of the networks depend on the labels.
-
-## Parts of a large scene beside scenes of their own
-
-With labels in every part: a part within the large scene, and the same part as a scene of its own,
-trained with its own labels alone. The same pixels are tested; means over the parts
-(`python -m benchmarks.real_size --folder FOLDER --everywhere`).
-
-{beside or "Not measured."}
-"""
+    return {"sizes": table(head, rows), "power": f"{power(records()):.2f}", "beside": beside}
 
 
 def main() -> None:
@@ -228,7 +193,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.folder, options.everywhere)))
         return
-    done = {r["pixels"] for r in read_records() if r["everywhere"] == options.everywhere}
+    done = {r["pixels"] for r in records() if r["everywhere"] == options.everywhere}
     for pixels in () if options.page_only else options.pixels:
         if math.isqrt(pixels) ** 2 in done:
             continue
@@ -249,7 +214,7 @@ def main() -> None:
         with RECORDS.open("a") as file:
             file.write(line.splitlines()[-1] + "\n")
         print(line, file=sys.stderr, flush=True)
-    PAGE.write_text(page(read_records()))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

@@ -11,26 +11,24 @@ docs/results/rounding.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness import RESULTS, resume
 from polyad.experiments.runs import noisy
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import MODELS, RunSettings
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
 
-RECORDS = Path(__file__).parent.parent / "docs/results/rounding.jsonl"
+RECORDS = RESULTS / "rounding.jsonl"
 FITS = (
-    ("as it is", np.float32),
-    ("band offset", np.float32),
-    ("last bits", np.float32),
-    ("as it is", np.float64),
-    ("band offset", np.float64),
+    ("as it is", "float32"),
+    ("band offset", "float32"),
+    ("last bits", "float32"),
+    ("as it is", "float64"),
+    ("band offset", "float64"),
 )
 
 
@@ -43,7 +41,7 @@ def changed(change: str, run: RunSettings) -> NDArray[np.float32]:
     return noisy(cube, run)
 
 
-def accuracy(change: str, precision: type[np.floating[Any]], seed: int) -> float:
+def accuracy(seed: int, change: str, precision: str) -> dict[str, float]:
     """Return the overall accuracy on the test pixels after the last epoch."""
     noise = "band-offset" if change == "band offset" else "none"
     run = RunSettings("indian-pines", "rank-1", 10, noise, seed=seed)
@@ -53,21 +51,19 @@ def accuracy(change: str, precision: type[np.floating[Any]], seed: int) -> float
     model = MODELS[run.model].estimator(run.epochs, run.seed)
     model.fit(train, labels[tuple(split.train.T)])
     predicted = np.concatenate([model.predict(batch) for batch in np.array_split(test, 20)])
-    return float(np.mean(predicted == labels[tuple(split.test.T)]))
+    return {"oa": round(float(np.mean(predicted == labels[tuple(split.test.T)])), 6)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    lines = []
+    cases = [
+        {"seed": seed, "change": change, "precision": precision}
+        for seed in range(parser.parse_args().seeds)
+        for change, precision in FITS
+    ]
     with limit_threads(1):
-        for seed in range(parser.parse_args().seeds):
-            for change, precision in FITS:
-                oa = accuracy(change, precision, seed)
-                row = {"seed": seed, "change": change, "precision": precision.__name__}
-                lines.append(json.dumps(row | {"oa": round(oa, 6)}) + "\n")
-                print(lines[-1], end="", flush=True)
-    RECORDS.write_text("".join(lines))
+        resume(RECORDS, cases, accuracy)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.data import WINDOW, made_classifier
-from benchmarks.timing import interleave, peak_bytes, resident
+from benchmarks.harness import interleave, peak_bytes, resident
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene, scene_tiles
 from polyad.scene.raster.windows import extract_patches, read_block

@@ -10,8 +10,6 @@ were chosen on seeds 100 and up; what is reported are seeds 0 to 9.
 from __future__ import annotations
 
 import argparse
-import json
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from benchmarks.harness import RESULTS, Record, chosen, read_records, resume, spread, table
 from polyad.errors import PolyadWarning
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.sampling import per_class
@@ -30,10 +29,8 @@ from polyad.scene.raster.selection import usable_bands, valid_mask
 from polyad.scene.read.labels import drop_nodata, open_labels
 from polyad.scene.read.scenes import open_scene
 
-ROOT = Path(__file__).parent.parent
-RECORDS = ROOT / "docs/results/shifted.jsonl"
+RECORDS = RESULTS / "shifted.jsonl"
 Array = np.ndarray[Any, Any]
-Record = dict[str, Any]
 
 FAST, OTHERS, HERE = ("fast", "this-scene"), ("best", "other-scenes"), ("best", "this-scene")
 SAMPLES = 10
@@ -231,38 +228,29 @@ PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...], str]] = {
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def tables(records: list[Record]) -> str:
-    """Return the records as Markdown: a table for each protocol and scene."""
-    parts = []
-    for protocol, (_, _, title) in PROTOCOLS.items():
-        rows = [r for r in records if r["protocol"] == protocol]
-        if rows:
-            seeds = len({r["seed"] for r in rows})
-            parts.append(f"## {title}\n\nOverall accuracy, mean and deviation of {seeds} seeds.")
+def parts() -> dict[str, str]:
+    """Return a table of overall accuracy for each protocol and scene."""
+    records, found = read_records(RECORDS), {}
+    for protocol in PROTOCOLS:
+        rows = chosen(records, protocol=protocol)
         for scene in dict.fromkeys(r["scene"] for r in rows):
-            parts.append(_table(scene, [r for r in rows if r["scene"] == scene]))
-    return "\n\n".join(parts)
+            found[f"{protocol}, {scene}"] = _table(chosen(rows, scene=scene))
+    return found
 
 
-def _table(scene: str, records: list[Record]) -> str:
+def _table(records: list[Record]) -> str:
     cells: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for r in records:
         kind = r["preset"] if r["preset"] == "fast" else f"{r['preset']}, {r['goal']}"
-        cells[r["shift"], kind, r["adapt"]].append(100 * r["oa"])
+        cells[r["shift"], kind, r["adapt"]].append(r["oa"])
     columns = list(dict.fromkeys(key[1:] for key in cells))
     one = {adapt for _, adapt in columns} == {"no"}
     head = [kind + ("" if one else f", {SAID[adapt]}") for kind, adapt in columns]
-    lines = [f"**{scene}**", "", "| | " + " | ".join(head) + " |"]
-    lines.append("|---|" + "---:|" * len(columns))
-    for shift in dict.fromkeys(key[0] for key in cells):
-        shown = [cells.get((shift, *c)) for c in columns]
-        values = ["" if v is None else f"{np.mean(v):.1f} ± {_deviation(v):.1f}" for v in shown]
-        lines.append(f"| {shift} | " + " | ".join(values) + " |")
-    return "\n".join(lines)
-
-
-def _deviation(values: list[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    rows = [
+        [shift, *(spread(cells[shift, *c]) if (shift, *c) in cells else "" for c in columns)]
+        for shift in dict.fromkeys(key[0] for key in cells)
+    ]
+    return table(["", *(f"{name}:" for name in head)], rows)
 
 
 # -- running ---------------------------------------------------------------------------------------
@@ -280,10 +268,6 @@ def benches(pavia: Path | None, potsdam: Path | None) -> Iterator[Bench]:
         yield Bench("Potsdam", scene, labels)
 
 
-def read_records(path: Path = RECORDS) -> list[Record]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
@@ -292,23 +276,20 @@ def main() -> None:
     parser.add_argument("--pavia", type=Path, help="UPavia_Subset.mat, fetched by hand")
     parser.add_argument("--potsdam", type=Path, help="folder of the EnMAP scene")
     given = parser.parse_args()
-    names = ("scene", "protocol", "seed", "preset", "goal")
-    done = {tuple(r[k] for k in names) for r in read_records(given.out)}
-    every = list(benches(given.pavia, given.potsdam))
-    for seed in range(given.first, given.first + given.seeds):
-        for bench in every:
-            for protocol, (run, kinds, _) in PROTOCOLS.items():
-                for kind in kinds:
-                    key = (bench.name, protocol, seed, *kind)
-                    if key in done:
-                        continue
-                    started = time.perf_counter()
-                    about = dict(zip(names, key, strict=True))
-                    lines = [json.dumps(about | found) for found in run(bench, seed, kind)]
-                    with given.out.open("a") as out:  # all lines of a run, or none
-                        out.write("\n".join(lines) + "\n")
-                    print(*key, f"{time.perf_counter() - started:.1f} s", flush=True)
-    print(tables(read_records(given.out)))
+    every = {bench.name: bench for bench in benches(given.pavia, given.potsdam)}
+    cases = [
+        {"scene": name, "protocol": protocol, "seed": seed, "preset": preset, "goal": goal}
+        for seed in range(given.first, given.first + given.seeds)
+        for name in every
+        for protocol, (_, kinds, _) in PROTOCOLS.items()
+        for preset, goal in kinds
+    ]
+
+    def measure(scene: str, protocol: str, seed: int, preset: str, goal: str) -> Iterator[Record]:
+        return PROTOCOLS[protocol][0](every[scene], seed, (preset, goal))
+
+    resume(given.out, cases, measure)
+    print(*parts().values(), sep="\n\n")
 
 
 if __name__ == "__main__":

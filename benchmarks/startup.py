@@ -17,7 +17,7 @@ import numpy as np
 import rasterio
 from affine import Affine
 
-from benchmarks.timing import Times, interleave
+from benchmarks.harness import Times, interleave
 
 BASE = "import torch"
 LIBRARIES = "import torch, sklearn, matplotlib"

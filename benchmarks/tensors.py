@@ -34,12 +34,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
+from benchmarks.harness import RESULTS, chosen, fill, read_records, table
 from benchmarks.tensors_data import Array, data_sets, potsdam
 from polyad import RankRClassifier, RankRRegressor
 from polyad.threads import limit_threads
 
-ROOT = Path(__file__).parent.parent
-RECORDS, PAGE = ROOT / "docs/results/tensors.jsonl", ROOT / "docs/results/tensors.md"
+RECORDS, PAGE = RESULTS / "tensors.jsonl", RESULTS / "tensors.md"
 OURS, LINEAR = "polyad", "logistic / ridge"
 Model = Callable[[int], Any]
 Split = tuple[Array, Array]
@@ -113,7 +113,7 @@ def run(data: str, seed: int, X: Array, y: Array, cuts: list[Split]) -> None:
     """Append what every model reaches and has no record of yet."""
     order = X.ndim - 1
     head = {"data": data, "order": order, "regression": y.dtype.kind == "f", "seed": seed}
-    done = {r["model"] for r in read_records() if (r["data"], r["seed"]) == (data, seed)}
+    done = {r["model"] for r in read_records(RECORDS) if (r["data"], r["seed"]) == (data, seed)}
     for name in MODELS:
         if name not in done:
             row = head | {"model": name} | outcome(name, X, y, cuts, seed)
@@ -122,85 +122,50 @@ def run(data: str, seed: int, X: Array, y: Array, cuts: list[Split]) -> None:
             print(data, seed, name, row["score"], row["seconds"], file=sys.stderr, flush=True)
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of the record file."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 # -- the page ---------------------------------------------------------------------------------
 
-INTRO = """# Defaults on tensors of order 1 to 4
 
-`RankRClassifier()` and `RankRRegressor()` without a parameter, beside models of scikit-learn with
-their defaults on flattened, standardized samples (ridge chooses among 17 strengths). Made by
-
-<!-- not run: half an hour, and it needs files that are fetched by hand -->
-```sh
-pip download --no-deps aeon==1.6.0 sktime==1.2.0
-python -m benchmarks.tensors --aeon aeon-1.6.0-py3-none-any.whl \\
-    --sktime sktime-1.2.0-py3-none-any.whl --potsdam enmap_potsdam
-```
-
-from [records](tensors.jsonl). Five folds, the same for all models; accuracy in %, or 100 R² of all
-predictions together, mean ± standard deviation over seeds {seeds}. The rules behind the defaults
-were chosen on seeds 100 and up, on the same data sets except *Indian Pines, profiles*: no fit sees
-a test label, but these are not data that the defaults have never met.
-"""
-
-
-def page(records: Records) -> str:
-    """Return the page of the records."""
+def parts() -> dict[str, str]:
+    """Return the tables of the page: summary, scores, times and choices."""
+    records = read_records(RECORDS)
     data = list(dict.fromkeys(r["data"] for r in records))
     data.sort(key=lambda d: _of(records, d)[0]["order"])
-    seeds = sorted({r["seed"] for r in records})
-    parts = [INTRO.format(seeds=f"{seeds[0]} to {seeds[-1]}"), summary(records, data)]
     names = [f"`{OURS}`" if m == OURS else m for m in MODELS]
-    lines = [f"| data | order | {' | '.join(names)} |", "|---|---:" + "|---:" * len(MODELS) + "|"]
+    scores, times = [], []
     for d in data:
         own = _of(records, d)
         best = max(_mean(own, m) for m in MODELS)
-        cells = [_cell(own, m, best) for m in MODELS]
-        lines.append(f"| {d} | {own[0]['order']} | {' | '.join(cells)} |")
-    parts += ["## Scores\n", "\n".join(lines) + "\n", "The best of a row is in bold.\n"]
-    lines = ["| data | " + " | ".join(names) + " | rank, linear share |"]
-    lines += ["|---" + "|---:" * len(MODELS) + "|---|"]
-    for d in data:
-        own = _of(records, d)
-        times = [f"{np.median([r['seconds'] for r in own if r['model'] == m]):.2f}" for m in MODELS]
-        picks = [tuple(c) for r in own if r["model"] == OURS for c in r["chosen"]]
+        scores.append([d, str(own[0]["order"]), *(_cell(own, m, best) for m in MODELS)])
+        cells = [f"{np.median([r['seconds'] for r in chosen(own, model=m)]):.2f}" for m in MODELS]
+        picks = [tuple(c) for r in chosen(own, model=OURS) for c in r["chosen"]]
         ranks = "/".join(str(r) for r in sorted({r for r, _ in picks}))
-        share = np.mean([s for _, s in picks])
-        lines.append(f"| {d} | {' | '.join(times)} | {ranks}, {share:.2f} |")
-    about = (
-        "Median seconds of one fit (processor time, one thread), the ranks that the default chose, "
-        "and the mean share of its linear part.\n"
-    )
-    return "\n".join([*parts, "## Time and choices\n", about, "\n".join(lines), ""])
+        times.append([d, *cells, f"{ranks}, {np.mean([s for _, s in picks]):.2f}"])
+    right = [f"{name}:" for name in names]
+    return {
+        "summary": summary(records, data),
+        "scores": table(["data", "order:", *right], scores),
+        "times": table(["data", *right, "rank, linear share"], times),
+    }
 
 
 def summary(records: Records, data: list[str]) -> str:
     """Return the table of mean ranks, wins and the worst distance from the linear model."""
-    lines = ["| | mean rank, order ≥ 2 | wins | mean rank, order 1 | wins | worst against linear |"]
-    lines += ["|---|---:|---:|---:|---:|---:|"]
+    lines = []
     for m in MODELS:
         cells = []
         for high in (True, False):
-            ranks = [_rank(_of(records, d), m) for d in data if _is_high(records, d) == high]
+            of_order = [own for d in data if ((own := _of(records, d))[0]["order"] > 1) == high]
+            ranks = [_rank(own, m) for own in of_order]
             cells += [f"{np.mean(ranks):.2f}", f"{sum(r == 1 for r in ranks)} of {len(ranks)}"]
-        gaps = [(_mean(_of(records, d), m) - _mean(_of(records, d), LINEAR), d) for d in data]
-        worst = min(gaps)
+        worst = min((_mean(_of(records, d), m) - _mean(_of(records, d), LINEAR), d) for d in data)
         cells.append("" if m == LINEAR else f"{100 * worst[0]:+.1f} ({worst[1]})")
-        lines.append(f"| {f'`{m}`' if m == OURS else m} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        lines.append([f"`{m}`" if m == OURS else m, *cells])
+    head = ["mean rank, order ≥ 2", "wins", "mean rank, order 1", "wins", "worst against linear"]
+    return table(["", *(f"{name}:" for name in head)], lines)
 
 
 def _of(records: Records, data: str) -> Records:
     return [r for r in records if r["data"] == data]
-
-
-def _is_high(records: Records, data: str) -> bool:
-    return bool(_of(records, data)[0]["order"] > 1)
 
 
 def _mean(records: Records, model: str) -> float:
@@ -240,7 +205,7 @@ def main() -> None:
                     data = potsdam(options.potsdam)
                     cuts = list(tile_splits(data.tile, seed))
                     run("vegetation fraction", seed, data.windows, data.fraction, cuts)
-    PAGE.write_text(page(read_records()))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import torch
 import xarray as xr
 
 from benchmarks.data import PAVIA, PAVIA_CLASSES, made_classifier, made_scene
+from benchmarks.harness import interleave, sgemm, sgemm_rate
 from benchmarks.maps import two_threads, useful_flops
-from benchmarks.timing import interleave, sgemm, sgemm_rate
 from polyad.scene.learn.radiometry import prepared, repairs_soundness
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene

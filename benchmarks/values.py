@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from benchmarks.harness import RESULTS, fill, read_records
 from polyad.scene import (
     extract_patches,
     open_scene,
@@ -33,8 +34,7 @@ from polyad.scene import (
 )
 
 Array = np.ndarray[Any, Any]
-ROOT = Path(__file__).parent.parent
-RECORDS, PAGE = ROOT / "docs/results/values.jsonl", ROOT / "docs/results/values.md"
+RECORDS = RESULTS / "values.jsonl"
 TILE, FOLDS = 32, 7
 POINTS, FIELD = "veg-cover-fraction_potsdam_point.gpkg", "vegetation_fraction"
 PRESETS = ("fast", "best")
@@ -139,7 +139,7 @@ def models() -> dict[str, Callable[[Plots, Array, int], Array]]:
 
 def run(plots: Plots, name: str, predict: Callable[..., Array], seed: int) -> None:
     """Append what a model predicts, unless it is recorded."""
-    if any(r["model"] == name and r["seed"] == seed for r in read_records()):
+    if any(r["model"] == name and r["seed"] == seed for r in read_records(RECORDS)):
         return
     predicted, started = np.zeros(len(plots.y)), time.perf_counter()
     for held in tile_folds(plots.tile, seed):
@@ -147,19 +147,13 @@ def run(plots: Plots, name: str, predict: Callable[..., Array], seed: int) -> No
     seconds = (time.perf_counter() - started) / FOLDS
     row = {"model": name, "seed": seed, "seconds": round(seconds, 2)}
     row["predicted"] = np.clip(predicted, 0, 1).round(4).tolist()
-    if not any("measured" in r for r in read_records()):
+    if not any("measured" in r for r in read_records(RECORDS)):
         row |= {"measured": plots.y.round(4).tolist(), "tile": plots.tile.tolist()}
     with RECORDS.open("a") as file:
         file.write(json.dumps(row) + "\n")
     error = np.clip(predicted, 0, 1) - plots.y
     print(seed, name, round(1 - (error**2).sum() / plots.y.var() / len(error), 3),
           file=sys.stderr, flush=True)  # fmt: skip
-
-
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all whole lines of the record file."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def main() -> None:
@@ -179,9 +173,9 @@ def main() -> None:
             for name, predict in models().items():
                 if not given.only or name.startswith(tuple(given.only)):
                     run(plots, name, predict, seed)
-    from benchmarks.values_page import write_page
+    from benchmarks.values_page import PAGE, parts
 
-    write_page(read_records(), PAGE)
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

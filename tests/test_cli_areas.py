@@ -100,7 +100,7 @@ def checked(land, *options, size=200, name="checked.csv"):
 # -- the way ---------------------------------------------------------------------------------------
 
 
-def test_a_table_of_areas_has_every_number_that_was_promised(land, capsys):
+def test_a_table_of_areas_has_every_number_and_is_printed_as_a_paper_has_it(land, capsys):
     told = result(capsys, "area", "map.tif", checked(land))
     row = told["classes"][0]
     assert {"name", "area_ha", "se_ha", "ci95_ha", "users_accuracy", "producers_accuracy"} <= {*row}
@@ -110,16 +110,10 @@ def test_a_table_of_areas_has_every_number_that_was_promised(land, capsys):
     assert told["overall_accuracy_ci95"][0] < told["overall_accuracy"]
     assert sum(r["area_ha"] for r in told["classes"]) == pytest.approx(told["total_ha"])
     assert told["total_ha"] == pytest.approx((8000 - 25) * 0.09)
-
-
-def test_true_areas_lie_within_three_standard_errors(land, capsys):
     told = result(capsys, "area", "map.tif", checked(land, size=600))
     wanted = np.bincount(truth()[mapped() > 0], minlength=4)[1:] * 0.09
     for row, area in zip(told["classes"], wanted, strict=True):
         assert abs(row["area_ha"] - area) < 3 * row["se_ha"]
-
-
-def test_the_table_is_printed_as_a_paper_has_it(land, capsys):
     assert run("area", "map.tif", checked(land)) == 0
     out = capsys.readouterr().out
     assert "class    mapped ha  area ha  ± SE   95 % interval  user's %" in out
@@ -184,15 +178,11 @@ def test_ids_serve_as_well_as_names(land, capsys):
     assert result(capsys, "area", "map.tif", write_rows(land / "ids.csv", rows)) == wanted
 
 
-def test_a_blind_sample_tells_nothing_of_the_map(land, capsys):
+def test_a_blind_sample_tells_the_centers_of_its_pixels_and_nothing_of_the_map(land):
     assert run("sample", "map.tif", "--size", 50, "--blind", "--out", "blind.csv") == 0
     names = ["id", "x", "y", "row", "col", "drawn_from", "reference"]
     assert list(rows_of(land / "blind.csv")[0]) == names
-
-
-def test_points_lie_on_the_centers_of_their_pixels(land):
-    assert run("sample", "map.tif", "--size", 50, "--out", "s.csv") == 0
-    for row in rows_of(land / "s.csv"):
+    for row in rows_of(land / "blind.csv"):
         x, y = at(int(row["col"]) + 0.5, int(row["row"]) + 0.5, PLACE)
         assert (float(row["x"]), float(row["y"])) == (x, y)
 
@@ -204,24 +194,17 @@ def test_a_margin_gives_the_size_and_says_so(land, capsys):
     assert (land / "sample.gpkg").exists()
 
 
-def test_other_strata_give_stehmans_estimates(land, capsys):
-    zones = np.repeat([[1], [2]], 40, axis=0).repeat(100, axis=1).astype(np.uint8)
-    write_map(land / "zones.tif", zones, names=("north", "south"))
-    path = checked(land, "--strata", "zones.tif", "--allocation", "equal")
-    told = result(capsys, "area", "map.tif", path, "--strata", "zones.tif")
-    assert "Stehman 2014" in told["estimator"]
-    assert [(row["name"], row["points"]) for row in told["strata"]] == [
-        ("north", 100),
-        ("south", 100),
-    ]
-
-
-def test_polygons_serve_as_strata(land, capsys):
+@pytest.mark.parametrize("zones", ["zones.tif", "zones.gpkg"])
+def test_other_strata_of_a_raster_or_polygons_give_stehmans_estimates(land, capsys, zones):
+    ids = np.repeat([[1], [2]], 40, axis=0).repeat(100, axis=1).astype(np.uint8)
+    write_map(land / "zones.tif", ids, names=("north", "south"))
     shapes = [polygon(box(0, 0, 100, 40, PLACE)), polygon(box(0, 40, 100, 80, PLACE))]
     write(land / "zones.gpkg", shapes, {"zone": ["north", "south"]}, crs=UTM)
-    path = checked(land, "--strata", "zones.gpkg")
-    told = result(capsys, "area", "map.tif", path, "--strata", "zones.gpkg")
-    assert [row["name"] for row in told["strata"]] == ["north", "south"]
+    path = checked(land, "--strata", zones, "--allocation", "equal")
+    told = result(capsys, "area", "map.tif", path, "--strata", zones)
+    assert "Stehman 2014" in told["estimator"]
+    strata = [(row["name"], row["points"]) for row in told["strata"]]
+    assert strata == [("north", 100), ("south", 100)]
 
 
 def test_a_sample_of_other_strata_is_not_taken_for_one_of_the_map(land, capsys):
@@ -371,19 +354,15 @@ def test_a_class_of_one_pixel_is_sampled_whole_and_has_no_error_of_its_own(land,
     )
 
 
-def test_a_margin_is_reached_with_a_class_of_one_pixel(land, capsys):
+def test_a_margin_is_reached_with_a_class_of_one_pixel_and_too_few_points_are_refused(land, capsys):
     write_map(land / "map.tif", with_a_pond(), names=(*NAMES, "Pond"))
     told = result(capsys, "sample", "map.tif", "--margin", 0.1, "--out", "s.csv")
     assert [s["points"] for s in told["strata"] if s["name"] == "Pond"] == [1]
     assert told["margin"] <= 0.1
-
-
-def test_too_few_points_for_the_strata_are_refused_beside_a_small_one(land, capsys):
-    write_map(land / "map.tif", with_a_pond(), names=(*NAMES, "Pond"))
-    said = refused(capsys, "sample", "map.tif", "--size", 6, "--out", "s.csv")
+    said = refused(capsys, "sample", "map.tif", "--size", 6, "--out", "t.csv")
     assert "6 points are too few for 4 strata" in said
     assert "wanted 7 or more" in said
-    assert not (land / "s.csv").exists()
+    assert not (land / "t.csv").exists()
 
 
 # -- points whose class could not be told ----------------------------------------------------------
@@ -509,17 +488,15 @@ def test_points_that_cannot_be_used_are_refused_in_one_sentence(land, capsys, ch
     assert not (land / "r.html").exists()
 
 
-def test_polygons_are_no_points_of_a_sample(land, capsys):
+def test_polygons_other_fields_and_rasters_are_no_points_of_a_sample(land, capsys):
     shapes = [polygon(box(0, 0, 10, 10, PLACE))]
     write(land / "p.gpkg", shapes, {"reference": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "p.gpkg")
     assert "feature 1: wanted one point for each feature of a sample, got 1 of kind Polygon" in said
-
-
-def test_a_field_that_a_layer_does_not_have_is_named_with_those_it_has(land, capsys):
-    write(land / "p.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
-    said = refused(capsys, "area", "map.tif", "p.gpkg")
+    write(land / "q.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
+    said = refused(capsys, "area", "map.tif", "q.gpkg")
     assert "there is no field 'reference'; it has kind (1 value)" in said
+    assert "wanted the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
 
 
 @pytest.mark.parametrize(
@@ -539,10 +516,6 @@ def test_options_that_cannot_be_are_refused(land, capsys, options, words):
     before = sorted(p.name for p in land.iterdir())
     assert words in refused(capsys, "area", "map.tif", "checked.csv", *options)
     assert sorted(p.name for p in land.iterdir()) == before
-
-
-def test_a_raster_is_no_sample(land, capsys):
-    assert "wanted the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
 
 
 def test_a_table_of_somebody_else_is_not_written_over(land, capsys):

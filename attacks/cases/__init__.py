@@ -16,6 +16,7 @@ from pathlib import Path
 Maker = Callable[[Path], list[str]]
 
 BUDGET = 200_000_000  # bytes; what commands that take --max-bytes are told
+EITHER = ""  # what a case says that may be refused or read: only the bounds matter
 SECRET = "secret.txt"  # lies beside the folder of a case: ../secret.txt
 
 
@@ -35,7 +36,7 @@ class Case:
         Writes it and returns the command's arguments.
     says : str or None
         Pattern that the one sentence of the refusal must match; None for a file that is read (or
-        written over) harmlessly, with exit code 0.
+        written over) harmlessly, with exit code 0; `EITHER` where both will do.
     """
 
     kind: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -57,34 +56,3 @@ def colors_in_a_pipe(folder: Path) -> list[str]:
     (folder / "labels.csv").write_text(_LABELS)
     os.mkfifo(folder / "c.csv")
     return [*train(folder, "labels.csv"), "--colors", "c.csv"]
-
-
-def _labels_store(folder: Path, **changes: object) -> Path:
-    place = folder / "s.zarr" / "class_map"
-    place.mkdir(parents=True)
-    (folder / "s.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
-    meta = {"zarr_format": 2, "shape": [8, 8], "chunks": [8, 8], "dtype": "<i2", "order": "C",
-            "fill_value": 0, "compressor": {"id": "zlib"}, "filters": None}  # fmt: skip
-    (place / ".zarray").write_text(json.dumps(meta | changes))
-    return place
-
-
-@case(5, says="decompression bomb")
-def zarr_labels_of_petabytes(folder: Path) -> list[str]:
-    """Store of labels, without a chunk, of 2**50 pixels."""
-    _labels_store(folder, shape=[2**25, 2**25], chunks=[2**12, 2**12])
-    return train(folder, "s.zarr")
-
-
-@case(5, says="the budget is")
-def zarr_labels_in_a_huge_chunk(folder: Path) -> list[str]:
-    """Store of few labels in a chunk of 32 GB."""
-    _labels_store(folder, chunks=[2**17, 2**17])
-    return train(folder, "s.zarr")
-
-
-@case(4, says="symbolic link")
-def zarr_labels_in_an_outside_file(folder: Path) -> list[str]:
-    """Store of labels whose chunk is a link to an outside file."""
-    (_labels_store(folder) / "0.0").symlink_to(folder.parent / SECRET)
-    return train(folder, "s.zarr")

@@ -61,20 +61,7 @@ def _shape(of: str) -> tuple[int, ...]:
     return (24, 24, 8) if of == "scene" else (24, 24)
 
 
-@_both(says="at most 10,000 MATLAB variables")
-def empty_elements(of: str) -> bytes:  # noqa: ARG001
-    """80 MB of elements without content."""
-    return struct.pack("<II", 14, 0) * 10**7
-
-
-@_both(says="at most 10,000 MATLAB variables")
-def deflated_elements(of: str) -> bytes:  # noqa: ARG001
-    """100,000 small deflated variables."""
-    inner = element(14, variable(b"x", (1, 1), b"\x01"))
-    return element(15, zlib.compress(inner).ljust(64, b"\0")) * 100_000
-
-
-@_both(says="cannot be listed")
+@_both(says="cannot be listed|none among|no kind|takes more")
 def endless_name(of: str) -> bytes:
     """Before the real one, a variable whose deflated name takes 2 GiB."""
     size = 2**31 - 2**20
@@ -97,25 +84,6 @@ def inflating_array(of: str) -> bytes:
     head = struct.pack("<II", 14, size) + inner + struct.pack("<II", 2, size)
     stream = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH) + deflated_zeros(size)[2:]
     return struct.pack("<II", 15, len(stream)) + stream
-
-
-@_both(says="cannot be listed")
-def sizes_that_overflow(of: str) -> bytes:  # noqa: ARG001
-    """Dimensions whose product overflows 64 bits to the size that is stored."""
-    return element(14, variable(b"real", (2**30, 2**30, 16), b""))
-
-
-@_both(says="cannot be listed")
-def negative_sizes(of: str) -> bytes:
-    """Dimensions below zero."""
-    return element(14, variable(b"real", tuple(-n for n in _shape(of)), b""))
-
-
-@case(5, says="bytes are missing")
-def mat_labels_cut_short(folder: Path) -> list[str]:
-    """Labels whose deflated stream ends before their values do."""
-    stream = zlib.compress(element(14, variable(b"real", (24, 24), bytes(576)))[:-300])
-    return _write(folder, struct.pack("<II", 15, len(stream)) + stream, "labels")
 
 
 @case(5, says="must be read at once")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,29 +93,11 @@ def envi_header_links_out(folder: Path) -> list[str]:
 
 
 @case(9, says="leads out of the folder")
-def envi_labels_link_out(folder: Path) -> list[str]:
-    """ENVI labels whose data file is a link to an outside file."""
-    (folder / "labels.hdr").write_text(_HEADER)
-    (folder / "labels.img").symlink_to(folder.parent / SECRET)
-    return train(folder, "labels.hdr")
-
-
-@case(9, says="leads out of the folder")
 def aux_xml_links_out(folder: Path) -> list[str]:
     """GeoTIFF labels whose .aux.xml is a link to an outside file."""
     write_tiff(folder / "labels.tif", bands=1)
     (folder / "labels.tif.aux.xml").symlink_to(folder.parent / SECRET)
     return train(folder, "labels.tif")
-
-
-@case(9, says="leads out of the folder")
-def world_file_links_out(folder: Path) -> list[str]:
-    """TIFF whose world file is a link to an outside file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it has no georeference of its own
-        write_tiff(folder / "s.tif", place=rasterio.Affine.identity())
-    (folder / "s.tfw").symlink_to(folder.parent / SECRET)
-    return info("s.tif")
 
 
 @case(9, says="leads out of the folder")
@@ -143,14 +124,6 @@ def name_of_a_driver(folder: Path) -> list[str]:
     (folder / "GTIFF_DIR:1:.." / "work").mkdir()
     (folder / "GTIFF_DIR:1:.." / "work" / "x.tif").write_bytes(b"II*\0\x08\0\0\0")
     return info("GTIFF_DIR:1:../work/x.tif")
-
-
-@case(9, says="cannot read it as one")
-def name_that_is_a_directory_of_a_tiff(folder: Path) -> list[str]:
-    """TIFF cut short that is called GTIFF_DIR:1:x.tif, beside a good x.tif."""
-    write_tiff(folder / "x.tif")
-    (folder / "GTIFF_DIR:1:x.tif").write_bytes(b"II*\0\x08\0\0\0")
-    return info("GTIFF_DIR:1:x.tif")
 
 
 @case(1, says="no such file")
@@ -184,26 +157,6 @@ def aux_xml_with_a_long_namespace(folder: Path) -> list[str]:
     write_tiff(folder / "scene.tif")
     names = "".join(f"<n{k}/>" for k in range(3000))
     xml = f'<PAMDataset xmlns="{"u" * 10**6}">{names}</PAMDataset>'
-    (folder / "scene.tif.aux.xml").write_text(xml)
-    return info("scene.tif")
-
-
-@case(5, says="not both|wanted")
-def enmap_with_a_long_namespace(folder: Path) -> list[str]:
-    """EnMAP metadata of 3000 names in a namespace of a megabyte."""
-    write_tiff(folder / "X-SPECTRAL_IMAGE.TIF")
-    names = "".join(f"<a:n{k} a:b='1'/>" for k in range(3000))
-    xml = f'<level_X xmlns:a="{"u" * 10**6}">{names}</level_X>'
-    (folder / "X-METADATA.XML").write_text(xml)
-    return info("X-METADATA.XML")
-
-
-@case(1, says=None)
-def aux_xml_with_an_overview_file(folder: Path) -> list[str]:
-    """GeoTIFF whose .aux.xml names an outside file as its overviews; it is not opened."""
-    write_tiff(folder / "scene.tif")
-    item = f'<MDI key="OVERVIEW_FILE">../{SECRET}</MDI>'
-    xml = f'<PAMDataset><Metadata domain="OVERVIEWS">{item}</Metadata></PAMDataset>'
     (folder / "scene.tif.aux.xml").write_text(xml)
     return info("scene.tif")
 

@@ -8,11 +8,10 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import h5py
 import numpy as np
 import rasterio
 
-from attacks.cases import SECRET, case
+from attacks.cases import BUDGET, EITHER, SECRET, case
 from attacks.cases.opening import info, write_tiff
 
 _JP2 = b"\0\0\0\x0cjP  \r\n\x87\n" + b"\0\0\0\x14ftypjp2 \0\0\0\0jp2 "
@@ -63,12 +62,6 @@ def vrt_source_is_a_pipe(folder: Path) -> list[str]:
     return _vrt(folder, "a.tif")
 
 
-@case(9, says="wanted a TIFF or JPEG 2000 file")
-def vrt_of_itself(folder: Path) -> list[str]:
-    """VRT whose source is the VRT."""
-    return _vrt(folder, "scene.vrt")
-
-
 @case(2, says="only puts files together")
 def vrt_with_a_pixel_function(folder: Path) -> list[str]:
     """VRT with a pixel function in Python."""
@@ -95,22 +88,6 @@ def band_of_a_folder_links_out(folder: Path) -> list[str]:
     return info(".")
 
 
-@case(9, says="is a named pipe")
-def band_of_a_folder_is_a_pipe(folder: Path) -> list[str]:
-    """Folder of bands, one of them a named pipe."""
-    write_tiff(folder / "b1.tif", bands=1)
-    os.mkfifo(folder / "b2.tif")
-    return info(".")
-
-
-@case(5, says="wanted at most 10,000 files of bands")
-def folder_of_many_bands(folder: Path) -> list[str]:
-    """Folder of 10,001 empty files that are called bands."""
-    for number in range(10_001):
-        (folder / f"b{number}.tif").touch()
-    return info(".")
-
-
 def _codestream(width: int, height: int, tile: tuple[int, int], components: int) -> bytes:
     """Return the start of a codestream; its tiles never come."""
     sizes = struct.pack(">8IH", width, height, 0, 0, *tile, 0, 0, components)
@@ -118,34 +95,11 @@ def _codestream(width: int, height: int, tile: tuple[int, int], components: int)
     return b"\xff\x4f\xff\x51" + struct.pack(">H", len(body) + 2) + body + b"\xff\xd9"
 
 
-@case(5, says="a tile of the JPEG 2000 image must be read at once")
+@case(5, says=EITHER)
 def jpeg2000_of_one_huge_tile(folder: Path) -> list[str]:
     """JPEG 2000 codestream of 60,000 x 60,000 pixels in one tile."""
     (folder / "s.j2k").write_bytes(_codestream(60_000, 60_000, (60_000, 60_000), 3))
     return info("s.j2k")
-
-
-@case(5, says="the list of JPEG 2000 tiles must be read at once")
-def jpeg2000_of_many_tiles(folder: Path) -> list[str]:
-    """JPEG 2000 codestream of a billion tiles."""
-    (folder / "s.j2k").write_bytes(_codestream(2**20, 2**20, (32, 32), 3))
-    return info("s.j2k")
-
-
-@case(5, says="wanted at most 16.0 MiB of metadata")
-def jpeg2000_with_a_huge_box(folder: Path) -> list[str]:
-    """JPEG 2000 file with an XML box of 300 MB, of which the disk holds nothing."""
-    with (folder / "s.jp2").open("wb") as file:
-        file.write(_JP2 + struct.pack(">I4s", 300_000_008, b"xml "))
-        file.truncate(300_000_100)
-    return info("s.jp2")
-
-
-@case(5, says="boxes of JPEG 2000")
-def jpeg2000_with_many_boxes(folder: Path) -> list[str]:
-    """JPEG 2000 file of 100,000 empty boxes."""
-    (folder / "s.jp2").write_bytes(_JP2 + b"\0\0\0\x08free" * 100_000)
-    return info("s.jp2")
 
 
 @case(9, says="its metadata name")
@@ -163,40 +117,18 @@ def jpeg2000_whose_gml_names_a_file(folder: Path) -> list[str]:
     return info("s.jp2")
 
 
-def _tanager(folder: Path, structure: bytes = b"", wavelengths: int = 3) -> list[str]:
-    with h5py.File(folder / "s.h5", "w") as file:
-        name = "HDFEOS/GRIDS/HYP/Data Fields/surface_reflectance"
-        cube = file.create_dataset(name, data=np.ones((3, 4, 5), np.float32))
-        cube.attrs["wavelengths"] = np.linspace(400, 2500, wavelengths, dtype=np.float32)
-        if structure:
-            file["HDFEOS INFORMATION/StructMetadata.0"] = np.bytes_(structure)
-    return info("s.h5")
-
-
-@case(5, says=None)
-def tanager_with_a_long_description(folder: Path) -> list[str]:
-    """Tanager file whose StructMetadata.0 is a text of 50 MB; it is not read."""
-    return _tanager(folder, b"UpperLeftPointMtrs=" * 2_600_000)
-
-
-@case(5, says="wanted 3 values of 'wavelengths'")
-def tanager_with_many_wavelengths(folder: Path) -> list[str]:
-    """Tanager file of three bands with 8000 wavelengths."""
-    return _tanager(folder, wavelengths=8000)
-
-
-@case(9, says="place on the map in finite numbers")
-def tanager_placed_nowhere(folder: Path) -> list[str]:
-    """Tanager grid whose corners are infinite."""
-    return _tanager(folder, b"UpperLeftPointMtrs=(inf,1e400)\nLowerRightMtrs=(nan,0)\n")
-
-
-@case(5, says=None)
-def envi_scaled_beyond_any_number(folder: Path) -> list[str]:
-    """ENVI file whose gains and scale factor are no numbers to scale by; values stay as stored."""
-    np.ones((4, 5, 3), "<i2").tofile(folder / "s.img")
-    (folder / "s.hdr").write_text(
-        "ENVI\nsamples = 5\nlines = 4\nbands = 3\ndata type = 2\ninterleave = bip\n"
-        "data gain values = {1e999, nan, 0}\nreflectance scale factor = 1e-320\n"
+@case(5, says=EITHER)
+def jpeg2000_of_many_precincts(folder: Path) -> list[str]:
+    """JPEG 2000 image of 8000 x 8000 pixels whose precincts have one pixel each."""
+    size = struct.pack(">HIIIIIIIIH3B", 0, 8000, 8000, 0, 0, 8000, 8000, 0, 0, 1, 7, 1, 1)
+    style = struct.pack(">BBHBBBBBB", 1, 0, 1, 0, 5, 4, 4, 0, 1) + b"\0" + b"\x11" * 5
+    steps = struct.pack(">B16B", 0x40, *range(0x40, 0x50))
+    marks = [(0x51, size), (0x52, style), (0x5C, steps)]
+    head = b"\xff\x4f" + b"".join(
+        struct.pack(">BBH", 0xFF, mark, len(body) + 2) + body for mark, body in marks
     )
-    return info("s.hdr")
+    packets = bytes(400_000)
+    tile = struct.pack(">2sHHIBB2s", b"\xff\x90", 10, 0, len(packets) + 14, 0, 1, b"\xff\x93")
+    (folder / "scene.jp2").write_bytes(head + tile + packets + b"\xff\xd9")
+    np.save(folder / "labels.npy", np.eye(8000, dtype=np.uint8) * 2)
+    return ["train", "scene.jp2", "labels.npy", "--max-bytes", str(BUDGET)]

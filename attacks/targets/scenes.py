@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-import struct
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import rasterio
 import scipy.io
@@ -18,14 +15,10 @@ from attacks import builders
 from attacks.targets.base import (
     SHAPE,
     Target,
-    built,
     from_file,
-    from_tree,
     open_and_read,
     open_as_either,
-    packed,
 )
-from attacks.trees import Tree
 
 _RAMP = np.arange(60, dtype=np.int16).reshape(SHAPE)
 
@@ -64,15 +57,6 @@ def mats() -> list[bytes]:
         )
         for zipped in (False, True)
     ]
-
-
-def _inflated(data: bytes, folder: Path) -> None:
-    """Take bytes as elements of a MATLAB 5 file, and compress them as MATLAB does."""
-    head = b"MATLAB 5.0 MAT-file".ljust(116) + bytes(8) + struct.pack("<HH", 0x0100, 0x4D49)
-    packed = zlib.compress(data, 1)
-    path = folder / "scene.mat"
-    path.write_bytes(head + struct.pack("<II", 15, len(packed)) + packed)
-    open_as_either(path)
 
 
 _ENVI = (
@@ -121,53 +105,6 @@ _ENMAP = b"""<?xml version="1.0" encoding="UTF-8"?><level_X><product><bandCharac
 </product></level_X>"""
 
 
-def _vrt(data: bytes, folder: Path) -> None:
-    (folder / "a.tif").write_bytes(_two_bands()[0])
-    (folder / "scene.vrt").write_bytes(data)
-    open_and_read(folder / "scene.vrt")
-
-
-_VRT = b"""<VRTDataset rasterXSize="16" rasterYSize="16"><SRS>EPSG:32633</SRS>
-<GeoTransform>500000, 30, 0, 5000000, 0, -30</GeoTransform><VRTRasterBand dataType="Byte" band="1">
-<Metadata><MDI key="wavelength">450</MDI><MDI key="bbl">1</MDI></Metadata><NoDataValue>0
-</NoDataValue><Description>b (450 nm)</Description><ComplexSource>
-<SourceFilename relativeToVRT="1">a.tif</SourceFilename>
-<SourceBand>2</SourceBand><SrcRect xOff="1" yOff="0" xSize="8" ySize="16"/>
-<DstRect xOff="4" yOff="0" xSize="8" ySize="16"/><NODATA>2</NODATA></ComplexSource></VRTRasterBand>
-</VRTDataset>"""
-
-
-def _jp2() -> list[bytes]:
-    place = {"crs": "EPSG:32633", "transform": rasterio.Affine(30, 0, 5e5, 0, -30, 5e6)}
-    shape = {"height": 16, "width": 16, "count": 2, "dtype": "uint8"}
-
-    def write(path: Path) -> None:
-        with rasterio.open(path, "w", driver="JP2OpenJPEG", **shape, **place) as file:
-            file.write(np.arange(512, dtype=np.uint16).reshape(2, 16, 16).astype(np.uint8))
-
-    return [builders.saved(write, "x.jp2")]
-
-
-def _hdf5_tree(tree: Tree, folder: Path) -> None:
-    path = folder / "scene.h5"
-    built(builders.build_hdf5, tree, path)
-    open_as_either(path)
-
-
-def _zarr_tree(tree: Tree, folder: Path) -> None:
-    built(builders.build_files, tree, folder / "scene.zarr")
-    open_and_read(folder / "scene.zarr")
-
-
-def _hdf5_files() -> list[bytes]:
-    def write(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            file["cube"] = _RAMP
-            file["cube"].attrs["units"] = "1"
-
-    return [builders.saved(write, "x.h5")]
-
-
 def _scene_file(name: str) -> Callable[[bytes, Path], None]:
     return from_file(name, open_and_read)
 
@@ -175,17 +112,8 @@ def _scene_file(name: str) -> Callable[[bytes, Path], None]:
 SCENES = {
     "geotiff": Target(lambda: tiffs(2), _scene_file("scene.tif")),
     "npy": Target(lambda: [builders.npy(_RAMP)], _scene_file("scene.npy"), words=(b"shape", b"|O")),
-    "mat": Target(mats, _scene_file("scene.mat")),
-    "mat-inflated": Target(lambda: [mats()[0][128:312]], _inflated),
     "envi": Target(lambda: [_ENVI, _ENVI_CLASSES], _envi, words=(b"{", b"}", b"bands", b"1e9")),
     "enmap": Target(
         lambda: [_ENMAP, _DESIS], _enmap, words=(b"<!DOCTYPE x [", b"<!ENTITY", b"bandID")
     ),
-    "vrt": Target(
-        lambda: [_VRT], _vrt, words=(b"Source", b"subClass", b"1e9", b"/vsi", b"<", b"../")
-    ),
-    "jpeg2000": Target(_jp2, _scene_file("scene.jp2"), words=(b"jp2c", b"xml ", b"srsName=")),
-    "hdf5": Target(_hdf5_files, _scene_file("scene.h5")),
-    "hdf5-tree": Target(packed(builders.hdf5_seeds), from_tree(_hdf5_tree), tree=True),
-    "zarr-tree": Target(packed(builders.zarr_seeds), from_tree(_zarr_tree), tree=True),
 }

@@ -27,10 +27,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+import numpy as np
 
 from polyad import errors
 from polyad.errors import BudgetExceeded, PolyadError, PolyadWarning, SceneError
@@ -62,7 +64,7 @@ class Limits(NamedTuple):
     """
 
     memory: int
-    seconds: int = 30
+    seconds: int = 15
     written: int = 0
 
 
@@ -474,8 +476,6 @@ def _receive(file: IO[bytes], most: int) -> Any:
 
 
 def _exactly(file: IO[bytes], size: int) -> Any:
-    import numpy as np  # which leaves memory untouched until it is filled
-
     buffer = np.empty(size, np.uint8)
     if file.readinto(buffer) < size:  # type: ignore[attr-defined]
         raise EOFError
@@ -511,12 +511,6 @@ def _plain(value: Any, pieces: list[memoryview]) -> Any:
         return {"$": "record", "t": kind, "v": items}
     if isinstance(value, tuple):
         return {"$": "tuple", "v": [_plain(item, pieces) for item in value]}
-    return _plain_numpy(value, pieces)
-
-
-def _plain_numpy(value: Any, pieces: list[memoryview]) -> Any:
-    import numpy as np
-
     if isinstance(value, np.dtype):
         return {"$": "dtype", "v": value.str}
     if isinstance(value, np.generic):
@@ -524,7 +518,7 @@ def _plain_numpy(value: Any, pieces: list[memoryview]) -> Any:
     # The axes stay in the order in which they lie in memory: sums depend on it
     order = [int(axis) for axis in np.argsort([-abs(s) for s in value.strides], kind="stable")]
     lying = np.asarray(value.transpose(order), order="C")
-    pieces.append(memoryview(lying.reshape(-1).view(np.uint8)))
+    pieces.append(lying.reshape(-1).view(np.uint8).data)
     about = {"dtype": lying.dtype.str, "shape": lying.shape, "order": order}
     return {"$": "array", "v": len(pieces) - 1, **about}
 
@@ -547,21 +541,26 @@ def _rich(value: Any, pieces: list[Any]) -> Any:
     if kind == "tuple":
         return tuple(_rich(item, pieces) for item in inner)
     if kind == "array":
-        import numpy as np
-
         lying = pieces[inner].view(np.dtype(value["dtype"])).reshape(value["shape"])
         return lying.transpose(np.argsort(value["order"]))
-    if kind == "crs":
-        from rasterio.crs import CRS
+    if kind == "bytes":
+        return pieces[inner].tobytes()
+    return _MAKERS[kind](inner)
 
-        return CRS.from_wkt(inner)
-    if kind == "affine":
-        from affine import Affine
 
-        return Affine(*inner)
-    if kind == "dtype":
-        import numpy as np
+def _crs(wkt: str) -> Any:
+    from rasterio.crs import CRS
 
-        return np.dtype(inner)
-    return {"slice": lambda: slice(*inner), "path": lambda: Path(inner),
-            "bytes": lambda: pieces[inner].tobytes()}[kind]()  # fmt: skip
+    return CRS.from_wkt(wkt)
+
+
+def _affine(numbers: list[float]) -> Any:
+    from affine import Affine
+
+    return Affine(*numbers)
+
+
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "slice": lambda ends: slice(*ends), "path": Path, "dtype": np.dtype, "crs": _crs,
+    "affine": _affine,
+}  # fmt: skip

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, TextIO
 
 from polyad.errors import PolyadWarning
@@ -102,16 +102,15 @@ def replaced_line(count: int | None) -> str:
     return f"{pixels} replaced by {'its' if one else 'their'} neighbors\n"
 
 
-def report_lines(reports: Iterable[object] | None) -> str:
-    r"""Return the lines that name reports, apart from what stands above; nothing without any.
+def report_line(report: object | None) -> str:
+    r"""Return the line that names a report, apart from what stands above; nothing without one.
 
     Examples
     --------
-    >>> report_lines(["page.html", "page.json"])
-    '\n\nreport: page.html\nreport: page.json'
+    >>> report_line("page.html")
+    '\n\nreport: page.html'
     """
-    lines = [f"report: {path}" for path in reports or ()]
-    return "\n\n" + "\n".join(lines) if lines else ""
+    return "" if report is None else f"\n\nreport: {report}"
 
 
 def on_terminal() -> bool:

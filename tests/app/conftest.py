@@ -9,6 +9,8 @@ import xarray as xr
 from affine import Affine
 
 from polyad.app import Settings, prepare
+from polyad.app.labels import Session
+from polyad.app.trainer import Trainer
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import scene_from_array
 from tests.waiting import PATIENCE, wait_until
@@ -75,6 +77,28 @@ def page(scene, truth, tmp_path):
 def client(page):
     with httpx.Client(base_url=page.url, timeout=PATIENCE) as opened:
         yield opened
+
+
+@pytest.fixture
+def make_work(scene, tmp_path):
+    """Make a session with three classes, a trainer that runs, and what it published."""
+    begun = []
+
+    def make(settings, truth=None):
+        session = Session(scene, journal=tmp_path / "work.jsonl")
+        for name in ("Water", "Corn", "Woods"):
+            session.do({"do": "add", "name": name})
+        news = []
+        trainer = Trainer(scene, session, lambda *what: news.append(what), truth, settings)
+        begun.append((session, trainer))
+        trainer.start()
+        return session, trainer, news
+
+    yield make
+    for session, trainer in begun:
+        trainer.stop()
+        trainer.join(PATIENCE)
+        session.close()
 
 
 def label_some(session, per_class=5):

@@ -9,9 +9,7 @@ import torch
 
 from polyad.app import prepare
 from polyad.app import trainer as module
-from polyad.app.labels import Session
 from polyad.app.maps import Drawing, MapVersion, View
-from polyad.app.trainer import Trainer
 from polyad.errors import InputError, SceneError
 from polyad.scene.learn import recipe
 from polyad.scene.learn.training import train
@@ -46,26 +44,8 @@ def gate(monkeypatch):
 
 
 @pytest.fixture
-def make_work(scene, tmp_path, kit):
-    """Make a session with three classes, a trainer that runs, and what it published."""
-    made = []
-
-    def make(goal="this-scene"):
-        session = Session(scene, journal=tmp_path / "j")
-        for name in ("Water", "Corn", "Woods"):
-            session.do({"do": "add", "name": name})
-        news = []
-        best = replace(kit.quick, preset="best", goal=goal)
-        trainer = Trainer(scene, session, lambda *what: news.append(what), None, best)
-        made.append((session, trainer))
-        trainer.start()
-        return session, trainer, news
-
-    yield make
-    for session, trainer in made:
-        trainer.stop()
-        trainer.join(PATIENCE)
-        session.close()
+def work_best(make_work, kit):
+    return lambda goal="this-scene": make_work(replace(kit.quick, preset="best", goal=goal))
 
 
 def preset(trainer):
@@ -78,9 +58,9 @@ def learned(news):
 
 
 def test_the_quick_map_comes_first_and_the_best_one_takes_over_by_itself(
-    make_work, gate, scene, kit
+    work_best, gate, scene, kit
 ):
-    session, trainer, news = make_work()
+    session, trainer, news = work_best()
     kit.label_some(session)
     kit.wait_for(lambda: preset(trainer) == "fast")
     assert trainer.newest_map.stage == "draft"  # not what was asked for
@@ -93,8 +73,8 @@ def test_the_quick_map_comes_first_and_the_best_one_takes_over_by_itself(
     assert trainer.learned is None
 
 
-def test_the_final_model_of_a_large_scene_is_the_one_that_train_gives(make_work, scene, kit):
-    session, trainer, _ = make_work()
+def test_the_final_model_of_a_large_scene_is_the_one_that_train_gives(work_best, scene, kit):
+    session, trainer, _ = work_best()
     kit.label_some(session)
     model = trainer.final_model()
     labels = session.snapshot().raster(scene)
@@ -108,8 +88,8 @@ def test_the_final_model_of_a_large_scene_is_the_one_that_train_gives(make_work,
     assert trainer.means["1"]["count"] == 5
 
 
-def test_a_map_for_other_scenes_needs_no_components(make_work, scene, kit):
-    session, trainer, _ = make_work("other-scenes")
+def test_a_map_for_other_scenes_needs_no_components(work_best, scene, kit):
+    session, trainer, _ = work_best("other-scenes")
     kit.label_some(session)
     kit.wait_for(lambda: kit.finished(trainer) and preset(trainer) == "best")
     model = trainer.newest_map.model
@@ -118,8 +98,8 @@ def test_a_map_for_other_scenes_needs_no_components(make_work, scene, kit):
     np.testing.assert_array_equal(trainer.newest_map.ids, wanted)
 
 
-def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_work, gate, kit):
-    session, trainer, _ = make_work()
+def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(work_best, gate, kit):
+    session, trainer, _ = work_best()
     kit.label_some(session)
     kit.wait_for(lambda: trainer.newest_map.revision == 3)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
@@ -130,8 +110,8 @@ def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(make_
     assert trainer.newest_map.about["labels"] == 16
 
 
-def test_stopping_ends_the_learning_at_once(make_work, gate, kit):
-    _, trainer, news = make_work()
+def test_stopping_ends_the_learning_at_once(work_best, gate, kit):
+    _, trainer, news = work_best()
     kit.wait_for(lambda: trainer.learned == 0.4)
     [thread] = [each for each in threading.enumerate() if each.name == "polyad-learning"]
     trainer.stop()
@@ -141,13 +121,13 @@ def test_stopping_ends_the_learning_at_once(make_work, gate, kit):
 
 
 def test_a_scene_that_cannot_be_learned_gets_the_fast_map_and_a_message(
-    make_work, monkeypatch, kit
+    work_best, monkeypatch, kit
 ):
     def full(*_, **__):
         raise MemoryError
 
     monkeypatch.setattr(module, "scene_statistics", full)
-    session, trainer, news = make_work()
+    session, trainer, news = work_best()
     kit.label_some(session)
     kit.wait_for(lambda: kit.finished(trainer))
     assert preset(trainer) == "fast"
@@ -155,16 +135,16 @@ def test_a_scene_that_cannot_be_learned_gets_the_fast_map_and_a_message(
     assert message == "no best map, the fast one instead: there is not enough memory"
 
 
-def test_a_file_asked_for_too_early_says_how_far_the_scene_is_learned(make_work, gate, kit):
-    session, trainer, _ = make_work()
+def test_a_file_asked_for_too_early_says_how_far_the_scene_is_learned(work_best, gate, kit):
+    session, trainer, _ = work_best()
     kit.label_some(session)
     kit.wait_for(lambda: preset(trainer) == "fast")
     with pytest.raises(SceneError, match=r"still being learned \(40%\); save again"):
         trainer.final_model(timeout=0.2)
 
 
-def test_a_draft_shows_what_is_in_view_before_the_rest(make_work, monkeypatch, kit):
-    session, trainer, news = make_work()
+def test_a_draft_shows_what_is_in_view_before_the_rest(work_best, monkeypatch, kit):
+    session, trainer, news = work_best()
     kit.wait_for(lambda: None in learned(news))
     trainer.view = View(Tile(slice(20, 30), slice(0, 13)), 8.0)
     shown, real = [], trainer._show

@@ -20,18 +20,8 @@ from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def work(scene, truth, tmp_path, kit):
-    """A session with three classes, a trainer that runs, and what it published."""
-    session = Session(scene, journal=tmp_path / "j")
-    for name in ("Water", "Corn", "Woods"):
-        session.do({"do": "add", "name": name})
-    news = []
-    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, kit.quick)
-    trainer.start()
-    yield session, trainer, news
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()
+def work(make_work, truth, kit):
+    return make_work(kit.quick, truth)
 
 
 def stages(news):
@@ -69,21 +59,12 @@ def test_saved_labels_through_polyad_train_give_the_same_model(work, scene, tmp_
 
 
 @pytest.fixture
-def best(scene, truth, tmp_path, kit):
+def best(make_work, truth, kit):
     """A trainer of the best preset whose first map is final, and what it published."""
-    session = Session(scene, journal=tmp_path / "best")
-    for name in ("Water", "Corn", "Woods"):
-        session.do({"do": "add", "name": name})
-    news = []
-    settings = replace(kit.quick, preset="best")
-    trainer = Trainer(scene, session, lambda *what: news.append(what), truth, settings)
-    trainer.start()
+    session, trainer, news = make_work(replace(kit.quick, preset="best"), truth)
     kit.label_some(session)
     trainer.final_model()
-    yield session, trainer, news
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()
+    return session, trainer, news
 
 
 def test_the_best_map_after_drafts_is_the_one_that_train_and_map_give(best, scene):

@@ -95,8 +95,8 @@ def test_table_shows_the_paired_difference_and_the_chosen_setting_is_the_best_on
     shown = [
         record(s, m, 0.5 + s / 10 + gain) for s in (0, 1) for m, gain in (("a", 0), ("b", 0.2))
     ]
-    page = script.tables([*shown, record(100, "a", 0.0)])
-    assert "| a | 55.0 ± 7.1 |" in page
-    assert "| b | 75.0 ± 7.1 (+20.0 ± 0.0) |" in page
+    table = script.parts([*shown, record(100, "a", 0.0)])["oa"]
+    assert "| a | 55.0 ± 7.1 |" in table
+    assert "| b | 75.0 ± 7.1 (+20.0 ± 0.0) |" in table
     tried = [record(100, m, s[0], s) for m, grid in script.GRIDS.items() for s in grid]
     assert script.choose(tried)[script.LASSO][0][0] == 1.0

@@ -1,7 +1,6 @@
-"""The benchmark program: rounds, ratios, memory, the same maps, and the page."""
+"""The benchmark program: rounds, ratios, memory, and the same maps."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import torch
 from benchmarks import maps, plans, throughput
 from benchmarks.data import made_classifier, made_scene
 from benchmarks.growth import slopes
-from benchmarks.page import page, targets
-from benchmarks.timing import Ratio, Times, interleave, peak_bytes
+from benchmarks.harness import Ratio, Times, interleave, peak_bytes
+from benchmarks.page import parts, targets
 from polyad.scene.map.mapping import map_scene
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -66,36 +65,12 @@ def test_a_case_of_the_grid_names_chosen_and_best():
 def test_the_page_has_a_table_of_scenes_by_kind_where_they_were_measured():
     found = json.loads((DOCS / "benchmarks.json").read_text())
     found["throughput"] = throughput.throughput(rounds=1, size=(16, 17))
-    text = page(found)
-    assert "| 200 | uint16 | BIL |" in text
+    assert "| 200 | uint16 | BIL |" in parts(found)["throughput"]
     names = [target["what"] for target in targets(found)]
     assert "a scene of 103 bands of float32 (BIP), share of the sgemm limit" in names
     assert "a scene of uint16 on two threads against one" in names
 
 
-def test_every_section_says_what_it_was_measured_on():
-    found = json.loads((DOCS / "benchmarks.json").read_text())
-    found["machines"]["plans"] = {**found["machines"]["maps"], "processor": "abacus"}
-    del found["machines"]["busy"]
-    sections = dict(part.split("\n\n", 1) for part in page(found).split("\n## ")[2:])
-    assert sections["Plans"].startswith("*abacus, ")
-    assert sections["A whole scene"].startswith(f"*{found['machines']['maps']['processor']}, ")
-    assert sections["A busy machine"].startswith("*Nobody noted")
-
-
 def test_a_line_on_a_log_log_picture_has_its_power_as_slope():
     points = [{"value": v, "seconds": {"square": 3.0 * v**2}} for v in (1, 2, 4, 8)]
     assert slopes(points) == {"square": pytest.approx(2.0)}
-
-
-def test_the_page_in_the_documentation_is_what_the_program_writes():
-    found = json.loads((DOCS / "benchmarks.json").read_text())
-    text = (DOCS / "benchmarks.md").read_text()
-    assert text == page(found)
-    assert "```sh\nmake bench\n```" in text
-    wanted = [target["what"] for target in targets(found)]
-    pictures = re.findall(r"\]\((images/[^)]+)\)", text)
-    assert wanted
-    assert [words for words in wanted if words not in text] == []
-    assert pictures
-    assert [picture for picture in pictures if not (DOCS / picture).exists()] == []

@@ -5,47 +5,19 @@ import html
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from land import HEIGHT, QUICK, WIDTH, as_json, center, refused, run, truth, write_named
-from polyad.scene.assess.report import mapped_areas, with_totals
+from polyad.scene.assess.report import mapped_areas
 from polyad.scene.files.paths import is_ours
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
+from tests.pages import Page
 
-VOID = {"meta", "img", "br", "source"}
 SPACE = "\N{NO-BREAK SPACE}"
-
-
-class Page(HTMLParser):
-    """The words of a page by the element they stand in; insists on closed elements."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.cells, self.tags = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag in ("td", "dd", "h1"):
-            self.cells.append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if {"td", "dd", "h1"} & set(self.open):
-            self.cells[-1] += data
 
 
 def check_page(path, command, files):
@@ -91,18 +63,13 @@ def test_the_page_of_an_evaluation_has_the_scores_that_were_printed(place, tmp_p
     assert sorted(points_drawn(page)) == sorted(2 * [(c + 0.5, r + 0.5) for r, c in pixels])
 
 
-def test_totals_of_a_confusion_matrix_add_up():
-    totals = with_totals({"confusion_matrix": [[3, 1], [0, 4]]})["confusion_totals"]
-    assert totals == {"reference": [4, 4], "map": [3, 5], "all": 8, "right": 7, "wrong": 1}
-
-
 def test_mapped_areas_are_all_pixels_in_hectares(place):
     areas = mapped_areas(open_labels(place / "truth.tif"))
-    assert areas["pixels"] == sum(row["pixels"] for row in areas["classes"])
-    assert areas["pixels"] + areas["without_class"] == HEIGHT * WIDTH
-    assert areas["hectares"] == pytest.approx(areas["pixels"] * 0.01)  # pixels of 10 m
-    assert sum(row["hectares"] for row in areas["classes"]) == pytest.approx(areas["hectares"])
-    assert sum(row["share"] for row in areas["classes"]) == pytest.approx(1)
+    assert areas.pixels == sum(row.pixels for row in areas.classes)
+    assert areas.pixels + areas.without_class == HEIGHT * WIDTH
+    assert areas.hectares == pytest.approx(areas.pixels * 0.01)  # pixels of 10 m
+    assert sum(row.hectares for row in areas.classes) == pytest.approx(areas.hectares)
+    assert sum(row.share for row in areas.classes) == pytest.approx(1)
 
 
 def checked_points(path, folder):

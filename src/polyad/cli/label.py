@@ -189,7 +189,7 @@ def area(
     out: Annotated[
         Path | None, option(OUTPUT, "Also write the table to a .csv or .json file.", "FILE")
     ] = None,
-    report: opt.Reports = None,
+    report: opt.Report = None,
     hashes: opt.Hash = None,
     max_bytes: opt.MaxBytes = None,
     force: opt.Force = False,
@@ -198,7 +198,7 @@ def area(
     """Estimate the area of each class from checked points."""
     raster = None if strata == "map" else strata
     sources = [class_map, points, raster]
-    check_arguments(outputs={"table of areas": out}, reports=report, labels=sources, force=force)
+    check_arguments(outputs={"table of areas": out}, report=report, labels=sources, force=force)
     mapped = polyad.open_labels(class_map, max_bytes=max_bytes)
     checked = polyad.scene.open_points(
         points, mapped, field=field, layer=layer, skip_empty=skip_empty, max_bytes=max_bytes
@@ -219,6 +219,6 @@ def area(
         )
     if out is not None:
         polyad.scene.write_areas(out, estimates.to_dict())
-    files = [("table", out), *(("report", path) for path in report or ())]
+    files = [("table", out), ("report", report)]
     written = "".join(f"\n{what}: {path}" for what, path in files if path)
     say(estimates.to_dict(), as_json, f"{estimates}{written}")

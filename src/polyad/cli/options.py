@@ -121,9 +121,7 @@ Coverage = Annotated[
 Strata = Annotated[
     str, option(SAMPLE, "Strata: the classes of the map, or a raster or polygons.", "map|FILE")
 ]
-Reports = Annotated[
-    list[Path] | None, option(OUTPUT, "Write a report as .html.", "FILE", "--report")
-]
+Report = Annotated[Path | None, option(OUTPUT, "Write a report as .html.", "FILE", "--report")]
 Colors = Annotated[
     Path | None,
     option(OUTPUT, "Class colors: CSV (corn,#ffdd00), QGIS style or GDAL color table.", "FILE"),

@@ -19,7 +19,7 @@ from polyad.scene.files.option_values import (
     check_folds_by,
     check_task,
 )
-from polyad.terminal import brief, fail, on_terminal, replaced_line, report_lines, say, steps
+from polyad.terminal import brief, fail, on_terminal, replaced_line, report_line, say, steps
 
 
 def train(
@@ -104,7 +104,7 @@ def train(
     bands: opt.Bands = None,
     drop_nm: opt.DropNm = None,
     remote: opt.Remote = False,
-    report: opt.Reports = None,
+    report: opt.Report = None,
     colors: opt.Colors = None,
     seed: opt.Seed = 0,
     max_bytes: opt.MaxBytes = None,
@@ -127,7 +127,7 @@ def train(
     check_arguments(
         preset=(preset, goal, objective),
         outputs={"model": out},
-        reports=report,
+        report=report,
         scene=scene,
         labels=labels,
         colors=colors,
@@ -173,12 +173,9 @@ def train(
             opt.typed_command(context), inputs, hashes=hashes, progress=bar
         )
         about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
-        if regression:
-            write: Any = polyad.scene.write_value_training_report
-        else:
-            write = polyad.scene.write_training_report
-            about["merge"] = merge
-        write(report, model, cube, marks, record=record, **about)
+        polyad.scene.write_training_report(
+            report, model, cube, marks, record=record, merge=merge, **about
+        )
     describe = _trained_values if regression else _trained_classes
     result, text = describe(model, out, report, cross_validate)
     say(result | {"goal": goal}, as_json, text)
@@ -252,7 +249,7 @@ def _without_data(count: int) -> str:
 
 
 def _trained_classes(
-    model: Any, out: Path, report: Sequence[Path] | None, cross_validated: bool
+    model: Any, out: Path, report: Path | None, cross_validated: bool
 ) -> tuple[dict[str, Any], str]:
     accuracy, lost, choice = model.accuracy, model.training.without_data, model.choice
     names = ("overall", "average", "interval", "labels", "groups", "side")
@@ -280,13 +277,13 @@ def _trained_classes(
         + f"labels: {brief(result['labels'])}{_without_data(lost)}\n"
         + f"{result['n_train']} pixels of {len(model.classes)} classes learned in "
         f"{result['fit_seconds']:.2f} s; model: {out}"
-        + "".join(f"\nreport: {path}" for path in report or ())
+        + ("" if report is None else f"\nreport: {report}")
     )
     return result, text
 
 
 def _trained_values(
-    model: Any, out: Path, report: Sequence[Path] | None, _: bool
+    model: Any, out: Path, report: Path | None, _: bool
 ) -> tuple[dict[str, Any], str]:
     fit, lost, incomplete = (
         model.value_fit, model.training.without_data, model.training.incomplete,
@@ -305,7 +302,7 @@ def _trained_values(
         + f"{result['n_train']} pixels with values learned in {result['fit_seconds']:.2f} s"
         + _without_data(lost)
         + (f"; {incomplete:,} more lack one of the targets" if incomplete else "")
-        + f"; model: {out}{report_lines(report)}"
+        + f"; model: {out}{report_line(report)}"
     )
     return result, text
 
@@ -318,7 +315,7 @@ def evaluate(
     out: Annotated[
         Path | None, option(OUTPUT, "Also write the scores to a .json or .csv file.", "FILE")
     ] = None,
-    report: opt.Reports = None,
+    report: opt.Report = None,
     hashes: opt.Hash = None,
     layer: opt.Layer = None,
     field: opt.Fields = None,
@@ -336,7 +333,7 @@ def evaluate(
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
     check_arguments(
         outputs={"file of scores": out},
-        reports=report,
+        report=report,
         bbox=bbox,
         coverage=coverage,
         force=force,
@@ -371,7 +368,7 @@ def evaluate(
     if out is not None:
         polyad.scene.write_scores(out, result)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
-    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_lines(report))
+    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_line(report))
 
 
 def export(

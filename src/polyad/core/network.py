@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -132,18 +132,13 @@ class RankRNet(nn.Module):
         }
         factors = [state[f"hidden.factors.{d}"] for d in range(len(self.hidden.factors))]
         output = state["output.weight"]
-        network = RankRNet(
-            [factor.shape[-1] for factor in factors],
-            len(factors[0]),
-            len(output),
-            factors[0].shape[1],
-            self.activation,
-            hidden_bias=self.hidden.bias is not None,
-            output_bias=self.output.bias is not None,
-            start=self.hidden.start,
-            device="meta",  # no numbers are drawn
-            dtype=output.dtype,
-        )
+        sizes = network_sizes(self) | {
+            "in_shape": [factor.shape[-1] for factor in factors],
+            "hidden": len(factors[0]),
+            "n_outputs": len(output),
+            "rank": factors[0].shape[1],
+        }
+        network = RankRNet(**sizes, device="meta", dtype=output.dtype)  # no numbers are drawn
         network.load_state_dict(state, assign=True)
         return network
 
@@ -160,6 +155,21 @@ class RankRNet(nn.Module):
     def n_weights(self) -> int:
         """Parameters without biases, as the paper counts them."""
         return self.output.weight.numel() + sum(f.numel() for f in self.hidden.factors)
+
+
+def network_sizes(network: RankRNet) -> dict[str, Any]:
+    """Return the arguments that make a network like this one, without device and type."""
+    layer, output = network.hidden, network.output
+    return {
+        "in_shape": list(layer.in_shape),
+        "hidden": layer.out_features,
+        "n_outputs": output.out_features,
+        "rank": layer.rank,
+        "activation": network.activation,
+        "hidden_bias": layer.bias is not None,
+        "output_bias": output.bias is not None,
+        "start": layer.start,
+    }
 
 
 def join_networks(networks: Sequence[RankRNet], shares: Sequence[float]) -> RankRNet:

@@ -131,24 +131,6 @@ def find_scenes(patterns: Sequence[str]) -> list[str]:
     return list(scenes)
 
 
-def outputs_for(sources: Sequence[str], out_dir: Path, ending: str) -> list[Path]:
-    """Return ``out_dir/<scene's name><ending>`` for each scene; refuse two of the same name."""
-    names: dict[str, str] = {}
-    for source in sources:
-        path, key = (source, None) if Path(source).exists() else split_key(source)
-        name = Path(path).stem + ("" if key is None else "-" + key.strip("/").replace("/", "-"))
-        if name in names:
-            raise InputError(
-                f"{names[name]} and {source} would both be mapped to {out_dir / (name + ending)}; "
-                "map them into different folders"
-            )
-        names[name] = source
-    outs = [out_dir / (name + ending) for name in names]
-    for out in outs:
-        check_apart(out, sources)
-    return outs
-
-
 def absolute(source: str) -> str:
     """Return the source with its path made absolute: workers stand in other folders.
 
@@ -396,7 +378,7 @@ def map_files(
 def _outputs(
     sources: Sequence[Any], out: AnyPath | None, out_dir: AnyPath | None, ending: str
 ) -> list[Path]:
-    """Return the path of each scene's map."""
+    """Return the path of each scene's map; in a folder they are named after their scenes."""
     if out_dir is None:
         if len(sources) > 1:
             raise InputError(
@@ -409,7 +391,17 @@ def _outputs(
         raise InputError("a scene that is an array has no name for its map; pass out='map.tif'")
     ending = f".{ending.lstrip('.')}"
     check_ending(f"map{ending}", "map")
-    return outputs_for(sources, Path(out_dir), ending)
+    folder, names = Path(out_dir), dict[str, str]()
+    for source in sources:
+        path, key = (source, None) if Path(source).exists() else split_key(source)
+        name = Path(path).stem + ("" if key is None else "-" + key.strip("/").replace("/", "-"))
+        if name in names:
+            raise InputError(
+                f"{names[name]} and {source} would both be mapped to {folder / (name + ending)}; "
+                "map them into different folders"
+            )
+        names[name] = source
+    return [folder / (name + ending) for name in names]
 
 
 def _raise_failures(failures: list[SceneError], scenes: int) -> None:
@@ -661,7 +653,7 @@ def map_lazy(
             "the scene is no Dask array; chunk it with scene.chunk(y=512, x=512), or map it with "
             "polyad.map_scene"
         )
-    fitted = as_scene_model(model, known.array, window)
+    fitted = as_scene_model(model, known, window)
     if adapt:
         fitted = adapt_model(fitted, known.array, adapt)
     known = viewed(fitted, known)

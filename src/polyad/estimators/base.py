@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from polyad.core.network import RankRNet, join_networks
+from polyad.core.network import RankRNet, join_networks, network_sizes
 from polyad.errors import InputError
 from polyad.estimators.defaults import (
     FULL_BATCH_UP_TO,
@@ -533,18 +533,8 @@ class RankREstimator(BaseEstimator):
         network = state.pop("network_", None)
         state = {k: v for k, v in state.items() if k not in ("_resume", "_state")}
         if network is not None:
-            layer, output = network.hidden, network.output
-            state[NETWORK] = {
-                "in_shape": list(layer.in_shape),
-                "hidden": layer.out_features,
-                "n_outputs": output.out_features,
-                "rank": layer.rank,
-                "activation": network.activation,
-                "hidden_bias": layer.bias is not None,
-                "output_bias": output.bias is not None,
-                "start": layer.start,
-                "weights": {k: v.detach().cpu().numpy() for k, v in network.state_dict().items()},
-            }
+            weights = {k: v.detach().cpu().numpy() for k, v in network.state_dict().items()}
+            state[NETWORK] = network_sizes(network) | {"weights": weights}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 import sklearn
 import torch
 from safetensors.numpy import save as to_bytes
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polyad.atomic import replacing
 from polyad.codec import Fault
-from polyad.core.network import RankRNet
+from polyad.core.network import RankRNet, network_sizes
 from polyad.errors import InputError, ModelFileError, reason
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
@@ -34,6 +33,7 @@ from polyad.estimators.model_file import (
     parse_header,
     read_model,
 )
+from polyad.estimators.parameters import Array
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.fitting.epochs import History
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 KINDS = {"RankRClassifier": RankRClassifier, "RankRRegressor": RankRRegressor}
 
-Array = npt.NDArray[Any]
 PathLike = str | os.PathLike[str]
 Kind = TypeVar("Kind")
 
@@ -169,7 +168,9 @@ def _mean_and_scale(name: str, scaler: ModeStandardScaler | None) -> dict[str, A
 
 
 def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
-    layer, output = model.network_.hidden, model.network_.output
+    network = network_sizes(model.network_)
+    del network["output_bias"]  # always there
+    dtype = {"dtype": str(model.network_.output.weight.dtype).removeprefix("torch.")}
     parameters = model.get_params(deep=False)
     if not isinstance(parameters["random_state"], Integral | None):
         parameters["random_state"] = None  # a RandomState has moved on; it cannot be written down
@@ -181,16 +182,7 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
         "format": FORMAT,
         "kind": type(model).__name__,
         "parameters": {k: _plain(v) for k, v in parameters.items()},
-        "network": {
-            "in_shape": list(layer.in_shape),
-            "hidden": layer.out_features,
-            "n_outputs": output.out_features,
-            "rank": layer.rank,
-            "activation": model.network_.activation,
-            "hidden_bias": layer.bias is not None,
-            "start": layer.start,
-            "dtype": str(output.weight.dtype).removeprefix("torch."),
-        },
+        "network": network | dtype,
         "scaler_mode": None if model.scaler_ is None else int(model.scaler_.mode),
         "history": {k: [float(v) for v in values] for k, values in vars(model.history_).items()},
         "feature_names": [str(n) for n in getattr(model, "feature_names_in_", [])],

@@ -33,7 +33,7 @@ def check_arguments(
     *,
     preset: tuple[Any, ...] | None = None,
     outputs: Mapping[str, str | os.PathLike[str] | None] = _NONE,
-    reports: Sequence[str | os.PathLike[str]] | None = None,
+    report: str | os.PathLike[str] | None = None,
     model: str | os.PathLike[str] | None = None,
     scene: str | None = None,
     labels: Sequence[str | None] = (),
@@ -57,8 +57,8 @@ def check_arguments(
     preset : (preset, goal) or (preset, goal, objective), optional
     outputs : mapping
         From what is written, see `polyad.scene.files.paths.check_output`, to its path.
-    reports : sequence of path-like, optional
-        Outputs too, of which there may be several.
+    report : path-like, optional
+        An output too.
     model : path-like, optional
     scene : str, optional
         A file, ``file:key``, or the name of a known scene.
@@ -99,13 +99,13 @@ def check_arguments(
         check_coverage(coverage)
     sources = [os.fspath(s) for s in (model, scene, *labels, colors, mask) if s is not None]
     written = [(what, path) for what, path in outputs.items() if path is not None]
-    written += [("report", path) for path in reports or ()]
+    written += [] if report is None else [("report", report)]
     for what, path in written:
         check_output(path, what)
         check_apart(path, sources, what)
         if not force:
             check_kind(path, what)
-    if reports:
+    if report is not None:
         check_names_differ(written)
     if model is not None:
         from polyad.estimators.model_file import check_model_file  # with its header's records

@@ -96,10 +96,7 @@ def _describe_matlab(path: Path, max_bytes: int | None) -> dict[str, Any]:
 
 
 def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[str, Any]:
-    import numpy as np
-
-    from polyad.scene.raster.bands import left_out_note
-    from polyad.scene.raster.grid import georeference
+    from polyad.scene.raster.scene import Scene
     from polyad.scene.raster.selection import usable_bands
     from polyad.scene.read.scenes import open_scene
 
@@ -118,29 +115,26 @@ def _describe_scene(source: str, max_bytes: int | None, remote: bool) -> dict[st
         mapped = _describe_value_map(source)
         if mapped is not None:
             return mapped
-    crs, transform = georeference(scene)
+    whole = Scene.of(scene)
+    crs, transform, nodata = whole.grid.crs, whole.grid.transform, whole.nodata
     facts: dict[str, Any] = {
         "kind": "scene",
-        "rows": scene.sizes["y"],
-        "columns": scene.sizes["x"],
+        "rows": whole.shape[0],
+        "columns": whole.shape[1],
         "bands": None,
         "values": str(scene.dtype),
         "bytes": None,
-        "nodata": None if scene.rio.nodata is None else _shortest(scene.rio.nodata),
+        "nodata": None if nodata is None else _shortest(nodata),
         "crs": None if crs is None else crs.to_string(),
         "pixel_size": None if transform is None else _pixel_size(transform),
     }
     with suppress(SceneError):  # pixels that cannot be read are told when they are wanted
         scene = usable_bands(scene)
-    facts["bands"] = scene.sizes["band"]
-    facts["bytes"] = int(np.prod(scene.shape, dtype=np.int64)) * scene.dtype.itemsize
-    note = left_out_note(scene)
-    if note is not None:
-        facts["bands_left_out"] = note
-    if "scaling" in scene.attrs:
-        facts["scaling"] = scene.attrs["scaling"]
-    facts["wavelength_nm"] = _ends(scene.coords.get("wavelength"))
-    return facts
+    bands = Scene.of(scene).bands
+    facts |= {"bands": bands.count, "bytes": math.prod(scene.shape) * scene.dtype.itemsize}
+    facts |= {} if bands.note is None else {"bands_left_out": bands.note}
+    facts |= {k: v for k, v in scene.attrs.items() if k == "scaling"}
+    return facts | {"wavelength_nm": _ends(bands.wavelength)}
 
 
 def _ends(centers: Any) -> list[float] | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,36 +11,15 @@ import xarray as xr
 from polyad.errors import InputError
 from polyad.scene.assess.areas import AreaEstimates, estimate_areas
 from polyad.scene.assess.pages import record_run
-from polyad.scene.assess.report import About, _uneven, area_page, write_area_report
+from polyad.scene.assess.report import About, area_page, write_area_report
 from polyad.scene.draw.charts import DARK
 from polyad.scene.draw.figures import area_figure, to_png
 from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
+from tests.pages import Page
 
 HOSTILE = "<script>alert('x')</script> & \"Corn\""
-VOID = {"meta", "img", "br", "source"}
-
-
-class Page(HTMLParser):
-    """A reader that insists on closed elements."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def estimates(seen: tuple[int, ...] = (1, 1, 1, 2, 2, 2, 2, 2)) -> AreaEstimates:
@@ -120,12 +97,17 @@ def test_a_picture_of_other_lengths_is_refused():
         area_figure(["a", "b"], [5.0], [[4.0, 6.0]], [4.5])
 
 
-def test_uneven_points_are_said_to_be_no_shares_of_the_area():
-    page = area_page(estimates(), About("map", record_run("")))
-    assert "shares of points are not shares" not in page  # no picture, no legend
-    even, uneven = ((SimpleNamespace(strata=[("", 60, 6), ("", 40, n)])) for n in (4, 6))
-    assert not _uneven(even)
-    assert _uneven(uneven)
+@pytest.mark.parametrize(("left", "uneven"), [(6, False), (4, True)])
+def test_uneven_points_are_said_to_be_no_shares_of_the_area(tmp_path, left, uneven):
+    ids = np.repeat([[1, 2]], [60, 40], axis=1).repeat(50, axis=0)
+    land = xr.DataArray(ids, dims=("y", "x"))
+    pixels = np.array([[k, 10] for k in range(left)] + [[k, 80] for k in range(4)])
+    points = SamplePoints(pixels, np.repeat([1, 2], [left, 4]))
+    found = estimate_areas(land, points)
+    write_area_report(tmp_path / "r.html", found, title="map", class_map=land, points=points)
+    told = "shares of points are not shares"
+    assert (told in (tmp_path / "r.html").read_text()) == uneven
+    assert told not in area_page(found, About("map", record_run("")))  # no picture, no legend
 
 
 def test_an_interval_that_is_cut_off_at_nothing_says_so():

@@ -42,14 +42,14 @@ def test_no_folder_reaches_the_record(tmp_path: Path) -> None:
     write(tmp_path / "scene.npy", b"1")
     path = str(tmp_path / "scene.npy")
     record = record_run(["polyad", "train", path, f"--mask={path}", f"{path}:key"], {"scene": path})
-    assert str(tmp_path) not in str(record.to_dict())
+    assert str(tmp_path) not in str(record)
     assert record.command == "polyad train scene.npy --mask=scene.npy scene.npy:key"
 
 
 def test_no_secret_of_an_address_reaches_the_record() -> None:
     address = "https://me:pass@host/scene.tif?sig=secret"
     record = record_run(["polyad", "train", address], {"scene": address})
-    assert "secret" not in (said := str(record.to_dict()))
+    assert "secret" not in (said := str(record))
     assert "pass" not in said
     assert record.files[0].note == "not hashed: read by parts from its address"
 

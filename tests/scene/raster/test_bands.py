@@ -13,7 +13,8 @@ from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
-from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
+from polyad.scene.raster.bands import Bands, band_numbers, band_widths, keep_bands
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
 NM = np.array([450.0, 550.0, 650.0, 750.0, 850.0, 950.0])
@@ -39,7 +40,7 @@ def without(scene, *bands, value=np.nan):
 
 def test_band_without_data_is_left_out_and_named():
     scene = usable_bands(without(made()[0], 2, 3))
-    assert left_out_note(scene) == "2 of 6: 3-4 (650-750 nm) without data in any pixel"
+    assert Bands.of(scene).note == "2 of 6: 3-4 (650-750 nm) without data in any pixel"
     assert band_numbers(scene).tolist() == [1, 2, 5, 6]
 
 
@@ -145,7 +146,7 @@ def test_interpolated_pixel_without_data_in_one_of_two_bands_has_none():
     scene = xr.DataArray(values, dims=("y", "x", "band"), attrs={"_FillValue": -9})
     scene = scene.assign_coords(wavelength=("band", [500.0, 510.0]))
     match = match_bands(np.array([504.0]), np.array([10.0]), scene["wavelength"].values)
-    viewed = scene_in_bands(scene, match, np.array([504.0]))
+    viewed = scene_in_bands(Scene.of(scene), match, np.array([504.0])).array
     assert np.array_equal(viewed.values, [[[1.0], [np.nan]]], equal_nan=True)
 
 
@@ -158,7 +159,7 @@ def test_interpolated_scene_keeps_its_place():
     nm = np.array([500.0, 510.0])
     scene = scene_from_array(np.ones((3, 2, 2)), wavelength=nm, crs=32633, transform=transform)
     match = match_bands(np.array([504.0]), np.array([10.0]), nm)
-    assert grid_of(scene_in_bands(scene, match, np.array([504.0]))) == grid_of(scene)
+    assert scene_in_bands(Scene.of(scene), match, np.array([504.0])).grid == grid_of(scene)
 
 
 @given(
@@ -193,7 +194,7 @@ def test_band_half_a_width_or_more_away_is_refused_with_both_ranges():
 def test_select_bands_keeps_some_wavelengths_and_drops_others():
     scene = select_bands(made()[0], "500-900", drop_nm="640-660")
     assert scene["wavelength"].values.tolist() == [550, 750, 850]
-    assert left_out_note(scene) == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not chosen")
+    assert Bands.of(scene).note == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not chosen")
 
 
 @pytest.mark.parametrize("text", ["", "400", "900-400", "400-900;", "400-", "a-b", "4..0-5"])
@@ -214,7 +215,7 @@ def test_scene_without_wavelengths_has_no_bands_to_choose_by_them():
 
 def test_a_long_list_of_bands_is_cut_short():
     scene = xr.DataArray(np.zeros((1, 1, 100)), dims=("y", "x", "band"))
-    note = left_out_note(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad"))
+    note = Bands.of(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad")).note
     assert "40, and 30 more ranges flagged as bad" in note
 
 

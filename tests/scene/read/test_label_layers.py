@@ -259,6 +259,17 @@ def test_a_geopackage_that_computes_is_refused(tmp_path, sql):
         open_labels(path, scene())
 
 
+def test_a_view_behind_ten_thousand_triggers_is_found(tmp_path):
+    path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
+    with sqlite3.connect(path) as database:
+        for k in range(10_001):
+            database.execute(f"CREATE TRIGGER t{k} INSERT ON a BEGIN SELECT 1; END")
+        database.execute("CREATE VIEW extra AS SELECT * FROM a")
+    database.close()
+    with pytest.raises(SceneError, match="'extra' is a view or a computed table"):
+        open_labels(path, scene())
+
+
 def test_reading_leaves_nothing_beside_the_file(tmp_path):
     path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}

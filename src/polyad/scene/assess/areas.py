@@ -52,8 +52,7 @@ from polyad.scene.raster.classes import (
     has_own_name,
 )
 from polyad.scene.raster.grid import HECTARE, Grid, check_same_place, grid_of, row_areas
-from polyad.scene.raster.labels import find_classes
-from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.labels import Labels, find_classes
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
@@ -134,29 +133,24 @@ def estimate_shares(
     >>> shares.area.round(3).tolist(), round(shares.overall, 3)
     ([0.48, 0.18, 0.2, 0.14], 0.62)
     """
-    h, m, r = (_positions(a) for a in (strata, mapped, reference))
-    design = _Design.of(h, np.asarray(pixels, np.float64), totals, sizes, finite)
+    h, m, r = (np.asarray(a, np.intp) for a in (strata, mapped, reference))
+    population = np.asarray(pixels, np.float64)
+    areas = population if totals is None else np.asarray(totals, np.float64)
+    counts = np.bincount(h, minlength=len(population)).astype(np.float64)
+    weights = np.ones(len(h))
+    if sizes is not None:
+        weights = np.asarray(sizes, np.float64) / (areas / population)[h]
+    left = 1 - counts / population if finite else np.ones(len(population))
+    design = _Design(h, weights, counts, areas / areas.sum(), left)
     classes = np.arange(n_classes)
     on_map, truly = m[:, None] == classes, r[:, None] == classes  # (n, C)
     both = (on_map & truly).astype(np.float64)
     right = (m == r).astype(np.float64)[:, None]
     cells = np.zeros((n_classes, n_classes))
     np.add.at(cells, (m, r), design.represented)
-    area, area_se = design.mean(truly)
     overall, overall_se = design.mean(right)
-    users, users_se = design.ratio(both, on_map)
-    producers, producers_se = design.ratio(both, truly)
-    return Shares(
-        matrix=cells,
-        area=area,
-        area_se=area_se,
-        users=users,
-        users_se=users_se,
-        producers=producers,
-        producers_se=producers_se,
-        overall=float(overall[0]),
-        overall_se=float(overall_se[0]),
-    )
+    by_class = (*design.mean(truly), *design.ratio(both, on_map), *design.ratio(both, truly))
+    return Shares(cells, *by_class, float(overall[0]), float(overall_se[0]))
 
 
 def interval(value: ArrayLike, se: ArrayLike, most: float = 1.0) -> Floats:
@@ -194,24 +188,6 @@ class _Design:
     shares: Floats
     left: Floats
 
-    @classmethod
-    def of(
-        cls,
-        strata: NDArray[np.intp],
-        pixels: Floats,
-        totals: ArrayLike | None,
-        sizes: ArrayLike | None,
-        finite: bool,
-    ) -> _Design:
-        areas = pixels if totals is None else np.asarray(totals, np.float64)
-        counts = np.bincount(strata, minlength=len(pixels)).astype(np.float64)
-        check_counts(counts, pixels)
-        weights = np.ones(len(strata))
-        if sizes is not None:
-            weights = np.asarray(sizes, np.float64) / (areas / pixels)[strata]
-        left = 1 - counts / pixels if finite else np.ones(len(pixels))
-        return cls(strata, weights, counts, areas / areas.sum(), left)
-
     @property
     def represented(self) -> Floats:
         """The share of the region that each sampled pixel stands for, shape (n,)."""
@@ -243,21 +219,6 @@ class _Design:
             ratios = np.where(below > 0, above / below, np.nan)
             residuals = values - np.nan_to_num(ratios) * base
             return ratios, np.where(below > 0, self.mean(residuals)[1] / below, np.nan)
-
-
-def check_counts(counts: Floats, pixels: Floats) -> None:
-    """Raise `InputError` unless each stratum has two sampled pixels, or all that it has."""
-    for k, (n, size) in enumerate(zip(counts.tolist(), pixels.tolist(), strict=True)):
-        if n > size:
-            raise InputError(f"stratum {k} has {size:.0f} pixels, and {n:.0f} of it are sampled")
-        if n < min(2, size):
-            raise InputError(
-                f"stratum {k} has {n:.0f} sampled pixels, wanted at least 2; sample it, or merge it"
-            )
-
-
-def _positions(values: ArrayLike) -> NDArray[np.intp]:
-    return np.asarray(values, np.intp)
 
 
 # The region that is sampled: the pixels of a map that have a class and a stratum, counted.
@@ -320,7 +281,14 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
     grid = grid_of(class_map)
     stratum_map = class_map if strata is None else _checked(strata, "strata")
     if strata is not None:
-        _check_grid(grid, grid_of(stratum_map))
+        theirs = grid_of(stratum_map)
+        if grid.shape != theirs.shape:
+            raise SceneMismatch(
+                f"strata must cover the map's {grid.shape[0]} rows and {grid.shape[1]} columns, "
+                f"got {theirs.shape[0]} rows and {theirs.shape[1]} columns; resample them to its "
+                "grid"
+            )
+        check_same_place(grid, theirs)
     areas = row_areas(grid)
     weights = np.ones(grid.shape[0]) if areas is None else areas / HECTARE
     pixels, total, mapped, mapped_total, outside = class_totals(class_map, stratum_map, weights)
@@ -353,21 +321,12 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
 
 
 def _checked(raster: xr.DataArray, what: str) -> xr.DataArray:
-    raster = as_labels(raster)
+    raster = Labels.of(raster).array
     if raster.dtype.kind not in "iub":
         raise SceneError(
             f"a {what} holds whole numbers from 0 (none) to 65535, got {raster.dtype}; round it"
         )
     return raster
-
-
-def _check_grid(ours: Grid, theirs: Grid) -> None:
-    if ours.shape != theirs.shape:
-        raise SceneMismatch(
-            f"strata must cover the map's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
-            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; resample them to its grid"
-        )
-    check_same_place(ours, theirs)
 
 
 def _whole_table(raster: xr.DataArray, pixels: NDArray[np.int64]) -> tuple[ClassInfo, ...]:
@@ -522,17 +481,17 @@ class AreaEstimates:
         s = self.shares
         digits = _digits(self.errors)
         for k, info in enumerate(self.classes):
-            low, high = (_figure(v, digits) for v in self.intervals[k])
+            low, high = (f"{v:,.{digits}f}" for v in self.intervals[k])
             rows.append(
                 [
                     class_key(info),
-                    *(_figure(v, digits) for v in (self.mapped[k], self.areas[k], self.errors[k])),
+                    *(f"{a[k]:,.{digits}f}" for a in (self.mapped, self.areas, self.errors)),
                     f"{low} to {high}",
                     *(_percent(v) for v in (s.users[k], s.users_se[k])),
                     *(_percent(v) for v in (s.producers[k], s.producers_se[k])),
                 ]
             )
-        total = _figure(self.total, digits)
+        total = f"{self.total:,.{digits}f}"
         return [*rows, ["total", total, total, *[""] * 6]]
 
     def matrix_table(self) -> list[list[str]]:
@@ -562,39 +521,32 @@ class AreaEstimates:
                 "The map does not say its reference system, so areas are in pixels; write it into "
                 "the map for hectares."
             )
-        certain = [
-            class_key(info)
-            for k, info in enumerate(self.classes)
-            if self.shares.area_se[k] == 0 and self.counts[:, k].any() and self.points < self.pixels
-        ]
+
+        def named(which: NDArray[np.bool_]) -> str:
+            return ", ".join(class_key(self.classes[k]) for k in np.flatnonzero(which))
+
+        on_map, seen = self.counts.any(axis=1), self.counts.any(axis=0)
+        certain = named((self.shares.area_se == 0) & seen & (self.points < self.pixels))
         if certain:
             # The rule of three: of n points without an error, 95 % confidence leaves 3 / n of them
             least = min(points for _, pixels, points in self.strata if points < pixels)
             notes.append(
-                f"All points agree on {', '.join(certain)}, so these intervals have no width; that "
+                f"All points agree on {certain}, so these intervals have no width; that "
                 f"is no certainty: {least} points without an error leave room for errors of up to "
                 f"{min(3 / least, 1):.0%}."
             )
-        low = self.shares.area - Z95 * self.shares.area_se
-        cut = [class_key(c) for c, end in zip(self.classes, low, strict=True) if end < 0]
-        if cut:
+        if cut := named(self.shares.area - Z95 * self.shares.area_se < 0):
             notes.append(
-                f"The area interval of {', '.join(cut)} is cut off at 0, since no area is less: "
+                f"The area interval of {cut} is cut off at 0, since no area is less: "
                 "the sample says little of so rare a class, which needs more points."
             )
-        unseen = [
-            class_key(c) for c, n in zip(self.classes, self.counts.sum(0), strict=True) if not n
-        ]
-        if unseen:
+        if unseen := named(~seen):
             notes.append(
-                f"No point is truly of {', '.join(unseen)}: the area is estimated as 0, and its "
+                f"No point is truly of {unseen}: the area is estimated as 0, and its "
                 "interval says nothing of how far off that may be."
             )
-        bare = [
-            class_key(c) for c, n in zip(self.classes, self.counts.sum(1), strict=True) if not n
-        ]
-        if bare:
-            notes.append(f"No point is mapped as {', '.join(bare)}: no user's accuracy.")
+        if bare := named(~on_map):
+            notes.append(f"No point is mapped as {bare}: no user's accuracy.")
         return notes
 
 
@@ -756,10 +708,6 @@ def _digits(errors: Floats) -> int:
     if not len(positive):
         return 2
     return int(np.clip(1 - np.floor(np.log10(positive.min())), 0, 4))
-
-
-def _figure(value: float, digits: int) -> str:
-    return f"{value:,.{digits}f}"
 
 
 def _percent(value: float) -> str:

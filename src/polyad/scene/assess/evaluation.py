@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from polyad.scene.files.option_values import check_folds_by, check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.folds import (
-    SpatialFolds,
     mean_distance,
     pixel_folds,
     spatial_folds,
@@ -36,12 +35,11 @@ from polyad.scene.map.mapper import Mapper, scene_tiles
 from polyad.scene.map.mapping import set_rule
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.labels import groups_of
-from polyad.scene.raster.scene import as_labels, as_scene
+from polyad.scene.raster.labels import Labels, groups_of
 from polyad.scene.raster.selection import note_read_whole, usable_bands
 from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
-from polyad.scene.read.labels import check_labels, drop_nodata
+from polyad.scene.read.labels import check_labels, drop_nodata, has_data
 
 Array = npt.NDArray[Any]
 
@@ -83,9 +81,55 @@ def evaluate(
     return examine(model, scene, labels, split, adapt=adapt, progress=progress).scores
 
 
-@dataclass(frozen=True)
-class Examination:
-    """A model's predictions on the test pixels, and their scores.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Examined:
+    """What is known of every examination.
+
+    Attributes
+    ----------
+    n_train : int
+    fit_seconds : float or None
+        Of the whole training; None if the model does not say.
+    map_seconds : float
+        For the tiles that were mapped.
+    adapted : str or None
+        How the model was adapted to the scene's light, in words.
+    replaced : int or None
+        Corrupt pixels of the scene, read as their neighbors; None of a large scene of which only
+        a part was mapped.
+    """
+
+    n_train: int
+    fit_seconds: float | None
+    map_seconds: float
+    adapted: str | None = None
+    replaced: int | None = None
+
+    def about(self, n_test: int) -> dict[str, object]:
+        """Return plain numbers and strings."""
+        return {
+            "n_train": self.n_train,
+            "n_test": n_test,
+            "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
+            "map_seconds": round(self.map_seconds, 4),
+            "pixels_replaced": self.replaced,
+        } | ({} if self.adapted is None else {"adapted": self.adapted})
+
+
+def _examined(model: SceneModel, scene: xr.DataArray, started: float) -> dict[str, Any]:
+    """Return the fields of `Examined` for a model that was mapped just now."""
+    return {
+        "n_train": len(model.training.pixels),
+        "fit_seconds": model.fit_seconds,
+        "map_seconds": time.perf_counter() - started,
+        "adapted": model.adapted,
+        "replaced": corrupt_pixels(scene),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Examination(Examined):
+    """A model's predictions on the test pixels, and their scores; see also `Examined`.
 
     Attributes
     ----------
@@ -97,17 +141,8 @@ class Examination:
     confidence : ndarray, ``(n_test,)``
         Probability of the class predicted.
     right : ndarray of bool, ``(n_test,)``
-    fit_seconds : float or None
-        Of the whole training; None if the model does not say.
-    map_seconds : float
-        For the tiles that were mapped.
-    adapted : str or None
-        How the model was adapted to the scene's light, in words.
     sets : SetScores or None
         How often prediction sets hold the true class, if asked for.
-    replaced : int or None
-        Corrupt pixels of the scene, read as their neighbors; None of a large scene of which only
-        a part was mapped.
     """
 
     scores: Scores
@@ -115,27 +150,12 @@ class Examination:
     labels: xr.DataArray
     confidence: Array
     right: Array
-    n_train: int
-    fit_seconds: float | None
-    map_seconds: float
-    adapted: str | None = None
     sets: SetScores | None = None
-    replaced: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings."""
-        return (
-            self.scores.to_dict()
-            | {
-                "n_train": self.n_train,
-                "n_test": len(self.split.test),
-                "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
-                "map_seconds": round(self.map_seconds, 4),
-                "pixels_replaced": self.replaced,
-            }
-            | ({} if self.adapted is None else {"adapted": self.adapted})
-            | ({} if self.sets is None else self.sets.to_dict())
-        )
+        sets = {} if self.sets is None else self.sets.to_dict()
+        return self.scores.to_dict() | self.about(len(self.split.test)) | sets
 
 
 def examine(
@@ -155,7 +175,7 @@ def examine(
     """
     model.check_classes("compare it with values by polyad.scene.examine_values")
     model = adapt_model(model, scene, adapt)
-    scene, labels = model.view(scene), as_labels(labels)
+    scene, labels = model.view(scene), Labels.of(labels).array
     rule = None if coverage is None else set_rule(model, coverage, scene)
     check_labels(scene, labels)
     split = held_out(model, scene, labels) if split is None else split
@@ -163,7 +183,7 @@ def examine(
     true = known.values[tuple(split.test.T)]
     started = time.perf_counter()
     predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)
-    seconds = time.perf_counter() - started
+    examined = _examined(model, scene, started)
     apart = no_overlap(split, labels.shape, model.window)
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
@@ -176,19 +196,9 @@ def examine(
             PolyadWarning,
             stacklevel=2,
         )
-    return Examination(
-        scores,
-        split,
-        known,
-        proba.max(axis=1),
-        predicted == true,
-        len(model.training.pixels),
-        model.fit_seconds,
-        seconds,
-        model.adapted,
-        None if rule is None else score_sets(true, proba, rule, model.classes),
-        corrupt_pixels(scene),
-    )
+    sets = None if rule is None else score_sets(true, proba, rule, model.classes)
+    confidence, right = proba.max(axis=1), predicted == true
+    return Examination(scores, split, known, confidence, right, sets, **examined)
 
 
 def map_pixels(
@@ -200,7 +210,7 @@ def map_pixels(
     progress: bool = False,
     tiles: Sequence[Tile] | None = None,
 ) -> tuple[Array, Array]:
-    """Classify the given pixels, ``(n, 2)``, by mapping the tiles in which they lie.
+    """Map the given pixels, ``(n, 2)``, tile by tile where they lie.
 
     Parameters
     ----------
@@ -215,42 +225,51 @@ def map_pixels(
     Returns
     -------
     ids : ndarray, ``(n,)``
-    proba : ndarray of float32, ``(n, classes)``
+        Of the classes; 0 of a model of values.
+    numbers : ndarray, ``(n, classes)`` or ``(n, 2 * targets)``
+        Probabilities in float32, or predictions and then their deviations in float64.
     """
-    scene = as_scene(scene)
     ids = np.zeros(len(pixels), np.int64)
-    proba = np.empty((len(pixels), len(model.classes)), np.float32)
+    fit = model.values
+    width = len(model.classes) if fit is None else fit.bands(uncertainty=True)
+    numbers = np.empty((len(pixels), width), np.float32 if fit is None else np.float64)
     place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
     place[tuple(pixels.T)] = np.arange(len(pixels))
     some = scene_tiles(scene, model=model) if tiles is None else tiles
     wanted = [tile for tile in some if whole is not None or (place[tile] >= 0).any()]
-    for tile, class_ids, shares in Mapper(model, scene, True, progress).run(wanted):
+    for tile, class_ids, found in Mapper(model, scene, True, progress).run(wanted):
         if whole is not None:
             whole[tile] = class_ids
         inside = place[tile] >= 0
-        ids[place[tile][inside]] = class_ids[inside]
-        proba[place[tile][inside]] = shares[inside] if shares is not None else np.nan
+        if fit is None:
+            ids[place[tile][inside]] = class_ids[inside]
+        numbers[place[tile][inside]] = found[inside] if found is not None else np.nan
     if tiles is None and len(wanted) == len(some):
         note_read_whole(scene)
-    return ids, proba
+    return ids, numbers
 
 
 def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
     """Return the training pixels of ``model`` in ``scene``, and all other labeled pixels."""
-    scene, labels = model.view(scene), as_labels(labels)
-    labeled = drop_nodata(scene, labels).values > 0
-    train_pixels = np.empty((0, 2), np.intp)
-    if model.learned_from(scene):
-        train_pixels = model.training_pixels(labels.shape)
-        labeled = labeled.copy()
-        labeled[tuple(train_pixels.T)] = False
-    test = np.argwhere(labeled)
-    if len(test) == 0:
+    split = _unseen(model, model.view(scene), Labels.of(labels).ids > 0)
+    if len(split.test) == 0:
         raise SceneError(
             "every labeled pixel was used for training, none is left to test on; "
             "train with --samples-per-class or bring more labels"
         )
-    return Split(train_pixels, test)
+    return split
+
+
+def _unseen(model: SceneModel, scene: xr.DataArray, marked: npt.NDArray[np.bool_]) -> Split:
+    """Return the training pixels of the scene, and all others that are marked and have data."""
+    test, train = np.argwhere(marked), np.empty((0, 2), np.intp)
+    test = test[has_data(scene, *test.T)]
+    if model.learned_from(scene):
+        train = model.training_pixels(marked.shape)
+        seen = np.zeros(marked.shape, bool)
+        seen[tuple(train.T)] = True
+        test = test[~seen[tuple(test.T)]]
+    return Split(train, test)
 
 
 def known_pixels(
@@ -367,7 +386,7 @@ def cross_validate(
     if folds < 2:
         raise InputError(f"folds must be 2 or more, got {folds}; a label is held out or trained on")
     check_preset(preset, goal, parameters.get("objective", "overall"))
-    scene, labels = prepared(usable_bands(scene)), with_legend(as_labels(labels), merge)
+    scene, labels = prepared(usable_bands(scene)), with_legend(Labels.of(labels).array, merge)
     check_labels(scene, labels)
     labels = drop_nodata(scene, labels)
     pixels = np.argwhere(labels.values > 0) if pixels is None else np.asarray(pixels, np.intp)
@@ -387,58 +406,40 @@ def cross_validate(
         if statistics is None:
             statistics = scene_statistics(scene, goal, max_bytes)
         parameters["statistics"] = statistics
+    block: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
     dealt = [
-        spatial_folds(
-            pixels,
-            targets,
-            folds,
-            random_state,
-            distance,
-            groups=groups,
-            by="clusters" if by == "clusters" else "blocks",
-        ),
+        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=block),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
-    options = {"random_state": random_state, "preset": preset, "goal": goal, "max_bytes": max_bytes}
-    options |= {name: value for name, value in parameters.items() if name != "verbose"}
-    options["score"] = False
+    options = {name: value for name, value in parameters.items() if name != "verbose"}
+    options |= {
+        "random_state": random_state,
+        "preset": preset,
+        "goal": goal,
+        "max_bytes": max_bytes,
+    }
+
+    def learn(chosen: Array) -> SceneModel:
+        fresh = None if estimator is None else _fresh(estimator)
+        return train_on(scene, labels, pixels[chosen], estimator=fresh, score=False, **options)
+
     total = sum(len(np.unique(split.fold)) for split in dealt)
     with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:
-        tested = [
-            _tested(scene, labels, pixels, targets, ids, split, estimator, options, bar)
-            for split in dealt
-        ]
+        tested = []
+        for split in dealt:
+            predicted = np.full(len(targets), NOT_TESTED, np.intp)
+            able, numbers = testable(split.fold, targets), np.unique(split.fold)
+            for k in numbers:
+                out, rest = (split.fold == k) & able, split.fold != k
+                if out.any() and len(np.unique(targets[rest])) > 1:
+                    found = map_labels(learn(rest), scene, pixels[out])
+                    predicted[out] = np.searchsorted(ids, found)
+                bar.update()
+            held = HeldOutLabels(targets, predicted, split.group, len(numbers), *split[2:])
+            tested.append(held)
     known = {c.value: c.name for c in class_table(labels)}
     names = [known[int(v)] for v in ids]
-    return cross_validation(
-        tested[0], names, tested[1] if pixelwise else None, random_state=random_state
-    )
-
-
-def _tested(
-    scene: xr.DataArray,
-    labels: xr.DataArray,
-    pixels: Array,
-    targets: Array,
-    ids: Array,
-    split: SpatialFolds,
-    estimator: Any,
-    options: dict[str, Any],
-    bar: Any,
-) -> HeldOutLabels:
-    """Train on all folds but one and test on that one, for each in turn."""
-    predicted = np.full(len(targets), NOT_TESTED, np.intp)
-    able = testable(split.fold, targets)
-    for k in np.unique(split.fold):
-        out, rest = (split.fold == k) & able, split.fold != k
-        if out.any() and len(np.unique(targets[rest])) > 1:
-            fresh = None if estimator is None else _fresh(estimator)
-            model = train_on(scene, labels, pixels[rest], estimator=fresh, **options)
-            found = map_labels(model, scene, pixels[out])
-            predicted[out] = np.searchsorted(ids, found)
-        bar.update()
-    folds = len(np.unique(split.fold))
-    return HeldOutLabels(targets, predicted, split.group, folds, *split[2:])
+    return cross_validation(tested[0], names, *tested[1:], random_state=random_state)
 
 
 def map_labels(model: SceneModel, scene: xr.DataArray, pixels: Array) -> Array:
@@ -474,8 +475,8 @@ REACH = 1.959964  # standard deviations that hold 95 % of a normal distribution
 
 
 @dataclass(frozen=True, eq=False)
-class ValueExamination:
-    """A model's predictions beside what was measured.
+class ValueExamination(Examined):
+    """A model's predictions beside what was measured; see also `Examined`.
 
     Attributes
     ----------
@@ -483,12 +484,6 @@ class ValueExamination:
     pixels : ndarray of int, ``(n, 2)``
     measured, predicted, deviation : ndarray, ``(n, targets)``
         What was measured, NaN where nothing was; the predictions, and their standard deviations.
-    n_train : int
-    fit_seconds, map_seconds : float
-    adapted : str or None
-        How the model was adapted to the scene's light, in words.
-    replaced : int or None
-        See `Examination`.
     """
 
     scores: tuple[ValueScore, ...]
@@ -496,11 +491,6 @@ class ValueExamination:
     measured: Array
     predicted: Array
     deviation: Array
-    n_train: int
-    fit_seconds: float | None
-    map_seconds: float
-    adapted: str | None = None
-    replaced: int | None = None
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -521,15 +511,7 @@ class ValueExamination:
             score.to_dict() | {"within_95": round(share, 4)}
             for score, share in zip(self.scores, self.within, strict=True)
         ]
-        return {
-            "task": "regression",
-            "targets": rows,
-            "n_train": self.n_train,
-            "n_test": len(self.pixels),
-            "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
-            "map_seconds": round(self.map_seconds, 4),
-            "pixels_replaced": self.replaced,
-        } | ({} if self.adapted is None else {"adapted": self.adapted})
+        return {"task": "regression", "targets": rows} | self.about(len(self.pixels))
 
     def __str__(self) -> str:
         lines = []
@@ -567,24 +549,20 @@ def examine_values(
     scene = model.view(scene)
     values = _matched(as_values(values), fit.targets)
     check_values(scene, values)
-    pixels = _test_pixels(model, scene, values)
+    pixels = _unseen(model, scene, np.isfinite(values.values).any(axis=2)).test
+    if not len(pixels):
+        raise SceneError(
+            "every pixel with a value was used for training or has no data, none is left to test "
+            "on; bring other values, or read the scores on folds that polyad train prints"
+        )
     measured = values.values[tuple(pixels.T)].astype(np.float64)
     started = time.perf_counter()
-    predicted, deviation = np.split(predict_pixels(model, scene, pixels, progress), 2, axis=1)
-    seconds = time.perf_counter() - started
+    _, numbers = map_pixels(model, scene, pixels, progress=progress)
+    examined = _examined(model, scene, started)
+    predicted, deviation = np.split(numbers, 2, axis=1)
     group = spatial_folds(pixels, np.zeros(len(pixels), np.intp), 5).group
-    return ValueExamination(
-        score_values(measured, predicted, fit.targets, group),
-        pixels,
-        measured,
-        predicted,
-        deviation,
-        len(model.training.pixels),
-        model.fit_seconds,
-        seconds,
-        model.adapted,
-        corrupt_pixels(scene),
-    )
+    scores = score_values(measured, predicted, fit.targets, group)
+    return ValueExamination(scores, pixels, measured, predicted, deviation, **examined)
 
 
 def _matched(values: xr.DataArray, targets: tuple[Target, ...]) -> xr.DataArray:
@@ -598,35 +576,3 @@ def _matched(values: xr.DataArray, targets: tuple[Target, ...]) -> xr.DataArray:
             "name the fields with --field, in the order of the model's targets"
         )
     return values.isel(target=[own.index(t.name.casefold()) for t in targets])
-
-
-def _test_pixels(model: SceneModel, scene: xr.DataArray, values: xr.DataArray) -> Array:
-    known = np.isfinite(values.values).any(axis=2)
-    marks = values.isel(target=0, drop=True).copy(data=known.astype(np.uint8))
-    marks.attrs = {}
-    test = drop_nodata(scene, marks).values > 0
-    if model.learned_from(scene):
-        test[tuple(model.training_pixels(test.shape).T)] = False
-    pixels = np.argwhere(test)
-    if not len(pixels):
-        raise SceneError(
-            "every pixel with a value was used for training or has no data, none is left to test "
-            "on; bring other values, or read the scores on folds that polyad train prints"
-        )
-    return pixels
-
-
-def predict_pixels(model: SceneModel, scene: xr.DataArray, pixels: Array, progress: bool) -> Array:
-    """Return predictions and deviations of pixels, ``(n, 2 * targets)``."""
-    numbers = np.empty((len(pixels), model.value_fit.bands(uncertainty=True)))
-    place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)
-    place[tuple(pixels.T)] = np.arange(len(pixels))
-    tiles = scene_tiles(scene, model=model)
-    wanted = [tile for tile in tiles if (place[tile] >= 0).any()]
-    for tile, _, found in Mapper(model, scene, True, progress).run(wanted):
-        inside = place[tile] >= 0
-        if found is not None:
-            numbers[place[tile][inside]] = found[inside]
-    if len(wanted) == len(tiles):
-        note_read_whole(scene)
-    return numbers

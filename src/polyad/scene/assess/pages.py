@@ -13,8 +13,9 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -31,31 +32,11 @@ from polyad.safe_open import open_regular
 from polyad.scene.draw.charts import Overlay
 from polyad.scene.draw.color import encode_rgb
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
-from polyad.scene.files.paths import check_output, files_of, is_address, locate, split_key
+from polyad.scene.files.paths import files_of, is_address, locate, split_key
 from polyad.scene.raster.classes import ClassInfo, class_key, is_color
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-Reports = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
-
-def check_reports(path: Reports) -> None:
-    """Raise `OutputError` now if a report could not be written later."""
-    for one in _several(path):
-        check_output(one, "report")
-
-
-def write_page(path: Reports, page: str) -> None:
-    """Write a page to one or several files."""
-    for one in _several(path):
-        with replacing(one) as temporary:  # names of files may be odd
-            temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
-
-
-def _several(path: Reports) -> list[str | os.PathLike[str]]:
-    return [path] if isinstance(path, str | os.PathLike) else list(path)
 
 
 HERE = "polyad.scene.assess"
@@ -103,6 +84,12 @@ class PageFigure(NamedTuple):
     note: str
     picture: PageImage
     narrow: bool = False
+
+
+def write_page(path: str | os.PathLike[str], page: str) -> None:
+    """Write a page to a file."""
+    with replacing(path) as temporary:  # names of files may be odd
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def page_image(
@@ -182,7 +169,7 @@ def _address(content: bytes, kind: str = "png") -> str:
 
 
 HASHED_BYTES = 16 * 2**30  # of one file, unless asked for: half a minute at 0.6 GB/s
-PACKAGES = ("polyad", "numpy", "torch", "scikit-learn", "rasterio")
+SOFTWARE = ("polyad", "python", "numpy", "torch", "scikit-learn", "rasterio", "GDAL")
 _CHUNK = 2**22
 _SECRETS = re.compile(r"(?<=://)[^/@]*@|[?#].*")  # user and password; tokens of a signed address
 
@@ -229,15 +216,6 @@ class RunRecord:
     versions: Mapping[str, str]
     files: tuple[InputFile, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "command": self.command,
-            "date": self.date,
-            "versions": dict(self.versions),
-            "files": [asdict(file) for file in self.files],
-        }
-
 
 def record_run(
     command: str | Sequence[str],
@@ -272,26 +250,25 @@ def record_run(
         several = [sources] if isinstance(sources, str) else (sources or ())
         listed += [(role, source) for source in several if source is not None]
     words = command if isinstance(command, str) else shlex.join(map(without_folder, command))
-    return RunRecord(
-        words,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        software(),
-        tuple(_records(listed, hashes, progress)),
-    )
+    plans = [_Plan(role, *plan) for role, source in listed for plan in _paths(source, role)]
+    plans = list(dict.fromkeys(plans))  # labels may be named twice
+    size = sum(plan.size for plan in plans if plan.hashed(hashes))
+    hidden = not progress or size < 2**30
+    with tqdm(total=size, desc="SHA-256", unit="B", unit_scale=True, disable=hidden) as bar:
+        files = tuple(plan.record(hashes, bar) for plan in plans)
+    return RunRecord(words, datetime.now(UTC).isoformat(timespec="seconds"), software(), files)
 
 
 def software() -> dict[str, str]:
     """Return the versions of what numbers depend on."""
     import rasterio  # here: a page about numbers alone needs no raster library until now
 
-    found = {"python": platform.python_version(), "GDAL": rasterio.__gdal_version__}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from its source, or left out of an installation
-            continue
-    first = ("polyad", "python", "numpy", "torch", "scikit-learn", "rasterio", "GDAL")
-    return {name: found[name] for name in first if name in found}
+    own = {"python": platform.python_version(), "GDAL": rasterio.__gdal_version__}
+    found = {}
+    for name in SOFTWARE:
+        with suppress(PackageNotFoundError):  # run from its source, or left out when installed
+            found[name] = own.get(name) or version(name)
+    return found
 
 
 def without_folder(word: str) -> str:
@@ -324,20 +301,6 @@ def sha256_of(path: Path, bar: Any = None) -> str:
             if bar is not None:
                 bar.update(len(chunk))
     return digest.hexdigest()
-
-
-def _records(
-    listed: Iterable[tuple[str, str]], hashes: bool | None, progress: bool
-) -> list[InputFile]:
-    plans = [_Plan(role, *plan) for role, source in listed for plan in _paths(source, role)]
-    plans = list(dict.fromkeys(plans))  # labels may be named twice
-    wanted = sum(p.size for p in plans if p.hashed(hashes))
-    bar = tqdm(
-        total=wanted, desc="SHA-256", unit="B", unit_scale=True,
-        disable=not progress or wanted < 2**30,
-    )  # fmt: skip
-    with bar:
-        return [plan.record(hashes, bar) for plan in plans]
 
 
 @dataclass(frozen=True)

@@ -32,17 +32,13 @@ from polyad.scene.learn.radiometry import (
 )
 from polyad.scene.learn.recipe import Choice, Recipe
 from polyad.scene.raster.bands import (
-    IN_FILE,
-    LEFT_OUT,
-    band_numbers,
     band_widths,
-    left_out_note,
 )
-from polyad.scene.raster.classes import ClassInfo, class_table
+from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.despiking import NoiseModel, check_real
-from polyad.scene.raster.labels import NUMBERED_BY_NAME, Merging, plan_merge
-from polyad.scene.raster.scene import Scene, as_labels, as_scene
-from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span, with_repairs
+from polyad.scene.raster.labels import Labels, Merging, plan_merge
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span
 from polyad.scene.read.classes import Colors, with_colors
 
 Array = npt.NDArray[Any]
@@ -200,7 +196,7 @@ class SceneModel:
         """Band centers in nm of the scene it learned from."""
         return self.spectral.wavelength
 
-    def view(self, scene: xr.DataArray) -> xr.DataArray:
+    def view(self, scene: xr.DataArray | Scene) -> xr.DataArray:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
 
         Of what is returned, corrupt pixels are read as their neighbors. TrainingBands are found by
@@ -212,25 +208,25 @@ class SceneModel:
         SceneMismatch
             The scene does not have these bands.
         """
-        scene = as_scene(scene)
-        viewed = with_repairs(self._in_bands(scene), self.soundness)
-        if "source" in scene.encoding:  # the file that no output may replace
-            viewed.encoding.setdefault("source", scene.encoding["source"])
+        known = Scene.of(scene)
+        viewed = self._in_bands(known).despiked(self.soundness).array
+        if known.source is not None:  # the file that no output may replace
+            viewed.encoding.setdefault("source", known.source)
         return viewed
 
-    def _in_bands(self, scene: xr.DataArray) -> xr.DataArray:
+    def _in_bands(self, scene: Scene) -> Scene:
         """Return ``scene`` with the model's bands."""
         check_real(scene.dtype)
-        centers = scene["wavelength"].values if "wavelength" in scene.coords else None
+        centers = scene.bands.wavelength
         if not (_told(self.wavelength) and _told(centers)):
             return self._by_number(scene, centers)
         wanted = np.asarray(self.wavelength)
         fwhm = None if self.spectral.fwhm is None else np.asarray(self.spectral.fwhm)
         widths = band_widths(wanted, fwhm)
-        if scene.sizes["band"] == self.bands and (np.abs(wanted - centers) <= SAME * widths).all():
+        if scene.bands.count == self.bands and (np.abs(wanted - centers) <= SAME * widths).all():
             return scene
         same = self._numbered(scene)  # bands of one center have different numbers
-        if same is not None and (np.abs(wanted - same["wavelength"]) <= SAME * widths).all():
+        if same is not None and (np.abs(wanted - same.bands.wavelength) <= SAME * widths).all():
             return same
         match = match_bands(wanted, widths, np.asarray(centers, float))
         if match.interpolated:
@@ -242,29 +238,29 @@ class SceneModel:
             )
         return scene_in_bands(scene, match, wanted)
 
-    def _by_number(self, scene: xr.DataArray, centers: Array | None) -> xr.DataArray:
+    def _by_number(self, scene: Scene, centers: Array | None) -> Scene:
         """Return the bands with the numbers that the model's bands had in their file."""
         same = self._numbered(scene)
         if same is not None:
             return same
-        if scene.sizes["band"] != self.bands:
+        if scene.bands.count != self.bands:
             raise SceneMismatch(
                 f"model wants {self.bands} bands{span(self.wavelength)}, scene has "
-                f"{scene.sizes['band']}{span(centers)}; give the scene the bands the model was "
+                f"{scene.bands.count}{span(centers)}; give the scene the bands the model was "
                 "trained on, as with gdal_translate -b, or train a model on this scene's bands"
             )
         return scene
 
-    def _numbered(self, scene: xr.DataArray) -> xr.DataArray | None:
+    def _numbered(self, scene: Scene) -> Scene | None:
         """Return the bands by number if the file has as many as the model's had, else None."""
         numbers, in_file = self.spectral.kept, self.spectral.in_file
-        if numbers is None or scene.attrs.get(IN_FILE, scene.sizes["band"]) != in_file:
+        if numbers is None or scene.bands.in_file != in_file:
             return None
-        place = {int(n): k for k, n in enumerate(band_numbers(scene))}
+        place = {int(n): k for k, n in enumerate(scene.bands.number)}
         if not all(n in place for n in numbers):
             return None
         chosen = [place[n] for n in numbers]
-        return scene if chosen == list(range(scene.sizes["band"])) else scene.isel(band=chosen)
+        return scene if chosen == list(range(scene.bands.count)) else scene.select(chosen)
 
     # -- its training -----------------------------------------------------------------------------
 
@@ -442,9 +438,9 @@ def trained_model(
     ``tested`` says what became of the labels that folds held out; ``more`` are further attributes
     of `SceneModel`.
     """
-    scene, labels = as_scene(scene), as_labels(labels)
-    known = {c.value: c for c in class_table(labels)}
-    y = labels.values[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
+    viewed, truth = Scene.of(scene), Labels.of(labels)
+    known = {c.value: c for c in truth.classes}
+    y = truth.ids[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     classes = tuple(known[int(v)] for v in estimator.classes_)
     accuracy, untested = None, {}
     if choice is not None and tested is not None:
@@ -461,49 +457,47 @@ def trained_model(
         estimator,
         window,
         Classes.of(classes),
-        scene_bands(scene),
-        training_record(scene, pixels),
-        radiometry=radiometry_of(scene, pixels),
-        soundness=repairs_soundness(scene),
+        scene_bands(viewed),
+        training_record(viewed, pixels),
+        radiometry=radiometry_of(viewed, pixels),
+        soundness=repairs_soundness(viewed),
         untested=untested,
         **more,
     )
     return model.with_training(
         counts=tuple(int((y == v).sum()) for v in estimator.classes_),
-        numbered_by_name=bool(labels.attrs.get(NUMBERED_BY_NAME, False)),
+        numbered_by_name=truth.numbered_by_name,
         choice=choice,
         accuracy=accuracy,
         held_out=held_out,
     )
 
 
-def training_record(scene: xr.DataArray, pixels: Array) -> TrainingRecord:
+def training_record(scene: xr.DataArray | Scene, pixels: Array) -> TrainingRecord:
     """Return what is kept of a training on ``pixels``, ``(n, 2)``, of a scene."""
     return TrainingRecord(
         scene=fingerprint(scene), packed_pixels=packed(pixels), replaced=corrupt_pixels(scene)
     )
 
 
-def scene_bands(scene: xr.DataArray) -> TrainingBands:
+def scene_bands(scene: xr.DataArray | Scene) -> TrainingBands:
     """Return what a model keeps of the bands of the scene that it is trained on."""
-    width = "width" if "width" in scene.coords else "fwhm"
+    bands = Scene.of(scene).bands
     wavelength, fwhm = (
-        tuple(float(v) if np.isfinite(v) else np.nan for v in scene[k].values)
-        if k in scene.coords
-        else None
-        for k in ("wavelength", width)
+        None if values is None else tuple(float(v) if np.isfinite(v) else np.nan for v in values)
+        for values in (bands.wavelength, bands.width)
     )
-    some = LEFT_OUT in scene.attrs
+    some = bands.left_out is not None
     return TrainingBands.model_construct(  # what a file cannot hold is told when it is saved
-        count=scene.sizes["band"],
+        count=bands.count,
         wavelength=wavelength,
         fwhm=fwhm,
-        kept=tuple(band_numbers(scene).tolist()) if some else None,
-        in_file=int(scene.attrs[IN_FILE]) if some else None,
-        left_out=left_out_note(scene) if some else None,
+        kept=tuple(bands.number.tolist()) if some else None,
+        in_file=bands.in_file if some else None,
+        left_out=bands.note,
     )
 
 
-def fingerprint(scene: xr.DataArray) -> str:
+def fingerprint(scene: xr.DataArray | Scene) -> str:
     """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
     return Scene.of(scene).fingerprint

@@ -17,8 +17,7 @@ from sklearn.decomposition import PCA
 
 from polyad.errors import InputError
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.scene import as_scene
-from polyad.scene.raster.selection import read_pixels
+from polyad.scene.raster.scene import Scene
 
 
 def morphological_profiles(
@@ -58,15 +57,15 @@ def morphological_profiles(
 
     morphology: Any = skimage.morphology  # has no types
 
-    scene = as_scene(scene)
-    if not 1 <= components <= scene.sizes["band"]:
+    known = Scene.of(scene)
+    if not 1 <= components <= known.bands.count:
         raise InputError(
-            f"components must be 1 to {scene.sizes['band']}, the number of bands, got {components}"
+            f"components must be 1 to {known.bands.count}, the number of bands, got {components}"
         )
     if not radii or list(radii) != sorted({*radii}) or radii[0] < 1:
         raise InputError(f"radii must be ascending and at least 1, got {tuple(radii)}")
-    cube = read_pixels(scene, slice(None), slice(None))
-    valid = valid_pixels(cube, scene.rio.nodata)
+    cube = known.read(slice(None), slice(None))
+    valid = valid_pixels(cube, known.nodata)
     if valid.sum() < components:
         raise InputError(f"expected at least {components} pixels with data, got {valid.sum()}")
     images = np.zeros((*valid.shape, components))  # no data: the mean of the scene

@@ -24,19 +24,16 @@ from pydantic import (
 
 from polyad.codec import Record, shown
 from polyad.scene.files.option_values import SINGLE
-from polyad.scene.raster.despiking import REPAIRS, SUMS, NoiseModel, picked, valid_pixels
+from polyad.scene.raster.despiking import SUMS, NoiseModel, picked, valid_pixels
 from polyad.scene.raster.scene import (
     KEPT,
-    RADIOMETRY,
     SAMPLE,
     SHARES,
     SMALL,
     RadiometricSample,
     Scene,
-    as_scene,
     evenly,
 )
-from polyad.scene.raster.selection import read_pixels, repairs_of, with_repairs
 from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
@@ -155,41 +152,33 @@ def prepared(scene: xr.DataArray) -> xr.DataArray:
 
     Doing it once saves the sample where many models are trained on one scene.
     """
-    scene = as_scene(scene)
-    light = light_of(scene)
-    if light is None:
-        return scene
-    known: Any = scene.attrs.get(RADIOMETRY)
-    if known is not light:
-        scene = scene.assign_attrs({RADIOMETRY: light})
-    return with_repairs(scene, light.noise)
+    known = Scene.of(scene)
+    light = known.radiometry
+    return known.array if light is None else known.sampled().despiked(light.noise).array
 
 
-def radiometry_of(scene: xr.DataArray, pixels: Array) -> Radiometry | None:
+def radiometry_of(scene: xr.DataArray | Scene, pixels: Array) -> Radiometry | None:
     """Return what a model that is trained on ``pixels``, ``(n, 2)``, keeps of its scene's light."""
-    scene = as_scene(scene)
-    light = light_of(scene)
+    scene = Scene.of(scene)
+    light = scene.radiometry
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
         return None
     spectra = extract_patches(scene, some[:, 0], some[:, 1], window=1)[:, 0, 0]
-    spectra = spectra[valid_pixels(spectra, scene.rio.nodata)]
+    spectra = spectra[valid_pixels(spectra, scene.nodata)]
     if not len(spectra):
         return None
     training = picked(spectra.astype(np.float64), SHARES)
     return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 
-def repairs_soundness(scene: xr.DataArray) -> NoiseModel | None:
-    """Return the soundness by which a scene's pixels are repaired, None if they are not."""
-    repairs = as_scene(scene).attrs.get(REPAIRS)
-    if repairs is None or repairs.noise.bands != as_scene(scene).sizes["band"]:
-        return None
-    soundness: NoiseModel = repairs.noise
-    return soundness
+def repairs_soundness(scene: xr.DataArray | Scene) -> NoiseModel | None:
+    """Return the noise model by which a scene is despiked, None if it is not."""
+    despiking = Scene.of(scene).despiking
+    return None if despiking is None else despiking.noise
 
 
-def replaced_pixels(scene: xr.DataArray) -> int:
+def replaced_pixels(scene: xr.DataArray | Scene) -> int:
     """Return how many corrupt pixels of a scene were replaced by their neighbors so far.
 
     Parameters
@@ -197,23 +186,23 @@ def replaced_pixels(scene: xr.DataArray) -> int:
     scene : DataArray
         From `SceneModel.view`, and since then mapped or trained on.
     """
-    repairs = as_scene(scene).attrs.get(REPAIRS)
-    return 0 if repairs is None else repairs.count()
+    despiking = Scene.of(scene).despiking
+    return 0 if despiking is None else despiking.count()
 
 
-def corrupt_pixels(scene: xr.DataArray) -> int | None:
+def corrupt_pixels(scene: xr.DataArray | Scene) -> int | None:
     """Return how many pixels of a scene are corrupt, whatever part of it was needed so far.
 
     None of a large scene that was not read whole: a part would give another number in every
     command. A small one is read for it.
     """
-    scene = as_scene(scene)
-    repairs = repairs_of(scene)
-    if repairs is None:
+    scene = Scene.of(scene)
+    despiking = scene.despiking
+    if despiking is None:
         return 0
-    if not repairs.whole:
-        if scene.sizes["y"] * scene.sizes["x"] > SMALL:
+    if not despiking.whole:
+        if scene.shape[0] * scene.shape[1] > SMALL:
             return None
-        read_pixels(scene, slice(None), slice(None))
-        repairs.whole = True
-    return repairs.count()
+        scene.read(slice(None), slice(None))
+        despiking.whole = True
+    return despiking.count()

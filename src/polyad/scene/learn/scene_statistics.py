@@ -46,8 +46,8 @@ from polyad.scene.learn.whitening import (
 )
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.scene import INSIDE, as_scene
-from polyad.scene.raster.selection import cropped_to_mask, note_read_whole, packed, read_pixels
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import note_read_whole, packed
 from polyad.scene.raster.windows import Tile, plan_tiles, read_window, tile_shape
 from polyad.threads import limit_threads, run_tasks, stream_tasks, threads_for
 
@@ -337,7 +337,9 @@ def sharper_whitening(
     scene: xr.DataArray, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
 ) -> SegmentWhitening:
     """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
-    tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
+    tiles = [
+        tile for tile in run(_sample_tile, (whitening, settings), _places(Scene.of(scene))) if tile
+    ]
     deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in tiles])))
     cubes, segments, first = [], [], 0
     for z, valid, smooth in tiles:
@@ -350,11 +352,11 @@ def sharper_whitening(
     return SegmentWhitening(most).fit_segments(spectra, segment)
 
 
-def _places(scene: xr.DataArray) -> list[list[Tile]]:
+def _places(scene: Scene) -> list[list[Tile]]:
     """Return for each place that is to be looked at the tiles from there to the next place."""
-    tiles = plan_tiles((scene.sizes["y"], scene.sizes["x"]), (SEGMENT_TILE, SEGMENT_TILE))
-    if INSIDE in scene.coords:
-        tiles = [tile for tile in tiles if scene[INSIDE].values[tile].any()]
+    tiles = plan_tiles(scene.shape[:2], (SEGMENT_TILE, SEGMENT_TILE))
+    if scene.inside is not None:
+        tiles = [tile for tile in tiles if scene.inside[tile].any()]
     starts = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int)).tolist()
     return [tiles[a:b] for a, b in pairwise([*starts, len(tiles)])]
 
@@ -590,7 +592,7 @@ def graph_statistics(
     Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used. ``run``
     does what can be done window by window: threads here, unless it is given.
     """
-    scene = as_scene(scene)
+    scene = Scene.of(scene).array
     height, width, _ = scene.shape
     settings = PropagationSettings.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
@@ -683,7 +685,7 @@ def _of_superpixels(
 
 def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
     """Yield the sums over strips all over a scene, until they hold enough pixels with data."""
-    height, width, _ = cropped_to_mask(scene).shape
+    height, width, _ = Scene.of(scene).crop_to_mask().shape
     left = iter(spread(-(-height // SAMPLE_ROWS)))
     for number in left:
         strip = _read_strip(scene, number)
@@ -744,11 +746,11 @@ def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSum
 
 def _read_strip(scene: xr.DataArray, number: int) -> Strip:
     """Read a strip of a scene, with one more row."""
-    scene = cropped_to_mask(scene)
+    part = Scene.of(scene).crop_to_mask()
     first = number * SAMPLE_ROWS
-    own = min(SAMPLE_ROWS, scene.shape[0] - first)
-    cube = read_pixels(scene, slice(first, first + own + 1), slice(None))
-    valid = valid_pixels(cube, scene.rio.nodata)
+    own = min(SAMPLE_ROWS, part.shape[0] - first)
+    cube = part.read(slice(first, first + own + 1), slice(None))
+    valid = valid_pixels(cube, part.nodata)
     return Strip(cube if valid.all() else np.where(valid[..., None], cube, 0), valid, own)
 
 
@@ -774,10 +776,11 @@ def _some_pixels(valid: Array) -> Array:
 
 def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
     """Return the pixels that the noise is learned from, and which of them have data."""
+    part = Scene.of(scene)
     if goal == "other-scenes":  # strips of a large scene would miss a small mask
-        scene = cropped_to_mask(scene)
-    height, width, bands = scene.shape
-    nodata = scene.rio.nodata
+        part = part.crop_to_mask()
+    height, width, bands = part.shape
+    nodata = part.nodata
     needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's edges
     if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
         if needed > budget:
@@ -789,14 +792,14 @@ def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array
                 + ("--goal other-scenes or " if whole else "")
                 + "--preset fast"
             )
-        cube = read_pixels(scene, slice(None), slice(None))
+        cube = part.read(slice(None), slice(None))
         valid = valid_pixels(cube, nodata)
         return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
     count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
     starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
     strips, masks = [], []
     for start in np.unique(starts):
-        strip = read_pixels(scene, slice(start, start + SAMPLE_ROWS), slice(None))
+        strip = part.read(slice(start, start + SAMPLE_ROWS), slice(None))
         good = valid_pixels(strip, nodata)
         # An empty row keeps pixels of different strips from being neighbors
         strips += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]

@@ -40,7 +40,7 @@ from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
 from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import usable_bands
 from polyad.scene.raster.windows import check_window_fits
 from polyad.scene.read.labels import drop_nodata
@@ -116,7 +116,7 @@ def train_values(
             "is a model of classes"
         )
     if window is not None:
-        check_window_fits(window, as_scene(scene).shape)
+        check_window_fits(window, Scene.of(scene).shape)
     scene, values = usable_bands(scene), as_values(values)
     measured = _measured(scene, values, target_table(values, bounds))
     scene = prepared(scene)
@@ -160,9 +160,9 @@ class Measured(NamedTuple):
     incomplete: int = 0
 
 
-def check_values(scene: xr.DataArray, values: xr.DataArray) -> None:
+def check_values(scene: xr.DataArray | Scene, values: xr.DataArray) -> None:
     """Raise an error unless values lie on the grid of ``scene``."""
-    ours, theirs = grid_of(as_scene(scene)), grid_of(values)
+    ours, theirs = Scene.of(scene).grid, grid_of(values)
     if ours.shape != theirs.shape:
         raise SceneMismatch(
             f"values must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "

@@ -28,7 +28,7 @@ from polyad.scene.raster.classes import (
     class_dtype,
 )
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Block, Mosaic, Tile, plan_tiles
 from polyad.threads import run_tasks
 
@@ -163,9 +163,11 @@ def with_outputs(model: SceneModel, uncertainty: bool) -> SceneModel:
     return replace_fields(model, estimator=part_of(model.estimator, len(model.values.targets)))
 
 
-def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -> SceneModel:
+def as_scene_model(
+    model: Any, scene: Scene | xr.DataArray, window: int | None = None
+) -> SceneModel:
     """Return ``model`` itself if it is a `SceneModel`, else make one of a bare classifier."""
-    scene = as_scene(scene)
+    scene = Scene.of(scene)
     if isinstance(model, SceneModel):
         return model
     ids = np.asarray(model.classes_)
@@ -174,7 +176,7 @@ def as_scene_model(model: Any, scene: xr.DataArray, window: int | None = None) -
             f"a map holds whole numbers, the model has classes {ids[:3]!r}...; fit it on class ids"
         )
     classes = tuple(ClassInfo(int(v), f"class {v}", class_color(int(v))) for v in ids)
-    side, bands = _window_and_bands(model, window, scene.sizes["band"])
+    side, bands = _window_and_bands(model, window, scene.shape[2])
     made = SceneModel(model, side, Classes.of(classes), TrainingBands(count=bands))
     if not _is_separable(model, side):
         return made

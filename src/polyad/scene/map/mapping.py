@@ -238,7 +238,7 @@ class MapRequest:
 
     def model(self, model: Any, scene: Scene, window: int | None = None) -> SceneModel:
         """Return the model with classes merged and then colored."""
-        fitted = as_scene_model(model, scene.array, window)
+        fitted = as_scene_model(model, scene, window)
         if self.merge:
             fitted = fitted.merged(self.merge)
         return fitted if self.colors is None else fitted.colored(self.colors)

@@ -615,6 +615,12 @@ class Scene(Raster):
             return known
         return sample_radiometry(self)
 
+    def sampled(self) -> Scene:
+        """Return the scene with its `radiometry`, so that no copy of it takes the sample again."""
+        if self.radiometry is None or self.array.attrs.get(RADIOMETRY) is self.radiometry:
+            return self
+        return Scene(self.array.assign_attrs({RADIOMETRY: self.radiometry}))
+
     @cached_property
     def fill(self) -> float:
         """What `read` gives outside the mask: the nodata value, or NaN where none can be stored."""

@@ -128,6 +128,24 @@ def _attribute_table(band: ET.Element) -> tuple[IdNames, IdColors]:
     return _keep(names), from_colormap(rgb)
 
 
+def symbol_color(symbol: ET.Element) -> str:
+    """Return the color of the first layer of a QGIS symbol; "" if it has none.
+
+    QGIS writes ``<Option name="color" value="230,0,0,255"/>``, before 3.26 ``<prop k= v=/>``; lines
+    have ``line_color``.
+    """
+    layer = symbol.find("layer")
+    if layer is None:
+        return ""
+    settings = {o.get("name", ""): o.get("value", "") for o in layer.iterfind("Option/Option")}
+    settings |= {p.get("k", ""): p.get("v", "") for p in layer.iterfind("prop")}
+    for name in ("color", "line_color"):
+        parts = settings.get(name, "").split(",")[:3]
+        if len(parts) == 3 and (channels := _rgb(parts)):
+            return "#{:02X}{:02X}{:02X}".format(*channels)
+    return ""
+
+
 def _rgb(texts: Sequence[str]) -> tuple[int, ...]:
     """Return red, green and blue, each from 0 to 255; () if they are not that."""
     whole = all(text.isdecimal() and len(text) <= 3 and int(text) <= 255 for text in texts)

@@ -30,7 +30,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import xarray as xr
@@ -55,7 +54,7 @@ from polyad.scene.raster.labels import (
     merge_labels,
     recolored,
 )
-from polyad.scene.read.class_tables import complete
+from polyad.scene.read.class_tables import complete, symbol_color
 from polyad.scene.read.formats.sidecars import read_xml
 
 
@@ -355,17 +354,9 @@ def _qml_rows(path: Path) -> Iterator[tuple[str, str]]:
     symbols = {symbol.get("name"): symbol for symbol in root.iter("symbol")}
     for category in root.iter("category"):
         symbol = symbols.get(category.get("symbol"))
-        color = "" if symbol is None else _symbol_color(symbol)
+        color = "" if symbol is None else symbol_color(symbol)
         if color:
             yield category.get("value", "") or category.get("label", ""), color
-
-
-def _symbol_color(symbol: ET.Element) -> str:
-    """Return the fill of a vector symbol, "" if it has none in plain sight."""
-    stated = [o.get("value", "") for o in symbol.iter("Option") if o.get("name") == "color"]
-    stated += [o.get("v", "") for o in symbol.iter("prop") if o.get("k") == "color"]
-    row = _row(f"color,{stated[0]}") if stated else None
-    return "" if row is None else row[1]
 
 
 def _name(value: str, label: str) -> str:

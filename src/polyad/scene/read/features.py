@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree as ET
 
 import numpy as np
 from rasterio.crs import CRS
@@ -28,6 +27,7 @@ from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
+from polyad.scene.read.class_tables import symbol_color
 from polyad.scene.read.columns import MOST_CLASSES, Column, choose_field, find_column, numbers_of
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.ogr import (
@@ -642,30 +642,12 @@ def _style(features: Features, field: str) -> Mapping[str, _Category]:
         return {}
     if renderer.get("attr", "").strip('"') != field:
         return {}
-    colors = {s.get("name", ""): _symbol_color(s) for s in renderer.iterfind("symbols/symbol")}
+    colors = {s.get("name", ""): symbol_color(s) for s in renderer.iterfind("symbols/symbol")}
     return {
         value: _Category(colors.get(category.get("symbol", ""), ""), category.get("label", ""))
         for category in renderer.iterfind("categories/category")
         if (value := category.get("value", ""))
     }
-
-
-def _symbol_color(symbol: ET.Element) -> str:
-    """Return the color of a symbol's first layer; "" if it has none.
-
-    QGIS writes ``<Option name="color" value="230,0,0,255"/>``, before 3.26 ``<prop k= v=/>``; lines
-    have ``line_color``.
-    """
-    layer = symbol.find("layer")
-    if layer is None:
-        return ""
-    settings = {o.get("name", ""): o.get("value", "") for o in layer.iterfind("Option/Option")}
-    settings |= {p.get("k", ""): p.get("v", "") for p in layer.iterfind("prop")}
-    for name in ("color", "line_color"):
-        parts = settings.get(name, "").split(",")[:3]
-        if len(parts) == 3 and all(p.isdecimal() and len(p) <= 3 and int(p) < 256 for p in parts):
-            return "#{:02X}{:02X}{:02X}".format(*map(int, parts))
-    return ""
 
 
 def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ Shape = tuple[int, int]
 Convert = Callable[[Path, NDArray[Any], float | None], NDArray[np.uint16]]
 
 _STRIP_PIXELS = 2**20  # checked at a time
-_SECONDS = 60  # of the processor
+_SECONDS = 20  # of the processor
 # All that tells names and colors of classes
 _CLASS_ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
 _ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
@@ -296,8 +296,8 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
     _admit(path, (height, width), source.dtype, shape, budget)
     values = source.read(slice(0, height), slice(0, width), bands)[..., 0]
     nodata = representable(about.get("nodata"), source.dtype)
-    place = {name: about.get(name) for name in ("crs", "transform")}
-    return StoredRaster(values, nodata, **place)
+    crs, transform = about.get("crs"), about.get("transform")
+    return StoredRaster(values, nodata, crs=crs, transform=transform)
 
 
 def _read_npy(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +110,8 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
 _PLAIN = (open_npy, open_envi)
 _WHOLE_FOLDER = (open_dlr, open_vrt)  # their parts have names of their own
 _MOST_BESIDE = 1000  # files that have the name of a scene in common with it
+_SECONDS = 15  # of the processor that opening may take, more for large files and many of them
+_STORED_PER_SECOND = 10**7
 _BYTES_PER_SECOND = 10**6  # of a window, decoded at the slowest
 
 
@@ -175,7 +178,7 @@ class Confined:
     budget: int
     files: tuple[Path, ...]
 
-    def ask(self, function: str, *arguments: object, limits: sandbox.Limits) -> object:
+    def ask(self, function: str, *arguments: object, limits: sandbox.Limits) -> Any:
         """Call a function of this module with the scene in front of its arguments."""
         name = f"{__name__}:{function}"
         about = (self, _identity(self.parts))
@@ -205,8 +208,11 @@ class ConfinedSource:
 
 
 def _confined(scene: Confined) -> Opened:
-    limits = sandbox.Limits(scene.budget)
-    path, shape, dtype, description = scene.ask("describe", limits=limits)  # type: ignore[misc]
+    listed = sum(1 for _ in scene.files[-1].iterdir()) if scene.files[-1].is_dir() else 0
+    stored = sum(path.stat().st_size for path in scene.parts)
+    seconds = _SECONDS + stored // _STORED_PER_SECOND + (len(scene.parts) + listed) // 20
+    limits = sandbox.Limits(scene.budget, seconds)
+    path, shape, dtype, description = scene.ask("describe", limits=limits)
     return Opened(ConfinedSource(scene, path, shape, dtype), description)
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +222,7 @@ class _Found:
     count: int = 0
     crs: str | None = None
     columns: tuple[_FoundColumn, ...] = ()
-    sizes: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     wkb: bytes = b""
 
 

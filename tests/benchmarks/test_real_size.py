@@ -1,14 +1,10 @@
-"""The page on scenes of real size is what its records give."""
+"""Scenes of real size: how they are made, and the power of their growth."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks import real_size as bench
-
-
-def test_page_is_what_the_records_give():
-    assert bench.page(bench.read_records()) == bench.PAGE.read_text()
 
 
 def test_power_is_one_where_time_doubles_with_the_pixels():

@@ -1,4 +1,7 @@
-"""Clocks: interleaved rounds, ratios with their spread, memory high-water, the sgemm rate.
+"""What all benchmarks share: interleaved rounds, records that resume, tables within pages.
+
+Pages are written by hand. What is measured stands between ``<!-- name -->`` and ``<!-- end -->``,
+and `fill` writes it anew from the records; ``tests/benchmarks/test_pages.py`` holds both together.
 
 Every comparison runs its ways one after the other in the same round, several rounds long, so that
 a busy machine slows all of them. One-thread times are processor seconds of this process, which on
@@ -9,18 +12,99 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import platform
+import re
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
+DOCS = Path(__file__).parent.parent / "docs"
+RESULTS = DOCS / "results"
+Record = dict[str, Any]
 Way = Callable[[], object]
 SQUARE = 2048  # side of the matrices that say how fast sgemm is
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return all whole lines of a record file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def resume(
+    path: Path, cases: Iterable[Record], measure: Callable[..., Record | Iterable[Record]]
+) -> list[Record]:
+    """Append the outcome of every case that has no record yet; return all records.
+
+    ``measure`` is called with the case as keywords, and returns what is added to it: one record, or
+    several. They are one write, so that a killed run leaves whole cases.
+    """
+    for case in cases:
+        if any(all(row.get(k) == v for k, v in case.items()) for row in read_records(path)):
+            continue
+        found = measure(**case)
+        rows = [found] if isinstance(found, dict) else found
+        text = "".join(json.dumps(case | row) + "\n" for row in rows)
+        with path.open("a") as file:
+            file.write(text)
+        print(*case.values(), file=sys.stderr, flush=True)
+    return read_records(path)
+
+
+def chosen(records: Iterable[Record], **given: Any) -> list[Record]:
+    """Return the records that have these values."""
+    return [row for row in records if all(row[key] == value for key, value in given.items())]
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as Markdown; a head that ends with a colon is aligned to the right."""
+    marks = ["---:" if name.endswith(":") else "---" for name in head]
+    lines = [[name.removesuffix(":") for name in head], marks, *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def spread(values: Sequence[float], unit: float = 100.0, digits: int = 1) -> str:
+    """Return mean and deviation (n - 1) of ``unit`` times the values, "-" where there is none."""
+    if not len(values):
+        return "-"
+    deviation = f" ± {unit * np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{unit * np.mean(values):.{digits}f}{deviation}"
+
+
+def fill(page: Path, parts: Mapping[str, str]) -> None:
+    """Write the measured parts of a page anew; its words stay."""
+    text = page.read_text()
+    for name, part in parts.items():
+        pattern = rf"(<!-- {re.escape(name)} -->\s*).*?(\s*<!-- end -->)"
+        if not re.search(pattern, text, re.DOTALL):
+            raise SystemExit(f"{page} has no <!-- {name} --> ... <!-- end -->")
+        text = re.sub(pattern, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)
+    page.write_text(text)
+
+
+def filled(page: Path) -> dict[str, str]:
+    """Return the measured parts of a page, by name."""
+    pattern = r"<!-- ([^\n]+?) -->\s*(((?!<!--).)*?)\s*<!-- end -->"
+    found = re.findall(pattern, page.read_text(), re.DOTALL)
+    return {name: part for name, part, _ in found}
+
+
+# --- clocks --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
