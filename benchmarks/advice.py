@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from polyad.app.maps import CANDIDATES, margin_uncertainty, suggest
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
-from polyad.scene.learn.training import train_on
+from polyad.scene.learn.training import TrainSettings, fit_preset, train_on
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.scenes import open_known, open_known_labels
@@ -50,7 +49,7 @@ def statistics() -> SceneStatistics:
 
 def best(pixels: Array) -> Fitted:
     """As `fast`, by the best preset."""
-    model = train_best(SCENE, TRUTH, pixels, window=WINDOW, statistics=statistics())
+    model = fit_preset(SCENE, TRUTH, pixels, TrainSettings(window=WINDOW), statistics=statistics())
     return model.estimator.classes_, map_scene(model, SCENE, probabilities=True)[1].values
 
 

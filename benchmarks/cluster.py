@@ -43,9 +43,8 @@ from benchmarks.mirrored import BANDS as BEST_BANDS
 from benchmarks.mirrored import write_mirrored
 from polyad.distributed import map_files, open_cluster
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.training import train_on
+from polyad.scene.learn.training import TrainSettings, fit_preset, train_on
 from polyad.scene.map.classifier import block_classifier
 from polyad.scene.map.mapper import Mapper, keep_shares, scene_tiles
 from polyad.scene.map.mapping import map_file
@@ -255,7 +254,7 @@ def fit_best(folder: Path, stages: Stages) -> None:
     labels = scene.isel(band=0, drop=True).copy(data=truth)
     chosen = np.random.default_rng(0).permutation(pixels)[:LABELS]
     learned = stages.time("statistics", lambda: scene_statistics(scene))
-    model = train_best(scene, labels, chosen, statistics=learned, folds=0, starts=1)
+    model = fit_preset(scene, labels, chosen, TrainSettings(folds=0, starts=1), statistics=learned)
     model.save(folder / "model.polyad")
     stages.time("propagation", Mapper(model, scene).propagate)
     keep_shares(model, scene, folder / "model.polyad")

@@ -15,7 +15,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,75 +23,17 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
+from benchmarks.harness import DOCS, RESULTS, chosen, fill, read_records, table
 from polyad import RankRLinear
 
-ROOT = Path(__file__).parent.parent
-RECORDS = ROOT / "docs/results/compression.jsonl"
-PAGE = ROOT / "docs/how-to/compression.md"
+RECORDS = RESULTS / "compression.jsonl"
+PAGE = DOCS / "how-to/compression.md"
 SHAPE, SIZE, HIDDEN, CLASSES = (8, 8), 64, 64, 10
 RANKS = (1, 2, 3)
 SEEDS, CHOICE_SEEDS = range(10), range(100, 105)
 TRAINING, TUNING = 300, 50  # full-batch steps of Adam
 RATES = (1e-3, 5e-3, 2e-2)
 Records = Sequence[dict[str, Any]]
-GUIDE = """# Compress a dense layer
-
-A trained dense layer on a flattened tensor becomes a Rank-R layer by `RankRLinear.from_dense`. Pass
-typical inputs as `samples`: the decomposition then keeps the outputs for them, not the weights.
-
-```python
-import torch
-from sklearn.datasets import load_digits
-from torch import nn
-from polyad import RankRLinear
-
-digits, y = load_digits(return_X_y=True)
-X, y = torch.tensor(digits / 16, dtype=torch.float32).reshape(-1, 8, 8), torch.tensor(y)
-model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
-
-
-def train(model, steps, rate):
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(X), y).backward()
-        optimizer.step()
-
-
-train(model, 300, 5e-3)
-layer, error = RankRLinear.from_dense(model[1], (8, 8), rank=1, samples=X)
-smaller = nn.Sequential(layer, *model[2:])  # no nn.Flatten: the layer takes the images
-train(smaller, 50, 2e-2)
-```
-
-**Which rank?** A layer of rank R has `R * sum(shape) / prod(shape)` of the dense layer's weights: a
-quarter per term on 8 x 8, 4.2 % on 5 x 5 x 200. `from_dense` warns if the result is larger than
-the dense layer. Without a rank it is exact (Theorem 1 of the paper) and always larger.
-
-## Beside the truncated SVD
-
-The truncated SVD gives two linear layers in a row and needs no tensor structure. Digits, half of
-them for training; 64 tanh units; all rows have 25, 50 or 75 % of the dense layer's 4,096 weights.
-Test accuracy, mean ± deviation of seeds 0 to 9, before and after 50 full-batch Adam steps on the
-whole network. The dense network reaches DENSE.
-
-<!-- not run: takes minutes -->
-```sh
-python -m benchmarks.compression
-```
-
-TABLE
-
-The last two rows were small from the start and trained for 350 steps. *SVD of the outputs* is
-weighted by the same samples. Learning rates (0.001, 0.005 or 0.02) were chosen for each entry on
-seeds 100 to 104; [records](../results/compression.jsonl).
-
-- Without samples, rank 1 is useless before tuning.
-- With samples and without tuning, the SVD is better at 25 %; above, the difference is below the
-  deviation of the seeds.
-- After tuning no way is clearly better than another, or than a layer that was small from the start:
-  if you can train, skip the decomposition.
-"""
 
 
 @dataclass(frozen=True)
@@ -204,26 +145,18 @@ def rates(records: Records, rank: int, way: str) -> Sequence[float]:
     return (max(RATES, key=lambda rate: np.mean([r["after"] for r in own if r["rate"] == rate])),)
 
 
-def read_records(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Return all lines of the record file."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def page(records: Records) -> str:
-    """Return the guide with its table."""
-    shown = [r for r in records if r["seed"] in SEEDS]
-    lines = [
-        "| | " + " | ".join(f"rank {rank}, % | tuned, %" for rank in RANKS) + " |",
-        "|---" + "|---:" * (2 * len(RANKS)) + "|",
-    ]
+def parts() -> dict[str, str]:
+    """Return the measured parts of the guide."""
+    shown, rows = [r for r in read_records(RECORDS) if r["seed"] in SEEDS], []
     for way in (*SMALLER, *DRAWN):
         cells = [f"`{way}`" if way in SMALLER and "(" in way else way]
         for rank in RANKS:
-            own = [r for r in shown if (r["rank"], r["way"]) == (rank, way)]
+            own = chosen(shown, rank=rank, way=way)
             cells += [_share(own, key) for key in ("before", "after")]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     dense = _share([r for r in shown if r["way"] == "dense"], "before")
-    return GUIDE.replace("DENSE", f"{dense} %").replace("TABLE", "\n".join(lines))
+    head = [name for rank in RANKS for name in (f"rank {rank}, %:", "tuned, %:")]
+    return {"dense": f"{dense} %", "ways": table(["", *head], rows)}
 
 
 def _share(records: Records, key: str) -> str:
@@ -237,14 +170,14 @@ def main() -> None:
     torch.set_num_threads(1)
     if not parser.parse_args().page_only:
         for seed in (*CHOICE_SEEDS, *SEEDS):
-            records = read_records()
+            records = read_records(RECORDS)
             if any(r["seed"] == seed for r in records):
                 continue
             rows = outcomes(seed, [] if seed in CHOICE_SEEDS else records)
             with RECORDS.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
             print(f"seed {seed}", file=sys.stderr, flush=True)
-    PAGE.write_text(page(read_records()))
+    fill(PAGE, parts())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from scipy.special import softmax
 
 from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, resume, spread, table
 from polyad.scene.assess.scores import score
-from polyad.scene.learn import presets
+from polyad.scene.learn import training
 from polyad.scene.learn.accuracy import labels_wanted, least_probability
 from polyad.scene.learn.folds import testable
 from polyad.scene.learn.sampling import PROTOCOLS
@@ -55,18 +55,18 @@ Held = dict[str, Array]
 def watched() -> Iterator[Held]:
     """Yield what will hold the probabilities of held-out labels, of all classes, once trained."""
     kept: Held = {}
-    ours = presets.held_out_scores
+    ours = training.held_out_scores
 
     def watching(logits: Array, targets: Array, pixels: Array, folds: Any) -> Any:
         tested = testable(folds.fold, targets)
         kept.update(proba=softmax(logits[tested], axis=1), targets=targets[tested])
         return ours(logits, targets, pixels, folds)
 
-    presets.held_out_scores = watching
+    training.held_out_scores = watching
     try:
         yield kept
     finally:
-        presets.held_out_scores = ours
+        training.held_out_scores = ours
 
 
 def by_mass(proba: Array) -> Array:

@@ -36,18 +36,19 @@ from benchmarks.harness import RESULTS, fill, read_records
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
 from polyad.scene.learn.networks import RankREnsemble
-from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL, STARTS
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.sampling import PROTOCOLS, Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import (
     EdgeFilter,
+    Propagator,
     combine,
     find_segments,
+    graphs_of_whitened,
     guided_filter,
     pixel_nodes,
 )
-from polyad.scene.learn.training import train_on
+from polyad.scene.learn.training import PRIOR_WEIGHTS, PULL, STARTS, train_on
 from polyad.scene.learn.whitening import NoiseWhitening, segment_mean
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import extract_patches
@@ -80,7 +81,7 @@ class Bench:
         self.propagation = PropagationSettings()
         every = np.ones(self.shape, bool)
         self.nodes = pixel_nodes(every)
-        self.graphs = self.propagation.graphs_of_whitened(z, every)
+        self.graphs = graphs_of_whitened(self.propagation, z, every)
         self.segments = find_segments(EdgeFilter(4.0).transform(z[..., :10]))
 
 
@@ -137,21 +138,18 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     yield "order 4: rank-2 on profiles", order4
     fused = EdgeFilter(0.1).transform(bench.fused)
     yield "rank-1 on filtered fused bands", network(fused, split, y, 5, seed, starts=1)
-    propagated = bench.propagation.propagate(
-        bench.graphs, split.train, targets, bench.nodes, len(classes)
-    )
+    propagator = Propagator(bench.propagation, bench.graphs, bench.nodes)
+    propagated = propagator.log_shares(split.train, targets, len(classes))
     yield "walk alone", softmax(propagated, axis=1)
-    certain = replace(bench.propagation, smoothing=0.0).propagate(
-        bench.graphs, split.train, targets, bench.nodes, len(classes)
-    )
+    certain = replace(
+        propagator, settings=bench.propagation.model_copy(update={"smoothing": 0.0})
+    ).log_shares(split.train, targets, len(classes))
     yield "walk x network, every walk believed", combine(alone, certain, PRIOR_WEIGHTS)
     yield "walk x network, prior weights", combine(alone, propagated, PRIOR_WEIGHTS)
     samples = extract_patches(bench.z, *split.train.T, 5)
     fold = deal_folds(targets, FOLDS, seed)
     held = held_out_logits(samples, targets, fold, seed, free)
-    out = bench.propagation.propagate_folds(
-        bench.graphs, split.train, targets, fold, bench.nodes, len(classes)
-    )
+    out = propagator.held_out(split.train, targets, fold, len(classes))
     weights = fit_weights([out, held], targets, PRIOR_WEIGHTS, PULL)
     yield "walk x network, weights from folds", combine(alone, propagated, (weights[0], weights[1]))
     (temperature,) = fit_weights([held], targets, [0.3], 0.03)

@@ -32,9 +32,9 @@ from benchmarks.few_labels import (
 )
 from benchmarks.folds import deal_folds
 from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
-from polyad.scene.learn.presets import PRIOR_WEIGHTS, PULL
 from polyad.scene.learn.sampling import Split
-from polyad.scene.learn.steps import combine
+from polyad.scene.learn.steps import Propagator, combine
+from polyad.scene.learn.training import PRIOR_WEIGHTS, PULL
 from polyad.scene.raster.windows import extract_patches
 
 RECORDS = ROOT / "docs/results/few-labels-choice.jsonl"
@@ -93,11 +93,9 @@ def outcome(bench: Bench, split: Split, seed: int, _: object = ()) -> list[Row]:
     y = values[tuple(split.train.T)]
     classes, targets = np.unique(y, return_inverse=True)
     fold = deal_folds(targets, FOLDS, seed)
-    where = bench.nodes, len(classes)
-    propagated = bench.propagation.propagate(bench.graphs, split.train, targets, *where)
-    propagated_out = bench.propagation.propagate_folds(
-        bench.graphs, split.train, targets, fold, *where
-    )
+    propagator = Propagator(bench.propagation, bench.graphs, bench.nodes)
+    propagated = propagator.log_shares(split.train, targets, len(classes))
+    propagated_out = propagator.held_out(split.train, targets, fold, len(classes))
     rows = []
     for rank, window, decay in CANDIDATES:
         options = {"standardize": None, "rank": rank, "weight_decay": decay}

@@ -11,11 +11,10 @@ nothing is smoothed or propagated. A test holds the base row against `RankRClass
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, recall_score
 
-from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, spread, table
+from benchmarks.harness import RESULTS, Record, chosen, fill, read_records, resume, spread, table
 from benchmarks.ideas_networks import (
     EPOCHS,
     HIDDEN,
@@ -156,8 +155,14 @@ def outcomes(scene: Scene, protocol: str, seed: int, asked: Asked) -> Iterator[R
             "n_weights": round(float(np.mean([row[2] for row in rows]))),
             "steps": round(float(np.mean([row[3] for row in rows]))),
         }
-        head = {"scene": scene.name, "protocol": protocol, "seed": seed, "method": method}
-        yield head | {"setting": setting} | scores
+        yield {"method": method, "setting": setting} | scores
+
+
+def outcomes_of(
+    scenes: dict[str, Scene], asked: Asked, scene: str, protocol: str, seed: int
+) -> Iterator[Record]:
+    """Return the outcomes of a case, whose scene is told by its name."""
+    return outcomes(scenes[scene], protocol, seed, asked)
 
 
 def choose(records: list[Record]) -> Asked:
@@ -216,16 +221,14 @@ def main() -> None:
         files = [str(options.potsdam / f"potsdam_train{end}.tif") for end in ("", "_labels")]
         cells.append((("potsdam", *files), ["other-tiles-10"]))
     scenes = [(Scene.open(*names), protocols) for names, protocols in cells]
+    by_name = {scene.name: scene for scene, _ in scenes}
     for seeds, (scene, protocols) in product((DEVELOPMENT, SHOWN), scenes):
         asked = GRIDS if seeds is DEVELOPMENT else choose(read_records(RECORDS))
-        for protocol, seed in product(protocols, seeds):
-            key = (scene.name, protocol, seed)
-            if key in {(r["scene"], r["protocol"], r["seed"]) for r in read_records(RECORDS)}:
-                continue
-            lines = [json.dumps(record) + "\n" for record in outcomes(scene, protocol, seed, asked)]
-            with RECORDS.open("a") as file:  # one write: a killed run leaves whole seeds
-                file.write("".join(lines))
-            print(*key, file=sys.stderr, flush=True)
+        cases = [
+            {"scene": scene.name, "protocol": protocol, "seed": seed}
+            for protocol, seed in product(protocols, seeds)
+        ]
+        resume(RECORDS, cases, partial(outcomes_of, by_name, asked))
     fill(PAGE, parts())
 
 

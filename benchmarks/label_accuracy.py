@@ -12,7 +12,6 @@ and skips what is there; ``--page`` writes the tables of docs/results/label-accu
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from benchmarks.harness import RESULTS, chosen, fill, read_records
+from benchmarks.harness import RESULTS, chosen, fill, read_records, resume
 from polyad import cross_validate, map_scene, open_labels, open_scene
 from polyad.scene import per_class, score, train_on, with_groups
 
@@ -123,14 +122,12 @@ def main() -> None:
     if not given.page:
         scene = open_scene("indian-pines").load()
         labels = open_labels("indian-pines", scene)
-        done = {(r["way"], r["preset"], r["seed"]) for r in read_records(RECORDS)}
-        for seed in range(given.first, given.first + given.seeds):
-            for way in DRAWN:
-                if (way, given.preset, seed) not in done:
-                    record = run(scene, labels, way, given.preset, seed)
-                    with RECORDS.open("a") as file:
-                        file.write(json.dumps(record) + "\n")
-                    print(given.preset, way, seed, flush=True)
+        cases = [
+            {"way": way, "preset": given.preset, "seed": seed}
+            for seed in range(given.first, given.first + given.seeds)
+            for way in DRAWN
+        ]
+        resume(RECORDS, cases, lambda **case: run(scene, labels, **case))
     fill(PAGE, parts())
 
 

@@ -31,8 +31,8 @@ import xarray as xr
 from benchmarks.harness import RESULTS, Record, fill, read_records, table
 from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.scene_statistics import scene_statistics
+from polyad.scene.learn.training import TrainSettings, fit_preset
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.windows import plan_tiles, read_window, tile_shape
 from polyad.scene.read.labels import open_labels
@@ -72,8 +72,8 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
 
     timed("read", read)
     learned = timed("statistics", lambda: scene_statistics(scene))
-    options: dict[str, Any] = {"statistics": learned, "random_state": SEED}
-    model = timed("train", lambda: train_best(scene, labels, np.argwhere(train), **options))
+    pixels, settings = np.argwhere(train), TrainSettings(random_state=SEED)
+    model = timed("train", lambda: fit_preset(scene, labels, pixels, settings, statistics=learned))
     nodes = learned.graphs[0].shape[0]
     timed("map", lambda: map_file(model, scene, folder / "map.tif"))
     model.save(folder / "model.polyad")
@@ -113,7 +113,7 @@ def parts_alone(
     for part in parts:
         crop = scene.isel(y=part.rows, x=part.cols).load()
         labels = crop.isel(band=0, drop=True).copy(data=truth[part])
-        model = train_best(crop, labels, np.argwhere(train[part]), random_state=SEED)
+        model = fit_preset(crop, labels, np.argwhere(train[part]), TrainSettings(random_state=SEED))
         known = np.unique(truth[part][train[part]])
         test = (truth[part] > 0) & ~train[part] & np.isin(truth[part], known)
         alone.append((map_scene(model, crop).values == truth[part])[test].mean())

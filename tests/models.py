@@ -6,6 +6,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.recipe import PropagationSettings
+from polyad.scene.learn.training import TrainSettings, fit_preset
 
 
 def bare_model(estimator, window, classes, bands, **more):
@@ -24,3 +25,9 @@ def for_pixels(model, count):
     (step,) = model.recipe.steps
     settings = PropagationSettings.for_pixels(count)
     return with_steps(model, step.model_copy(update={"settings": settings}))
+
+
+def train_best(scene, labels, pixels, *, statistics=None, choice=None, **options):
+    """Fit the best preset on the given pixels."""
+    settings = TrainSettings.of(preset="best", **options)
+    return fit_preset(scene, labels, pixels, settings, statistics=statistics, choice=choice)

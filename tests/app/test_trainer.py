@@ -12,7 +12,7 @@ from polyad.app.trainer import Settings, Trainer
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.learn import presets
+from polyad.scene.learn.experts import FitContext
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
@@ -91,13 +91,13 @@ def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_paus
         monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), real(*a, **k))[1])
 
     counted(RankRClassifier, "fit")
-    counted(presets, "choose_experts")
+    counted(FitContext, "choose")
     monkeypatch.setattr(module, "FINAL_DELAY", PATIENCE)
     session.do({"do": "label", "class": 1, "pixels": [[20, 3]]})
     kit.wait_for(lambda: stages(news)[-1] == "draft")
     assert calls == ["fit"] * len(chosen)
     assert trainer.final_model() is not None
-    assert "choose_experts" in calls
+    assert "choose" in calls
 
 
 def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):

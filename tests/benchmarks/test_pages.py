@@ -16,6 +16,7 @@ MODULES = (
     "approximation",
     "areas",
     "cnn_tuning",
+    "compression",
     "coverage",
     "few_labels_page",
     "findings",

@@ -7,11 +7,10 @@ pytest.importorskip("distributed")
 
 from polyad.distributed import open_cluster
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_file
 from polyad.scene.read.scenes import open_scene
-from tests.models import for_pixels
+from tests.models import for_pixels, train_best
 from tests.waiting import PATIENCE
 
 HEIGHT, WIDTH, BANDS = 150, 110, 12

@@ -15,6 +15,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import graph_statistics
 from polyad.scene.map.mapper import scene_digest
+from polyad.scene.raster.scene import Scene
 from polyad.scene.read.scenes import open_scene
 
 NODES = PropagationSettings.for_pixels(EXACT_PIXELS + 1)
@@ -91,8 +92,8 @@ def test_statistics_of_workers_have_the_bits_of_one_machine(run, work, monkeypat
     digest = scene_digest(known)
     read = []
     monkeypatch.setattr(module, "read_window", lambda *a: read.append(a))
-    real = module.read_pixels
-    monkeypatch.setattr(module, "read_pixels", lambda *a: read.append("strip") or real(*a))
+    real = Scene.read
+    monkeypatch.setattr(Scene, "read", lambda *a: read.append("strip") or real(*a))
     there = graph_statistics(scene, NODES, run=run)
     assert scene_digest(known, run) == digest
     assert read == ["strip"]  # the first one, for its units; all else is read by workers

@@ -9,7 +9,7 @@ import rasterio.shutil
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.cli import main
-from polyad.scene.raster.bands import left_out_note
+from polyad.scene.raster.bands import Bands
 from polyad.scene.read.scenes import open_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning")
@@ -30,7 +30,7 @@ def scene(product):
 
 def same(made, scene, order=slice(None)):
     """Assert that two scenes have the same bands, in one order or another, and the same place."""
-    assert left_out_note(made) == SIX
+    assert Bands.of(made).note == SIX
     assert_array_equal(made.wavelength, scene.wavelength[order])
     assert_array_equal(made.fwhm, scene.fwhm[order])
     assert made.rio.crs == scene.rio.crs

@@ -22,9 +22,9 @@ import xarray as xr
 from polyad.app.journal import Json
 from polyad.errors import InputError
 from polyad.scene.assess.scores import score
-from polyad.scene.learn.drafts import PropagatedLabels
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
+from polyad.scene.learn.training import PropagatedLabels
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapper import Shares
 from polyad.scene.raster.classes import UNLABELED, ClassInfo

@@ -33,12 +33,18 @@ from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, sco
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.files.option_values import check_preset
-from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import preset_parameters, train_best, train_fast
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
-from polyad.scene.learn.training import WINDOW, train
+from polyad.scene.learn.training import (
+    WINDOW,
+    PropagatedLabels,
+    TrainSettings,
+    fit_draft,
+    fit_preset,
+    preset_parameters,
+    train,
+)
 from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
@@ -470,16 +476,23 @@ class Trainer(threading.Thread):
         if self._statistics is None and (stage == "draft" or settings.preset == "paper"):
             return self._fit_network(labels, stage, check)
         labels = drop_nodata(self.scene, labels)
-        options |= {"goal": settings.goal, "check": check, **settings.parameters}
-        pixels = np.argwhere(labels.values > 0)
-        if self._statistics is None:
-            return train_fast(self.scene, labels, pixels, **options)
+        options |= {"goal": settings.goal, **settings.parameters}
+        pixels, choice = np.argwhere(labels.values > 0), None
+        options["preset"] = "fast" if self._statistics is None else "best"
         check()
         if stage == "draft":
-            last = self._last_best
             # By what folds chose last; the final fit chooses anew
-            options |= {"starts": 1, "folds": 0, "choice": None if last is None else last.choice}
-        return train_best(self.scene, labels, pixels, statistics=self._statistics, **options)
+            choice = None if self._last_best is None else self._last_best.choice
+            options |= {"starts": 1, "folds": 0}
+        return fit_preset(
+            self.scene,
+            labels,
+            pixels,
+            TrainSettings.of(**options),
+            statistics=self._statistics,
+            choice=choice,
+            check=check,
+        )
 
     def _fit_network(self, labels: xr.DataArray, stage: str, check: Check) -> SceneModel:
         """Fit a network alone; a draft starts from the last model if the classes are the same."""

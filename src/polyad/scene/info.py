@@ -202,9 +202,23 @@ def _describe_value_map(source: str) -> dict[str, Any] | None:
     path, _ = locate(source)
     if path.suffix.lower() not in (".tif", ".tiff") or not path.is_file():
         return None
-    import rasterio
+    from polyad import sandbox
+    from polyad.scene.read.formats.kinds import companions
 
-    with suppress(rasterio.errors.RasterioError), rasterio.open(path) as file:
+    limits, files = sandbox.Limits(sandbox.SLACK), companions(path)
+    with suppress(SceneError, RuntimeError):
+        facts: dict[str, Any] | None = sandbox.run(
+            f"{__name__}:value_map_facts", path, name=path, limits=limits, files=files
+        )
+        return facts
+    return None
+
+
+def value_map_facts(path: Path) -> dict[str, Any] | None:
+    """Describe a map of values in this process, which ought to be a confined one."""
+    from polyad.scene.read.formats.opening import open_raster
+
+    with open_raster(path, "GTiff") as file:
         quantity = file.tags().get("quantity")
         if quantity not in VALUE_MAPS:
             return None
@@ -217,7 +231,6 @@ def _describe_value_map(source: str) -> dict[str, Any] | None:
             "crs": None if file.crs is None else file.crs.to_string(),
             "pixel_size": _pixel_size(file.transform),
         }
-    return None
 
 
 def _target_line(file: Any, band: int) -> str:

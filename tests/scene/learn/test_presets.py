@@ -9,10 +9,10 @@ import xarray as xr
 from polyad.errors import InputError, PolyadWarning, SceneError
 from polyad.scene.assess.evaluation import cross_validate, evaluate
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
+from tests.models import train_best
 
 QUICK = {"hidden": 8, "epochs": 60, "window": 3, "random_state": 0}
 GOALS = ("this-scene", "other-scenes")
@@ -136,7 +136,7 @@ def test_best_is_scored_by_the_folds_of_all_presets_where_it_knows_the_scene_bet
     """Of a large scene every preset has a sample of places, and best all of them."""
     scene, labels = make_scene()
     options = {"samples_per_class": 8, "preset": "best"} | QUICK
-    monkeypatch.setattr("polyad.scene.learn.presets._distance", lambda *_: 8.0)
+    monkeypatch.setattr("polyad.scene.learn.training._distance", lambda *_: 8.0)
     chosen = train(scene, labels, score=False, **options)
     model = train(scene, labels, **options)
     assert (chosen.accuracy.spatial.side, model.accuracy.spatial.side) == (8, 2)

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 import polyad.scene.learn.scene_statistics as module
 from polyad.errors import InputError, SceneError
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import train_best
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
@@ -20,6 +19,7 @@ from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import Tile
+from tests.models import train_best
 
 NODES = PropagationSettings.for_pixels(EXACT_PIXELS + 1)
 QUICK = {"epochs": 20, "starts": 1}

@@ -289,14 +289,14 @@ def test_a_class_that_the_model_never_learned_is_named_and_left_out(land):
 
 def test_a_split_of_a_few_pixels_reads_only_their_tiles(land, model, monkeypatch):
     scene, labels = land
-    monkeypatch.setattr("polyad.scene.map.mapping.IN_MEMORY_TILE", 1)
+    monkeypatch.setattr("polyad.scene.map.mapper.IN_MEMORY_TILE", 1)
     monkeypatch.setattr("polyad.scene.raster.windows.TILE_BYTES", 48 * 32 * 20)  # strips of 32 rows
     read = []
-    from polyad.scene.map import mapping
+    from polyad.scene.map import mapper
 
-    original = mapping.read_block
+    original = mapper.read_block
     monkeypatch.setattr(
-        mapping, "read_block", lambda s, part, halo: read.append(part) or original(s, part, halo)
+        mapper, "read_block", lambda s, part, halo: read.append(part) or original(s, part, halo)
     )
     few = np.argwhere(labels.values[:20] > 0)[:7]
     evaluate(model, scene, labels, split=Split(np.empty((0, 2), np.intp), few))

@@ -3,17 +3,17 @@ import pytest
 import torch
 
 from polyad.errors import InputError
-from polyad.scene.learn import drafts
-from polyad.scene.learn.drafts import PropagatedLabels, fit_draft
-from polyad.scene.learn.presets import train_best
+from polyad.scene.learn import training
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import filtered, guided_filter
+from polyad.scene.learn.training import PropagatedLabels, fit_draft
 from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapper import Shares
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_known, open_known_labels
+from tests.models import train_best
 
 HEIGHT, WIDTH = 60, 70
 SUPERPIXELS = PropagationSettings(
@@ -114,13 +114,13 @@ def test_a_click_propagates_the_labels_of_its_class_alone(work, monkeypatch):
     class_ids = labels.values[tuple(pixels.T)].astype(int)
     kept, fresh = PropagatedLabels(statistics), PropagatedLabels(statistics)
     kept.log_shares(pixels, class_ids)
-    columns, real = [], drafts._propagate_column
+    columns, real = [], training._propagate_column
 
     def spy(graph, seeds, *options):
         columns.append(seeds.shape[1])
         return real(graph, seeds, *options)
 
-    monkeypatch.setattr(drafts, "_propagate_column", spy)
+    monkeypatch.setattr(training, "_propagate_column", spy)
     new = np.argwhere((truth.values == class_ids[0]) & (labels.values == 0))[:1]
     more = np.concatenate([pixels, new]), np.append(class_ids, class_ids[0])
     logs = kept.log_shares(*more)

@@ -13,7 +13,7 @@ from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
-from polyad.scene.raster.bands import band_numbers, band_widths, keep_bands, left_out_note
+from polyad.scene.raster.bands import Bands, band_numbers, band_widths, keep_bands
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
@@ -40,7 +40,7 @@ def without(scene, *bands, value=np.nan):
 
 def test_band_without_data_is_left_out_and_named():
     scene = usable_bands(without(made()[0], 2, 3))
-    assert left_out_note(scene) == "2 of 6: 3-4 (650-750 nm) without data in any pixel"
+    assert Bands.of(scene).note == "2 of 6: 3-4 (650-750 nm) without data in any pixel"
     assert band_numbers(scene).tolist() == [1, 2, 5, 6]
 
 
@@ -194,7 +194,7 @@ def test_band_half_a_width_or_more_away_is_refused_with_both_ranges():
 def test_select_bands_keeps_some_wavelengths_and_drops_others():
     scene = select_bands(made()[0], "500-900", drop_nm="640-660")
     assert scene["wavelength"].values.tolist() == [550, 750, 850]
-    assert left_out_note(scene) == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not chosen")
+    assert Bands.of(scene).note == ("3 of 6: 1 (450 nm), 3 (650 nm), 6 (950 nm) not chosen")
 
 
 @pytest.mark.parametrize("text", ["", "400", "900-400", "400-900;", "400-", "a-b", "4..0-5"])
@@ -215,7 +215,7 @@ def test_scene_without_wavelengths_has_no_bands_to_choose_by_them():
 
 def test_a_long_list_of_bands_is_cut_short():
     scene = xr.DataArray(np.zeros((1, 1, 100)), dims=("y", "x", "band"))
-    note = left_out_note(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad"))
+    note = Bands.of(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad")).note
     assert "40, and 30 more ranges flagged as bad" in note
 
 

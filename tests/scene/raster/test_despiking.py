@@ -17,7 +17,8 @@ from polyad.scene.raster.despiking import (
     learn_noise,
     roughness,
 )
-from polyad.scene.raster.selection import mask_scene, read_pixels, with_repairs
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import extract_patches
 
 HEIGHT, WIDTH, BANDS = 22, 30, 40
@@ -238,15 +239,15 @@ def test_roughness_of_a_line_is_zero():
 @pytest.fixture
 def scene(cube, noise):
     bad, where = broken(cube)
-    return with_repairs(xr.DataArray(bad, dims=("y", "x", "band")), noise), where
+    return Scene.of(xr.DataArray(bad, dims=("y", "x", "band"))).despiked(noise).array, where
 
 
 def test_every_window_reads_what_the_whole_reads(scene):
     scene, _ = scene
-    whole = read_pixels(scene, slice(None), slice(None))
+    whole = Scene.of(scene).read(slice(None), slice(None))
     for rows in (slice(0, 3), slice(5, 9), slice(17, 22)):
         for cols in (slice(0, 5), slice(4, 5), slice(3, 20)):
-            np.testing.assert_array_equal(read_pixels(scene, rows, cols), whole[rows, cols])
+            np.testing.assert_array_equal(Scene.of(scene).read(rows, cols), whole[rows, cols])
     patches = extract_patches(scene, [9, 0], [4, 11], window=3)
     np.testing.assert_array_equal(patches[0], whole[8:11, 3:6])
     assert HALO == 2
@@ -256,7 +257,7 @@ def test_replaced_pixels_are_counted_once(scene):
     scene, where = scene
     for _ in range(2):
         for start in range(0, HEIGHT, 5):
-            read_pixels(scene, slice(max(start - 2, 0), start + 7), slice(None))
+            Scene.of(scene).read(slice(max(start - 2, 0), start + 7), slice(None))
     repairs = scene.attrs[REPAIRS]
     assert repairs.count() == where.sum()
     assert repairs.count(slice(0, 5), slice(3, 12)) == where[:5, 3:12].sum()
@@ -265,7 +266,7 @@ def test_replaced_pixels_are_counted_once(scene):
 def test_the_scene_itself_is_left_as_it_is(scene):
     scene, _ = scene
     before = scene.values.copy()
-    read_pixels(scene, slice(None), slice(None))
+    Scene.of(scene).read(slice(None), slice(None))
     np.testing.assert_array_equal(scene.values, before)
 
 
@@ -273,7 +274,7 @@ def test_outside_of_the_mask_lends_nothing(scene):
     scene, _ = scene
     inside = np.zeros((HEIGHT, WIDTH), bool)
     inside[:, :5] = True  # up to the column of noise
-    pixels = read_pixels(mask_scene(scene, inside), slice(None), slice(None))
+    pixels = Scene.of(mask_scene(scene, inside)).read(slice(None), slice(None))
     assert np.isnan(pixels[:, 5:]).all()
     assert (np.abs(np.diff(pixels[8:11, 3:5], axis=1)) < 1000).all()
 
@@ -281,8 +282,8 @@ def test_outside_of_the_mask_lends_nothing(scene):
 def test_repairs_of_other_bands_are_not_done(scene):
     scene, _ = scene
     some = scene.isel(band=slice(0, 20))
-    np.testing.assert_array_equal(read_pixels(some, slice(None), slice(None)), some.values)
-    assert REPAIRS not in with_repairs(some, None).attrs
+    np.testing.assert_array_equal(Scene.of(some).read(slice(None), slice(None)), some.values)
+    assert REPAIRS not in Scene.of(some).despiked(None).array.attrs
     assert REPAIRS in some.attrs
 
 

@@ -11,7 +11,8 @@ from polyad import map_scene, train
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene import grid_of, mask_scene, open_mask, restrict_scene, valid_mask
 from polyad.scene.learn.model import fingerprint
-from polyad.scene.raster.selection import bbox_mask, packed, pixel_dtype, read_pixels, unpacked
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import bbox_mask, packed, unpacked
 from polyad.scene.raster.windows import Tile, extract_patches, read_window
 from polyad.scene.read.labels import drop_nodata
 from polyad.scene.read.scenes import scene_from_array
@@ -53,7 +54,7 @@ def a_mask():
 def test_outside_is_nodata_and_inside_is_as_it_was(dtype, nodata, wanted):
     scene, mask = a_scene(dtype, nodata), a_mask()
     values = read_window(mask_scene(scene, mask), Tile(slice(0, SIDE), slice(0, SIDE)))
-    assert values.dtype == wanted == pixel_dtype(mask_scene(scene, mask))
+    assert values.dtype == wanted == Scene.of(mask_scene(scene, mask)).pixel_dtype
     np.testing.assert_array_equal(values[mask], scene.values[mask].astype(wanted))
     outside = values[~mask]
     assert np.isnan(outside).all() if nodata in (None, -1) else (outside == nodata).all()
@@ -87,9 +88,9 @@ def test_a_window_wholly_outside_is_not_read_and_of_others_the_part_inside():
     mask[20:, :5] = True
     scene = mask_scene(lazy, mask)
     read.clear()
-    assert np.isnan(read_pixels(scene, slice(0, 8), slice(None))).all()
+    assert np.isnan(Scene.of(scene).read(slice(0, 8), slice(None))).all()
     assert read == []
-    assert np.isfinite(read_pixels(scene, slice(12, 24), slice(None))).sum() == 4 * 5 * 4
+    assert np.isfinite(Scene.of(scene).read(slice(12, 24), slice(None))).sum() == 4 * 5 * 4
     assert read == [(2, 0)]
 
 

@@ -7,7 +7,7 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import left_out_note
+from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.formats import dlr
 from polyad.scene.read.scenes import open_scene
@@ -99,7 +99,7 @@ def test_enmap_is_reflectance_without_the_band_of_water_absorption(tmp_path):
 
 
 def test_enmap_names_the_band_that_it_leaves_out(tmp_path):
-    line = left_out_note(open_scene(write_enmap(tmp_path)))
+    line = Bands.of(open_scene(write_enmap(tmp_path))).note
     assert line == "1 of 7: 6 (1331 nm) flagged as bad"
 
 

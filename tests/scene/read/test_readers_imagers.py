@@ -9,7 +9,7 @@ from rasterio.crs import CRS
 
 from polyad.errors import PolyadWarning, SceneError
 from polyad.scene.info import describe
-from polyad.scene.raster.bands import left_out_note
+from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.scenes import open_scene
 
@@ -68,7 +68,7 @@ def test_tanager_is_read_without_its_bad_bands(tmp_path):
     assert_allclose(scene.fwhm, [5.4] * 4, rtol=1e-6)
     assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
     line = "2 of 6: 3-4 (1350-1355 nm) flagged as bad"
-    assert left_out_note(scene) == line
+    assert Bands.of(scene).note == line
 
 
 def test_tanager_window_equals_the_cut_of_the_whole(tmp_path):

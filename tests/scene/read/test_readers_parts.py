@@ -11,7 +11,7 @@ from affine import Affine
 from numpy.testing import assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import left_out_note
+from polyad.scene.raster.bands import Bands
 from polyad.scene.read.formats.rasters import natural
 from polyad.scene.read.scenes import open_scene
 
@@ -94,7 +94,7 @@ def test_vrt_of_separate_files_takes_the_wavelengths_of_these(tmp_path):
     scene = open_scene(write_vrt(tmp_path, vrt(source("b$b.tif", band=1), bands=3)))
     assert_array_equal(scene.values, CUBE[..., [0, 2]])
     assert_array_equal(scene.wavelength, [450, 650])
-    assert left_out_note(scene) == "1 of 3: 2 (550 nm) flagged as bad"
+    assert Bands.of(scene).note == "1 of 3: 2 (550 nm) flagged as bad"
 
 
 def test_vrt_mosaic_puts_tiles_side_by_side_and_fills_gaps(tmp_path):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import left_out_note
+from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.scenes import open_scene
 
@@ -113,7 +113,7 @@ def test_emit_flags_as_the_product_stores_them_are_read(tmp_path):
             file["sensor_band_parameters/good_wavelengths"] = flags
         scene = open_scene(path)
         assert_array_equal(scene.wavelength, [381, 396, 403.5])
-        assert left_out_note(scene) == ("2 of 5: 2 (388 nm), 5 (411 nm) flagged as bad")
+        assert Bands.of(scene).note == ("2 of 5: 2 (388 nm), 5 (411 nm) flagged as bad")
 
 
 # PRISMA: falling wavelengths, slots without a band at one end, detectors that overlap
@@ -195,7 +195,7 @@ def test_prisma_is_scaled_joined_and_ordered_by_wavelength(tmp_path):
 
 
 def test_prisma_leaves_out_a_band_that_the_product_flags(tmp_path):
-    line = left_out_note(open_scene(write_prisma(tmp_path / "p.he5")))
+    line = Bands.of(open_scene(write_prisma(tmp_path / "p.he5"))).note
     assert line == "1 of 8: 8 (2497 nm) flagged as bad"
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -386,86 +387,110 @@ class HeldOut(NamedTuple):
     logits: Array
 
 
-def choose_experts(
-    experts: Sequence[Expert],
-    samples: ViewSamples,
-    pixels: Array,
-    targets: Array,
-    *,
-    folds: int = FOLDS,
-    distance: float | None = None,
-    groups: LabelGroups | None = None,
-    objective: str = "overall",
-    random_state: int = 0,
-    parameters: Mapping[str, Any],
-    check: Check = lambda: None,
-    on_fit: Check = lambda: None,
-) -> HeldOut:
-    """Weigh experts by spatial folds of the labels.
+@dataclass(frozen=True)
+class FitContext:
+    """What is known of a scene's labels, and shared by all fits of a training.
 
-    Parameters
+    Attributes
     ----------
-    experts : sequence of Expert
     samples : ViewSamples
         Of all training pixels.
+    views : mapping of str to NoiseWhitening
+        That made the samples.
     pixels : ndarray of int, ``(n, 2)``
-    targets : ndarray of int, ``(n,)``
-        Position of each label's class, from 0.
-    folds, distance, groups, random_state
+    y : ndarray of int, ``(n,)``
+        Class ids.
+    groups : LabelGroups or None
         See `spatial_folds`.
-    objective : {"overall", "average"}, default="overall"
+    objective : {"overall", "average"}
+    random_state : int
     parameters : mapping
         Of `RankRClassifier`.
-    check, on_fit : callable, optional
-        Called after each expert, and after each fit.
+    check : callable
+        Called after each fit, and may raise.
     """
-    some = fold_subset(targets, random_state)
-    own = None if groups is None else groups._replace(ids=groups.ids[some])
-    dealt = choice_folds(pixels[some], targets[some], folds, random_state, distance, own)
-    held = []
-    given = (samples, some, targets, dealt.fold, random_state, parameters, on_fit)
-    for expert in experts:
-        held.append(_held_out(expert, *given))
-        check()
-    settings: dict[str, Any] = {"balanced": objective == "average", "random_state": random_state}
-    tested, logits = choose(experts, held, targets[some], dealt, **settings)
-    return HeldOut(tested, some, dealt, logits)
 
+    samples: ViewSamples
+    views: Mapping[str, NoiseWhitening]
+    pixels: Array
+    y: Array
+    groups: LabelGroups | None = None
+    objective: str = "overall"
+    random_state: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    check: Check = lambda: None
 
-def _held_out(
-    expert: Expert,
-    samples: ViewSamples,
-    some: Array,
-    targets: Array,
-    fold: Array,
-    random_state: int,
-    parameters: Mapping[str, Any],
-    on_fit: Check,
-) -> Array:
-    """Return an expert's log-probabilities of the labels ``some``, ``(m, C)``, each held out."""
-    options = {"epochs": FOLD_EPOCHS} | expert_options(expert, len(some), parameters)
-    windows = samples.take(expert)[some]
-    return held_out_logits(windows, targets[some], fold, random_state, options, on_fit)
+    @cached_property
+    def targets(self) -> Array:
+        """Position of each label's class, from 0, ``(n,)``."""
+        return np.unique(self.y, return_inverse=True)[1]
 
+    def choose(
+        self, experts: Sequence[Expert], folds: int, distance: float | None, done: Check
+    ) -> HeldOut:
+        """Weigh experts by spatial folds of the labels; ``done`` is called after each."""
+        some = fold_subset(self.targets, self.random_state)
+        dealt = self.folds(some, folds, distance)
+        held = []
+        for expert in experts:
+            held.append(self._held_out(expert, some, dealt.fold))
+            done()
+        tested, logits = choose(
+            experts,
+            held,
+            self.targets[some],
+            dealt,
+            balanced=self.objective == "average",
+            random_state=self.random_state,
+        )
+        return HeldOut(tested, some, dealt, logits)
 
-def hold_out(
-    choice: Choice,
-    samples: ViewSamples,
-    some: Array,
-    targets: Array,
-    fold: Array,
-    random_state: int,
-    parameters: Mapping[str, Any],
-    on_fit: Check,
-) -> Array:
-    """Return log-probabilities of the labels ``some``, ``(m, C)``, by a choice that is made.
+    def folds(self, some: Array, folds: int, distance: float | None) -> SpatialFolds:
+        """Return the folds of the labels ``some``, see `choice_folds`."""
+        own = None if self.groups is None else self.groups._replace(ids=self.groups.ids[some])
+        pixels, targets = self.pixels[some], self.targets[some]
+        return choice_folds(pixels, targets, folds, self.random_state, distance, own)
 
-    As those of `choose_experts`, for folds that it was not made by.
-    """
-    given = (samples, some, targets, fold, random_state, parameters, on_fit)
-    held = np.stack([_held_out(expert, *given) for expert in choice.experts])
-    mixed: Array = log_softmax(np.tensordot(choice.weights, held, axes=1), axis=1)
-    return mixed
+    def hold_out(self, choice: Choice, some: Array, fold: Array) -> Array:
+        """Return log-probabilities of the labels ``some``, ``(m, C)``, by a choice that is made.
+
+        As those of `choose`, for folds that it was not made by.
+        """
+        held = np.stack([self._held_out(expert, some, fold) for expert in choice.experts])
+        mixed: Array = log_softmax(np.tensordot(choice.weights, held, axes=1), axis=1)
+        return mixed
+
+    def fit(self, choice: Choice, starts: int = 1, done: Check = lambda: None) -> RankRClassifier:
+        """Fit the experts of a choice and return the one network that they become.
+
+        The ``starts`` are shared out by the experts' weights; each has one at least. ``done`` is
+        called after each expert.
+        """
+        members, weights = [], []
+        for expert, weight in zip(choice.experts, choice.weights, strict=True):
+            share = max(round(starts * weight), 1)
+            options = self._options(expert, len(self.y))
+            ensemble = RankREnsemble(share, self.random_state, options)
+            ensemble.fit(self.samples.take(expert), self.y, self.check)
+            for member in ensemble.members_:
+                view, unit = self.views[expert.view], self.samples.units[expert]
+                members.append(on_windows(fold_whitening(member, view, unit), choice.window))
+                weights.append(weight / share)
+            done()
+        estimator = merge(members, weights)
+        if self.objective == "average":
+            even_out(estimator, self.y)
+        return estimator
+
+    def _held_out(self, expert: Expert, some: Array, fold: Array) -> Array:
+        """Return an expert's log-probabilities of the labels ``some``, ``(m, C)``, held out."""
+        options = {"epochs": FOLD_EPOCHS} | self._options(expert, len(some))
+        windows, targets = self.samples.take(expert)[some], self.targets[some]
+        return held_out_logits(windows, targets, fold, self.random_state, options, self.check)
+
+    def _options(self, expert: Expert, n: int) -> dict[str, Any]:
+        """Return the parameters of an expert's `RankRClassifier` for ``n`` labels."""
+        return {"standardize": None, "weight_decay": expert.decay(n)} | dict(self.parameters)
 
 
 def choice_folds(
@@ -487,44 +512,6 @@ def choice_folds(
         return dealt
     # The groups are kept, to say which class lacks some
     return spatial_folds(*given)._replace(split=True, group=dealt.group, by=dealt.by)
-
-
-def fit_experts(
-    choice: Choice,
-    samples: ViewSamples,
-    views: Mapping[str, NoiseWhitening],
-    y: Array,
-    *,
-    starts: int = 1,
-    objective: str = "overall",
-    random_state: int = 0,
-    parameters: Mapping[str, Any],
-    check: Check = lambda: None,
-    on_fit: Check = lambda: None,
-) -> RankRClassifier:
-    """Fit the experts of a choice and return the one network on the scene's bands they become.
-
-    The ``starts`` are shared out by the experts' weights; each has one at least.
-    """
-    members, weights = [], []
-    for expert, weight in zip(choice.experts, choice.weights, strict=True):
-        options, share = expert_options(expert, len(y), parameters), max(round(starts * weight), 1)
-        ensemble = RankREnsemble(share, random_state, options)
-        ensemble.fit(samples.take(expert), y, on_fit)
-        for member in ensemble.members_:
-            folded = fold_whitening(member, views[expert.view], samples.units[expert])
-            members.append(on_windows(folded, choice.window))
-            weights.append(weight / share)
-        check()
-    estimator = merge(members, weights)
-    if objective == "average":
-        even_out(estimator, y)
-    return estimator
-
-
-def expert_options(expert: Expert, n: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an expert's `RankRClassifier` for ``n`` labels."""
-    return {"standardize": None, "weight_decay": expert.decay(n)} | dict(parameters)
 
 
 def even_out(estimator: RankRClassifier, y: Array) -> None:

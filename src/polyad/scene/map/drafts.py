@@ -9,12 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from polyad.scene.learn.drafts import kept_components, viewed
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.presets import GUIDE
 from polyad.scene.learn.recipe import GuidedFilter
 from polyad.scene.learn.scene_statistics import SceneStatistics
 from polyad.scene.learn.steps import filtered
+from polyad.scene.learn.training import GUIDE, kept_components, viewed
 from polyad.scene.map.classifier import piece_side
 from polyad.scene.map.mapper import Shares
 from polyad.scene.map.separable import Scorer, separable_scorer
@@ -29,7 +28,7 @@ class DraftMapper:
     Parameters
     ----------
     model : SceneModel
-        Of `polyad.scene.learn.drafts.fit_draft`.
+        Of `polyad.scene.learn.training.fit_draft`.
     statistics : SceneStatistics
         That it was fitted by.
     shares : Shares, optional

@@ -182,8 +182,3 @@ def _range(values: npt.NDArray[Any]) -> str:
 
 def _nanometers(centers: npt.NDArray[np.float64]) -> str:
     return f" ({_range(centers)} nm)" if np.isfinite(centers).all() else ""
-
-
-def left_out_note(scene: xr.DataArray) -> str | None:
-    """Return what a user is told of the bands that were left out; None if none were."""
-    return Bands.of(scene).note

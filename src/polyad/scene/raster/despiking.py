@@ -149,7 +149,7 @@ class NoiseModel:
 
 @dataclass
 class Despiking:
-    """What `read_pixels` needs to give a scene repaired, and which pixels it replaced so far."""
+    """What `Scene.read` needs to give a scene despiked, and which pixels it replaced so far."""
 
     noise: NoiseModel
     shape: tuple[int, int]

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene.files.option_values import check_bbox
 from polyad.scene.raster.bands import keep_bands
-from polyad.scene.raster.despiking import Despiking, NoiseModel, valid_pixels
+from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, describe_extents, move
 from polyad.scene.raster.scene import INSIDE, Scene, lazy_scene
 from polyad.scene.raster.windows import Tile, plan_tiles, tile_shape
@@ -116,7 +116,7 @@ def bbox_mask(grid: Grid, bbox: Sequence[float]) -> NDArray[np.bool_]:
 
 
 def masked(scene: xr.DataArray) -> xr.DataArray:
-    """Return a scene as `read_pixels` would give the whole of it, lazily if it is lazy."""
+    """Return a scene as `Scene.read` would give the whole of it, lazily if it is lazy."""
     known = Scene.of(scene)
     if known.inside is None:
         return known.array
@@ -124,41 +124,11 @@ def masked(scene: xr.DataArray) -> xr.DataArray:
     return pixels.where(known.array[INSIDE], known.fill)
 
 
-def pixel_dtype(scene: xr.DataArray) -> np.dtype[Any]:
-    """Return the type in which `read_pixels` gives a scene: with NaN outside where it must be."""
-    return Scene.of(scene).pixel_dtype
-
-
-def read_pixels(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
-    """Read some pixels; see `Scene.read`."""
-    return Scene.of(scene).read(rows, cols)
-
-
-def read_stored(scene: xr.DataArray, rows: slice, cols: slice) -> NDArray[Any]:
-    """Read some pixels; see `Scene.read_stored`."""
-    return Scene.of(scene).read_stored(rows, cols)
-
-
-def repairs_of(scene: xr.DataArray) -> Despiking | None:
-    """Return by what the corrupt pixels of a scene are replaced, None if they are not."""
-    return Scene.of(scene).despiking
-
-
 def note_read_whole(scene: xr.DataArray) -> None:
     """Remember that every pixel of a scene has been read, and every corrupt one replaced."""
-    repairs = repairs_of(scene)
-    if repairs is not None:
-        repairs.whole = True
-
-
-def with_repairs(scene: xr.DataArray, soundness: NoiseModel | None) -> xr.DataArray:
-    """Return a scene of which `read_pixels` replaces corrupt pixels; nothing is read."""
-    return Scene.of(scene).despiked(soundness).array
-
-
-def cropped_to_mask(scene: xr.DataArray) -> xr.DataArray:
-    """Return the smallest rectangle of a scene that holds all pixels of its mask."""
-    return Scene.of(scene).crop_to_mask().array
+    despiking = Scene.of(scene).despiking
+    if despiking is not None:
+        despiking.whole = True
 
 
 def without_mask(coords: Any) -> dict[Any, Any]:

@@ -415,7 +415,7 @@ class Block(NamedTuple):
     """Pixels as they were read, and where each pixel of the tile with its halo lies in them.
 
     At the scene's border the halo is a reflection, so that an index may come more than once.
-    Of a scene from `with_repairs` the pixels are as stored, with those around the halo that its
+    Of a despiked scene the pixels are as stored, with those around the halo that its
     own may be replaced by: whoever reads a cut of it asks for `repaired` or `replacements`.
     """
 

@@ -25,7 +25,6 @@ from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.scene import Scene, describe
-from polyad.scene.raster.selection import read_pixels
 from polyad.scene.read.columns import Column, number_fields
 from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
 from polyad.scene.read.rasterize import Annotation, Mark, Points, covered
@@ -273,7 +272,7 @@ def _read_raster(
             f"{path}: has {count} bands, wanted one for each of {len(names)} targets; name them "
             "with --field, or select bands as with gdal_translate -b"
         )
-    stored = read_pixels(raster, slice(None), slice(None))
+    stored = Scene.of(raster).read(slice(None), slice(None))
     known = valid_pixels(stored[..., None], raster.rio.nodata)
     values = np.where(known, stored, np.nan)
     _check_sizes(path, values.reshape(-1, count), names)
