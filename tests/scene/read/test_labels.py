@@ -15,19 +15,9 @@ from polyad.scene.read.label_rasters import read_label_raster
 from polyad.scene.read.labels import check_labels, drop_nodata, open_labels
 from polyad.scene.read.scenes import scene_from_array
 from polyad.scene.write.writers import MapWriter
+from tests.scene.read.small_scenes import IDS, NORTH_UP, UTM, names_of, plain_scene, scene, text
 
-UTM = "EPSG:32632"
-NORTH_UP = Affine(20.0, 0.0, 500_000.0, 0.0, -20.0, 5_000_000.0)
 CLASSES = [ClassInfo(1, "Corn", "#FFDD00"), ClassInfo(3, "Öats, wild", "#112233")]
-IDS = np.array([[0, 1, 1, 3], [0, 0, 3, 3], [1, 0, 0, 0]], dtype=np.uint8)
-
-
-def scene(transform=NORTH_UP, crs=UTM, shape=(3, 4)):
-    return scene_from_array(np.ones((*shape, 2)), crs=crs, transform=transform)
-
-
-def plain_scene(shape=(3, 4)):
-    return scene_from_array(np.ones((*shape, 2)))
 
 
 def write_tiff(path, values=IDS, crs=UTM, transform=NORTH_UP, **profile):
@@ -39,15 +29,6 @@ def write_tiff(path, values=IDS, crs=UTM, transform=NORTH_UP, **profile):
     ) as dataset:
         dataset.write(bands)
     return path
-
-
-def text(path, content):
-    path.write_text(content, encoding="utf-8")
-    return path
-
-
-def names_of(labels):
-    return {info.value: info.name for info in class_table(labels)}
 
 
 def test_geotiff_class_map_comes_back_with_names_colors_and_georeference(tmp_path):
