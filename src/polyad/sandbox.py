@@ -426,7 +426,7 @@ def _deny_files(libc: ctypes.CDLL, files: Sequence[Path], scratch: Path | None) 
     ruleset = libc.syscall(444, about, len(about), 0)
     read = _READ_FILE | _READ_DIR
     rules = [(path, read) for path in _libraries()] + [(path, read) for path in files]
-    rules += [(path.parent, _READ_DIR) for path in files]
+    rules += [(path.parent, _READ_DIR) for path in files if not path.is_dir()]
     rules += [] if scratch is None else [(scratch, every & ~1)]  # all but to execute
     for path, rights in rules:
         with suppress(OSError):
