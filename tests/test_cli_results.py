@@ -65,16 +65,8 @@ def test_map_of_merged_classes_has_the_sum_of_their_probabilities(
 ) -> None:
     rules = ["--merge", "corn+soy=crops", "--merge", "Wald, alt=forest"]
     out, shares = tmp_path / "map.tif", tmp_path / "p.tif"
-    run(
-        "map",
-        place / "m.polyad",
-        place / "scene.tif",
-        "--out",
-        out,
-        "--probabilities",
-        shares,
-        *rules,
-    )
+    given = (place / "m.polyad", place / "scene.tif")
+    run("map", *given, "--out", out, "--probabilities", shares, *rules)
     _, proba = map_scene(
         SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif"), probabilities=True
     )
@@ -104,36 +96,21 @@ def test_summed_classes_can_beat_a_single_larger_one(place: Path) -> None:
         pytest.param(["--cluster", "local:1", "--out", "map.tif"], marks=pytest.mark.slow),
     ],
 )
-def test_pixels_with_a_class_are_counted_by_every_way(
+def test_merged_and_colored_maps_are_the_same_by_every_way_and_their_pixels_counted(
     place: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ways: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The corner of 3 x 3 pixels has no data."""
     pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     run("map", place / "m.polyad", place / "scene.tif", *ways)
-    assert capsys.readouterr().out.startswith("1,431 of 1,440 pixels mapped in ")
+    assert capsys.readouterr().out.startswith("1,431 of 1,440 pixels mapped in ")  # 9 without data
     run("map", place / "m.polyad", place / "scene.tif", *ways, "--json")
     told = json.loads(capsys.readouterr().out)
     assert (told["pixels"], told["mapped"]) == (1440, 1431)
-
-
-@pytest.mark.parametrize(
-    "ways",
-    [
-        ["--out-dir", "maps"],
-        pytest.param(["--cluster", "local:1", "--out", "map.tif"], marks=pytest.mark.slow),
-    ],
-)
-def test_merged_and_colored_maps_are_the_same_by_every_way(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str]
-) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.chdir(tmp_path)
     for name in ("scene.tif", "two.tif"):
         Path(name).write_bytes((place / "scene.tif").read_bytes())
     more = ["--merge", "corn+soy=corn", "--colors", place / "colors.csv"]
@@ -147,35 +124,19 @@ def test_merged_and_colored_maps_are_the_same_by_every_way(
         assert path.with_suffix(".qml").read_bytes() == Path("one.qml").read_bytes()
 
 
-def test_colors_from_a_table_with_semicolons_are_those_with_commas(
-    place: Path, tmp_path: Path
-) -> None:
-    """As a spreadsheet saves a CSV where the comma is the decimal sign."""
+def test_colors_reach_palette_names_and_style(place: Path, tmp_path: Path) -> None:
+    """With commas, and as a spreadsheet saves a CSV where the comma is the decimal sign."""
+    out, given = tmp_path / "map.tif", (place / "m.polyad", place / "scene.tif", "--out")
+    run("map", *given, out, "--colors", place / "colors.csv")
     text = "\ufeffclass;color\r\ncorn;#ffdd00\r\nWald, alt;0;90;50\r\n"
     (tmp_path / "colors.csv").write_text(text, encoding="utf-8", newline="")
-    for colors, out in ((place / "colors.csv", "a.tif"), (tmp_path / "colors.csv", "b.tif")):
-        run("map", place / "m.polyad", place / "scene.tif", "--out", tmp_path / out,
-            "--colors", colors)  # fmt: skip
-    assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()
-
-
-def test_colors_reach_palette_names_and_style(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "map.tif"
-    run(
-        "map",
-        place / "m.polyad",
-        place / "scene.tif",
-        "--out",
-        out,
-        "--colors",
-        place / "colors.csv",
-    )
+    run("map", *given, tmp_path / "b.tif", "--colors", tmp_path / "colors.csv")
+    assert (tmp_path / "b.tif").read_bytes() == out.read_bytes()
     with rasterio.open(out) as found:
         assert found.colormap(1)[1] == (255, 221, 0, 255)
         assert found.colormap(1)[3] == (0, 90, 50, 255)
     assert 'label="Wald, alt" color="#005a32"' in (tmp_path / "map.qml").read_text("utf-8")
-    run("map", place / "m.polyad", place / "scene.tif", "--out", tmp_path / "again.tif",
-        "--colors", tmp_path / "map.qml")  # fmt: skip
+    run("map", *given, tmp_path / "again.tif", "--colors", tmp_path / "map.qml")
     assert (tmp_path / "again.qml").read_bytes() == (tmp_path / "map.qml").read_bytes()
 
 

@@ -96,6 +96,7 @@ def test_train_map_and_evaluate_inside_a_rectangle(place, capsys):
         assert file.transform == PLACE
     assert (ids[:, : SIDE // 2] > 0).all()
     assert not ids[:, SIDE // 2 :].any()
+    np.testing.assert_array_equal(open_mask("map.tif", open_scene("scene.tif")).values, ids > 0)
     east = ("--bbox", *at(SIDE // 2, SIDE), *at(SIDE, 0))
     capsys.readouterr()
     truth = ("labels.gpkg", "--field", "level_2")
@@ -126,9 +127,14 @@ def test_a_map_may_be_the_mask_of_another(place):
         (["--bbox", "9", "0", "0", "9"], "left < right"),
         (["--mask", "labels.gpkg"], "a mask is made of polygons, got none"),
         (["--out", "labels.gpkg", "--mask", "labels.gpkg"], "is the input labels.gpkg"),
+        (
+            ["--mask", "image.tif"],
+            "image.tif: a mask is 0 outside and another value inside, got values from -3 to 9",
+        ),
     ],
 )
 def test_a_bad_place_gets_one_sentence_before_any_work(place, capsys, arguments, words):
+    write_raster("image.tif", np.linspace(-3, 9, SIDE * SIDE).reshape(SIDE, SIDE).astype("f4"))
     code = run("train", "scene.tif", "labels.gpkg", "--field", "level_2", *arguments)
     said = capsys.readouterr().err
     assert code == 2
@@ -170,13 +176,6 @@ def test_a_sample_is_checked_blind_unless_the_map_is_asked_for(place, monkeypatc
     assert given["blind"] is blind
 
 
-def test_a_mask_opened_from_a_map_is_where_the_map_has_classes(place):
-    assert run("train", "scene.tif", "labels.gpkg", "--field", "level_2", *QUICK) == 0
-    assert run("map", "model.polyad", "scene.tif", "--bbox", *WEST) == 0
-    mask = open_mask("map.tif", open_scene("scene.tif"))
-    assert mask.values.sum() == SIDE * SIDE // 2
-
-
 @pytest.mark.parametrize(("value", "dtype"), [(-1, "int16"), (255, "uint8"), (0.5, "float32")])
 def test_a_mask_is_outside_where_it_is_0_whatever_the_other_value(place, capsys, value, dtype):
     values = np.zeros((SIDE, SIDE), dtype)
@@ -187,15 +186,6 @@ def test_a_mask_is_outside_where_it_is_0_whatever_the_other_value(place, capsys,
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["mapped"] == SIDE * SIDE // 2
     with rasterio.open("map.tif") as file:
         np.testing.assert_array_equal(file.read(1) != 0, values != 0)
-
-
-def test_an_image_is_no_mask(place, capsys):
-    write_raster("image.tif", np.linspace(-3, 9, SIDE * SIDE).reshape(SIDE, SIDE).astype("f4"))
-    assert (
-        run("train", "scene.tif", "labels.gpkg", "--field", "level_2", "--mask", "image.tif") == 2
-    )
-    told = "image.tif: a mask is 0 outside and another value inside, got values from -3 to 9"
-    assert told in capsys.readouterr().err
 
 
 def write_raster(path, values):

@@ -118,12 +118,9 @@ def test_a_file_with_another_sum_is_refused_and_nothing_is_put_in_place(tiny, fo
     assert not folder.exists()
 
 
-def test_a_missing_hand_fetched_file_is_named(tiny, tmp_path):
+def test_a_missing_file_and_an_unwritable_data_folder_are_named(tiny, tmp_path, monkeypatch):
     with pytest.raises(SceneError, match=r"cannot read .*nowhere\.mat: No such file"):
         fetch("tiny", from_file=tmp_path / "nowhere.mat")
-
-
-def test_an_unwritable_data_folder_is_named(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("POLYAD_DATA", str(tmp_path / "labels.mat" / "data"))
     with pytest.raises(SceneError, match=r"cannot make the folder .* set POLYAD_DATA"):
         fetch("tiny", from_file=tiny[2])

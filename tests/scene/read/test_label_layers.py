@@ -98,13 +98,9 @@ def test_a_line_beyond_the_scene_labels_what_it_crosses(tmp_path):
     assert np.argwhere(labels.values).tolist() == [[0, 2], *([2, c] for c in range(8))]
 
 
-def test_the_only_field_that_repeats_is_taken(tmp_path):
+def test_the_only_field_that_repeats_is_taken_and_of_several_one_is_asked_for(tmp_path):
     fields = {"id": [1, 2, 3, 4], "land": CLASSES, "height": [1.5, 1.5, 2.0, 2.0]}
-    path = write(tmp_path / "a.gpkg", POINTS, fields)
-    assert drawn(open_labels(path, scene())) == WANTED
-
-
-def test_where_several_fields_repeat_one_is_asked_for_with_the_list(tmp_path):
+    assert drawn(open_labels(write(tmp_path / "b.gpkg", POINTS, fields), scene())) == WANTED
     fields = {"level_1": ["a", "a", "b", "b"], "level_2": CLASSES, "who": [5, 5, 5, 5]}
     path = write(tmp_path / "a.gpkg", POINTS, fields)
     message = r"--field .*, got level_1 \(2 values\), level_2 \(3 values\), who \(1 value\)"
@@ -180,15 +176,12 @@ def test_labels_all_outside_are_refused_with_both_extents_in_one_system(tmp_path
         open_labels(path, scene())
 
 
-def test_a_layer_without_a_reference_system_is_taken_where_it_lies_in_the_scene(tmp_path):
-    path = write(tmp_path / "a.shp", POINTS, {"land": CLASSES}, driver="ESRI Shapefile", crs=None)
+def test_a_layer_without_a_reference_system_is_taken_only_where_it_lies_in_the_scene(tmp_path):
+    about = {"driver": "ESRI Shapefile", "crs": None}
+    path = write(tmp_path / "a.shp", POINTS, {"land": CLASSES}, **about)
     with pytest.warns(UserWarning, match="layer 'a' has no reference system.*EPSG:32633 is taken"):
         assert drawn(open_labels(path, scene())) == WANTED
-
-
-def test_a_layer_without_a_reference_system_elsewhere_is_refused(tmp_path):
-    path = write(tmp_path / "a.shp", in_wgs84(POINTS), {"land": CLASSES},
-                 driver="ESRI Shapefile", crs=None)  # fmt: skip
+    path = write(tmp_path / "b.shp", in_wgs84(POINTS), {"land": CLASSES}, **about)
     with pytest.raises(SceneMismatch, match=r"no reference system, and its coordinates do not lie"):
         open_labels(path, scene())
 
@@ -235,13 +228,6 @@ def test_a_layer_larger_than_the_budget_is_refused(tmp_path):
         open_labels(path, scene(), max_bytes=800_000)
 
 
-def test_edits_that_lie_beside_a_geopackage_are_not_lost(tmp_path):
-    path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
-    path.with_name("a.gpkg-wal").write_bytes(b"x")
-    with pytest.raises(SceneError, match=r"last edits are still in a\.gpkg-wal"):
-        open_labels(path, scene())
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -270,11 +256,14 @@ def test_a_view_behind_ten_thousand_triggers_is_found(tmp_path):
         open_labels(path, scene())
 
 
-def test_reading_leaves_nothing_beside_the_file(tmp_path):
+def test_reading_leaves_nothing_beside_the_file_and_loses_no_edits_that_lie_there(tmp_path):
     path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     open_labels(path, scene())
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    path.with_name("a.gpkg-wal").write_bytes(b"x")
+    with pytest.raises(SceneError, match=r"last edits are still in a\.gpkg-wal"):
+        open_labels(path, scene())
 
 
 STYLE = """<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>
@@ -331,19 +320,16 @@ def test_an_odd_style_colors_nothing_and_is_told(tmp_path, style):
         assert drawn(open_labels(path, scene())) == WANTED
 
 
-def test_several_files_are_joined_by_name(tmp_path):
+def test_several_files_are_joined_by_name_or_without_names_by_id(tmp_path):
     first = write(tmp_path / "a.gpkg", POINTS[:2], {"land": ["tree", "tree"]})
     other = write(tmp_path / "b.gpkg", POINTS[2:], {"land": ["soil", "soil"]})
     labels = open_labels([first, other], scene())
     assert drawn(labels) == {(0, 0): "tree", (1, 3): "tree", (5, 7): "soil", (2, 1): "soil"}
     swapped = open_labels([other, first], scene())
     np.testing.assert_array_equal(labels.values, swapped.values)
-
-
-def test_several_files_without_names_are_joined_by_id(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("row,col,class\n0,0,5\n")
-    other = write(tmp_path / "b.gpkg", POINTS[2:], {"land": [7, 5]})
+    other = write(tmp_path / "c.gpkg", POINTS[2:], {"land": [7, 5]})
     labels = open_labels([path, other], scene())
     assert (labels.values[0, 0], labels.values[5, 7], labels.values[2, 1]) == (5, 7, 5)
 

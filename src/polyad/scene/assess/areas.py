@@ -522,8 +522,8 @@ class AreaEstimates:
                 "the map for hectares."
             )
 
-        def named(which: NDArray[np.bool_]) -> str:
-            return ", ".join(class_key(self.classes[k]) for k in np.flatnonzero(which))
+        def named(which: ArrayLike) -> str:
+            return ", ".join(class_key(self.classes[k]) for k in np.flatnonzero(np.asarray(which)))
 
         on_map, seen = self.counts.any(axis=1), self.counts.any(axis=0)
         certain = named((self.shares.area_se == 0) & seen & (self.points < self.pixels))

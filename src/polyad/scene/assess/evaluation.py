@@ -105,7 +105,7 @@ class Examined:
     adapted: str | None = None
     replaced: int | None = None
 
-    def about(self, n_test: int) -> dict[str, object]:
+    def _about(self, n_test: int) -> dict[str, object]:
         """Return plain numbers and strings."""
         return {
             "n_train": self.n_train,
@@ -155,7 +155,7 @@ class Examination(Examined):
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and strings."""
         sets = {} if self.sets is None else self.sets.to_dict()
-        return self.scores.to_dict() | self.about(len(self.split.test)) | sets
+        return self.scores.to_dict() | self._about(len(self.split.test)) | sets
 
 
 def examine(
@@ -511,7 +511,7 @@ class ValueExamination(Examined):
             score.to_dict() | {"within_95": round(share, 4)}
             for score, share in zip(self.scores, self.within, strict=True)
         ]
-        return {"task": "regression", "targets": rows} | self.about(len(self.pixels))
+        return {"task": "regression", "targets": rows} | self._about(len(self.pixels))
 
     def __str__(self) -> str:
         lines = []

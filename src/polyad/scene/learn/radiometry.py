@@ -121,8 +121,9 @@ def _noise(value: Any) -> NoiseModel:
     if isinstance(value, NoiseModel):
         return value
     names = {field.name: SUMS if "sum" in field.name else None for field in fields(NoiseModel)}
-    if not isinstance(value, dict) or value.keys() != names.keys():
-        raise ValueError(f"must have the keys {', '.join(names)}, got {shown(value)}")
+    got = sorted(value.keys() ^ names.keys()) if isinstance(value, dict) else value
+    if not isinstance(value, dict) or got:
+        raise ValueError(f"must have the keys {', '.join(names)}; unknown or missing: {shown(got)}")
     found = {}
     for name, length in names.items():
         try:

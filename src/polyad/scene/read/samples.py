@@ -39,7 +39,8 @@ from polyad.text import clean_name
 REFERENCE = "reference"
 STRATUM = "stratum"  # the field that a sample of ours has
 _ORIGIN = re.compile(r"map=(.*?)#([0-9a-f]{12})(?: strata=(.*?)#([0-9a-f]{12}))?")
-TABLES, GEOJSON = (".csv", ".tsv", ".txt"), (".geojson", ".json")
+MOST_POINTS = 100_000  # of a sample that is looked at; nobody looks at more
+_PLACES = ("row", "col")  # fields that say again where a point is
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,22 +137,6 @@ def check_origin(
             )
 
 
-class _Table(NamedTuple):
-    """Points of a file: where in it, in pixels, what was seen, from which stratum and map."""
-
-    where: list[str]
-    xy: NDArray[np.float64]
-    values: list[str]
-    strata: list[str] | None
-    origins: tuple[str, ...] = ()
-
-    def only(self, kept: list[int]) -> _Table:
-        """Return some of the points."""
-        strata = None if self.strata is None else [self.strata[k] for k in kept]
-        where, values = [self.where[k] for k in kept], [self.values[k] for k in kept]
-        return _Table(where, self.xy[kept], values, strata, self.origins)
-
-
 def open_points(
     source: str | os.PathLike[str],
     class_map: xr.DataArray,
@@ -187,34 +172,30 @@ def open_points(
     SceneMismatch
         Points lie off the map.
     """
-    known, budget = Labels.of(class_map), memory_budget(max_bytes)
-    path, grid = locate(os.fspath(source))[0], known.grid
-    remedy = "the file is truncated or damaged, copy it again"
-    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
-        table = _read(path, grid, budget, field, layer)
-    if not table.where:
-        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
-    pixels = pixels_of(path, table.where, table.xy, grid)
-    check_apart_pixels(path, table.where, pixels)
-    empty = sum(not value for value in table.values)
-    if empty and (not skip_empty or empty == len(table.values)):
+    known, fields = Labels.of(class_map), (field, STRATUM, DRAWN_FROM)
+    features, where, pixels = _read_points(source, known.grid, field, layer, max_bytes, fields)
+    path, name = features.path, field
+    if features.format != "CSV":
+        name = choose_field(path, features.columns, field).name
+    values, strata = features.texts(name) or [], features.texts(STRATUM)
+    origins = tuple(dict.fromkeys(features.texts(DRAWN_FROM) or ()))
+    kept = [k for k, value in enumerate(values) if value]
+    empty = len(values) - len(kept)
+    if empty and (not skip_empty or not kept):
         raise SceneError(
-            f"{path}: {empty:,} of {len(table.values):,} points have no {field[:80]!r} yet, the "
-            f"first in {table.where[table.values.index('')]}; fill in what is there by name or id "
-            "of a class, as with polyad label --check"
-            + ("" if empty == len(table.values) else ", or leave them out with --skip-empty")
+            f"{path}: {empty:,} of {len(values):,} points have no {field[:80]!r} yet, the first in "
+            f"{where[values.index('')]}; fill in what is there by name or id of a class, as with "
+            "polyad label --check" + (", or leave them out with --skip-empty" if kept else "")
         )
-    if empty:
-        kept = [k for k, value in enumerate(table.values) if value]
-        pixels, table = pixels[kept], table.only(kept)
+    seen = [(where[k], values[k]) for k in kept]
     try:
-        reference = _references(path, table, known.classes, field)
+        reference = _references(path, seen, known.classes, field)
     except SceneError:
-        check_origin(str(path), table.origins, known.array)  # the reason, if it is another map
+        check_origin(str(path), origins, known.array)  # the reason, if it is another map
         raise
-    strata = None if table.strata is None else tuple(table.strata)
-    where = tuple(f"{path}, {w}" for w in table.where)
-    return SamplePoints(pixels, reference, strata, where, empty, table.origins)
+    own = tuple(strata[k] for k in kept) if strata and any(strata) else None
+    places = tuple(f"{path}, {place}" for place, _ in seen)
+    return SamplePoints(pixels[kept], reference, own, places, empty, origins)
 
 
 def open_strata(
@@ -230,32 +211,42 @@ def open_strata(
     return open_labels(source, flat, max_bytes=max_bytes)
 
 
-def _features(
-    path: Path, budget: int, layer: str | None, fields: Sequence[str] | None, named: int
-) -> Features:
-    if not path.exists():
-        raise no_file(path)
-    if feature_format(path) is None:
-        raise SceneError(
-            f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
-            "FlatGeobuf or KML, got another kind of file"
-        )
-    return read_features(path, budget, layer=layer, fields=fields, named=named)
-
-
-def _read(path: Path, grid: Grid, budget: int, field: str, layer: str | None) -> _Table:
-    features = _features(path, budget, layer, (field, STRATUM, DRAWN_FROM), MOST_CLASSES)
-    check_columns(features, [field], field)
-    if features.format != "CSV":
-        field = choose_field(path, features.columns, field).name
-    strata, drawn = features.texts(STRATUM), features.texts(DRAWN_FROM)
-    return _Table(
-        [features.where(k) for k in range(len(features))],
-        features.single_points(grid),
-        features.texts(field) or [],
-        strata if strata and any(strata) else None,
-        tuple(dict.fromkeys(drawn or ())),
-    )
+def _read_points(
+    source: str | os.PathLike[str],
+    grid: Grid,
+    field: str,
+    layer: str | None,
+    max_bytes: int | None,
+    fields: Sequence[str] | None = None,
+) -> tuple[Features, list[str], NDArray[np.intp]]:
+    """Return the features of a sample with some fields, or all, their places and their pixels."""
+    path, budget = locate(os.fspath(source))[0], memory_budget(max_bytes)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
+        if not path.exists():
+            raise no_file(path)
+        if feature_format(path) is None:
+            raise SceneError(
+                f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
+                "FlatGeobuf or KML, got another kind of file"
+            )
+        named = MOST_POINTS if fields is None else MOST_CLASSES
+        features = read_features(path, budget, layer=layer, fields=fields, named=named)
+        if fields is not None:
+            check_columns(features, [field], field)
+        elif not features.system:
+            check_columns(features, (), field)  # a CSV must place its lines
+        xy = features.single_points(grid)
+        if fields is None and features.system == "pixel" and grid.transform is not None:
+            _check_coordinates(features, grid, xy)
+    if not len(features):
+        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
+    if fields is None:
+        guards.check_count(path, len(features), MOST_POINTS, "points of a sample")
+    where = [features.where(k) for k in range(len(features))]
+    pixels = pixels_of(path, where, xy, grid)
+    check_apart_pixels(path, where, pixels)
+    return features, where, pixels
 
 
 def pixels_of(
@@ -288,15 +279,15 @@ def check_apart_pixels(path: Path, where: Sequence[str], pixels: NDArray[np.intp
 
 
 def _references(
-    path: Path, table: _Table, classes: Sequence[ClassInfo], field: str
+    path: Path, seen: Sequence[tuple[str, str]], classes: Sequence[ClassInfo], field: str
 ) -> NDArray[np.int64]:
     ids: dict[str, int] = {}
-    for place, value in zip(table.where, table.values, strict=True):
+    for place, value in seen:
         if value not in ids:
             found = find_classes(classes, value)
             if len(found) != 1:
                 said = "names several classes" if found else "is no class"
-                more = {v for v in table.values if not find_classes(classes, v)} - {value}
+                more = {v for _, v in seen if not find_classes(classes, v)} - {value}
                 listed = ", ".join(repr(v[:80]) for v in sorted(more)[:5])
                 also = f" (nor are {len(more)} more: {listed})" if more and not found else ""
                 raise SceneError(
@@ -305,7 +296,7 @@ def _references(
                     "train a map that has theirs"
                 )
             ids[value] = found[0].value
-    return np.array([ids[value] for value in table.values], np.int64)
+    return np.array([ids[value] for _, value in seen], np.int64)
 
 
 def look_up(raster: xr.DataArray, pixels: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -325,10 +316,6 @@ def check_classed(points: SamplePoints, ids: NDArray[np.int64], what: str) -> No
 
 
 # The points of a sample with all their fields, to be filled in and written again.
-
-
-MOST_POINTS = 100_000  # of a sample; nobody looks at more
-_PLACES = ("row", "col")  # fields that say again where a point is
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,24 +380,10 @@ def open_sample(
     SceneMismatch
         Points lie off the scene.
     """
-    path, budget = locate(os.fspath(source))[0], memory_budget(max_bytes)
-    remedy = "the file is truncated or damaged, copy it again"
-    with told_as(SceneError, f"{path}: the points cannot be read", remedy):
-        features = _features(path, budget, layer, None, MOST_POINTS)
-        if not features.system:
-            check_columns(features, (), field)  # a CSV must place its lines
-        xy = features.single_points(grid)
-        if features.system == "pixel" and grid.transform is not None:
-            _check_coordinates(features, grid, xy)
-    if not len(features):
-        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
-    guards.check_count(path, len(features), MOST_POINTS, "points of a sample")
-    where = [features.where(k) for k in range(len(features))]
-    pixels = pixels_of(path, where, xy, grid)
-    check_apart_pixels(path, where, pixels)
+    features, where, pixels = _read_points(source, grid, field, layer, max_bytes)
     placing = PLACE_NAMES if features.format == "CSV" else _PLACES
     fields = {c.name: c.items for c in features.columns if c.name.casefold() not in placing}
-    return SampleFile(path, pixels, fields, tuple(where))
+    return SampleFile(features.path, pixels, fields, tuple(where))
 
 
 def _check_coordinates(features: Features, grid: Grid, xy: NDArray[np.float64]) -> None:
