@@ -537,6 +537,10 @@ def _rich(value: Any, pieces: list[Any]) -> Any:
         if not module.startswith("polyad."):
             raise ValueError(f"a record of {module}")
         own = getattr(importlib.import_module(module), name)
+        if not (
+            isinstance(own, type) and (dataclasses.is_dataclass(own) or issubclass(own, tuple))
+        ):
+            raise ValueError(f"{name}, which is no record")  # a function could do anything
         return own(**{k: _rich(v, pieces) for k, v in inner.items()})
     if kind == "tuple":
         return tuple(_rich(item, pieces) for item in inner)
