@@ -204,6 +204,12 @@ def test_records_of_other_packages_are_refused():
 
 
 @linux
+def test_an_answer_calls_no_function():
+    answer = {"$": "record", "t": "polyad.atomic:replacing", "v": {"path": "/tmp/target"}}
+    with pytest.raises(ValueError, match="replacing, which is no record"):
+        sandbox._rich(answer, [])
+
+
 def test_nothing_is_left_when_the_parent_is_killed():
     script = """
 import os, time

@@ -426,7 +426,7 @@ def _deny_files(libc: ctypes.CDLL, files: Sequence[Path], scratch: Path | None) 
     ruleset = libc.syscall(444, about, len(about), 0)
     read = _READ_FILE | _READ_DIR
     rules = [(path, read) for path in _libraries()] + [(path, read) for path in files]
-    rules += [(path.parent, _READ_DIR) for path in files]
+    rules += [(path.parent, _READ_DIR) for path in files if not path.is_dir()]
     rules += [] if scratch is None else [(scratch, every & ~1)]  # all but to execute
     for path, rights in rules:
         with suppress(OSError):
@@ -537,6 +537,10 @@ def _rich(value: Any, pieces: list[Any]) -> Any:
         if not module.startswith("polyad."):
             raise ValueError(f"a record of {module}")
         own = getattr(importlib.import_module(module), name)
+        if not (
+            isinstance(own, type) and (dataclasses.is_dataclass(own) or issubclass(own, tuple))
+        ):
+            raise ValueError(f"{name}, which is no record")  # a function could do anything
         return own(**{k: _rich(v, pieces) for k, v in inner.items()})
     if kind == "tuple":
         return tuple(_rich(item, pieces) for item in inner)
