@@ -27,7 +27,7 @@ from polyad.scene.raster.scene import describe
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
-from polyad.scene.write.cog import open_quietly
+from polyad.scene.write.geotiff import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
 from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model
