@@ -47,6 +47,7 @@ from polyad.scene.learn.training import (
 )
 from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads, run_tasks
@@ -134,12 +135,12 @@ class LabelSpectra:
 
     Parameters
     ----------
-    scene : DataArray, dims ``(y, x, band)``
+    scene : Scene
     window : int
         Side of the window whose mean the advice compares.
     """
 
-    def __init__(self, scene: xr.DataArray, window: int) -> None:
+    def __init__(self, scene: Scene, window: int) -> None:
         self._scene, self.window = scene, window
         self._known: dict[Pixel, tuple[Array, Array]] = {}
 
@@ -315,7 +316,7 @@ class Trainer(threading.Thread):
         warm_up()
         if not self.large:
             with suppress(PolyadError, OSError, MemoryError, ValueError):  # a fit will say it
-                self.scene.load()  # a few dozen megabytes: no click waits for a file
+                self.scene.array.load()  # a few dozen megabytes: no click waits for a file
         if self.settings.preset == "best":
             self._learn_scene()
         while True:
