@@ -595,28 +595,7 @@ class FixedSplit:
     protocol: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
-        train, test = self._values()
-        if train.shape != test.shape:
-            raise SceneMismatch(
-                f"the training raster is {_size(train.shape)}, the test raster {_size(test.shape)} "
-                "pixels; give two rasters of one scene"
-            )
-        both = int(((train != UNLABELED) & (test != UNLABELED)).sum())
-        if both:
-            raise InputError(
-                f"{both} pixels are in the training and in the test raster; set them to 0 in one "
-                "of the two"
-            )
-        for name, values in (("training", train), ("test", test)):
-            if not values.any():
-                raise InputError(f"the {name} raster has no labeled pixel, only 0")
-        alien = np.setdiff1d(test, np.append(train, UNLABELED))
-        if len(alien):
-            listed = ", ".join(map(str, alien))
-            raise InputError(
-                f"the test raster has classes without a training pixel: {listed}; set their "
-                "pixels to 0, or add training pixels"
-            )
+        from_labels(self.train, self.test)  # its checks
 
     @classmethod
     def open(cls, train: str | os.PathLike[str], test: str | os.PathLike[str]) -> FixedSplit:
@@ -626,30 +605,23 @@ class FixedSplit:
     @property
     def labels(self) -> NDArray[np.uint16]:
         """Both rasters in one, shape (height, width)."""
-        train, test = self._values()
+        train, test = _ids(self.train), _ids(self.test)
         return np.where(train != UNLABELED, train, test).astype(np.uint16)
 
     @property
     def name(self) -> str:
         """``fixed-`` and eight digits that change with any pixel of either raster."""
-        whole = b"".join(np.ascontiguousarray(v, dtype="<u2").tobytes() for v in self._values())
+        both = (np.ascontiguousarray(_ids(v), dtype="<u2") for v in (self.train, self.test))
+        whole = b"".join(raster.tobytes() for raster in both)
         return f"{self.protocol}-{hashlib.sha256(whole).hexdigest()[:8]}"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split; ``labels`` of the scene must have the rasters' shape."""
         del seed
-        train, test = self._values()
-        shape = _ids(labels).shape
-        if shape != train.shape:
+        shape, own = _ids(labels).shape, _ids(self.train).shape
+        if shape != own:
             raise SceneMismatch(
-                f"the rasters of the split are {_size(train.shape)}, the scene is {_size(shape)} "
-                "pixels; give rasters of this scene"
+                f"the rasters of the split are {own[0]} x {own[1]}, the scene is "
+                f"{' x '.join(map(str, shape))} pixels; give rasters of this scene"
             )
-        return Split(np.argwhere(train != UNLABELED), np.argwhere(test != UNLABELED))
-
-    def _values(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        return _ids(self.train), _ids(self.test)
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
+        return from_labels(self.train, self.test)

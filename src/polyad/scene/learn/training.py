@@ -356,7 +356,7 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
 
 
 def fit_preset(
-    scene: Scene,
+    scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     pixels: Array,
     settings: TrainSettings,
