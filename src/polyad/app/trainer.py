@@ -91,6 +91,7 @@ class Outdated(Exception):
     """The labels changed while a model was fitted to the old ones."""
 
 
+@dataclass
 class InterruptibleClassifier:
     """A classifier that `train` can fit and that calls ``check`` after every step of its fit.
 
@@ -103,18 +104,17 @@ class InterruptibleClassifier:
         Continue from where the classifier is for this many epochs; 0 fits from scratch.
     """
 
-    def __init__(self, classifier: RankRClassifier, check: Check, warm_epochs: int = 0) -> None:
-        self.classifier = classifier
-        self._check = check
-        self._warm_epochs = warm_epochs
+    classifier: RankRClassifier
+    check: Check
+    warm_epochs: int = 0
 
     def fit(self, X: Array, y: Array) -> Self:
         """Fit from scratch or continue."""
-        if not self._warm_epochs:
-            self.classifier.fit(X, y, on_epoch=lambda *_: self._check())
-        for _ in range(self._warm_epochs):
+        if not self.warm_epochs:
+            self.classifier.fit(X, y, on_epoch=lambda *_: self.check())
+        for _ in range(self.warm_epochs):
             self.classifier.partial_fit(X, y)
-            self._check()
+            self.check()
         return self
 
     @property

@@ -239,8 +239,9 @@ def train(
     if labeled.values.any() and not labels.values.any():
         raise SceneError(without_data(known, labeled))
     if samples_per_class is not None:
-        options: dict[str, Any] = {"border": border, "window": window or WINDOW}
-        pixels = per_class(labels, samples_per_class, random_state, **options).train
+        pixels = per_class(
+            labels, samples_per_class, random_state, border=border, window=window or WINDOW
+        ).train
     else:
         pixels = np.argwhere(labels.values > 0)
         if border == "drop":
@@ -286,7 +287,8 @@ def train_on(
     if window is not None:
         check_window_fits(window, Scene.of(scene).shape)
     scene, labels = prepared(with_usable_bands(Scene.of(scene))), Labels.of(labels).array
-    rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
+    pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
+    rows, cols = pixels.T
     y = learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal, objective)
     try:
@@ -295,7 +297,6 @@ def train_on(
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
     if preset not in (None, "fast") and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
-    pixels = np.stack([rows, cols], axis=1)
     known: dict[str, Any] = {}
     if estimator is None and preset in (None, "best"):
         names = ("statistics", "choice", "check")
@@ -338,8 +339,9 @@ def train_on(
         side = samples.window
         line = f"network on {side} x {side} windows, learned in batches"
         recipe = Recipe.from_data({"preset": "fast", "goal": goal, "line": line}, "recipe")
-    made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
-    return trained_model(scene, labels, estimator, samples.window, pixels, **made)
+    return trained_model(
+        scene, labels, estimator, samples.window, pixels, fill=samples.fill, recipe=recipe
+    )
 
 
 def preset_parameters(preset: str) -> dict[str, Any]:

@@ -50,16 +50,8 @@ Array = npt.NDArray[Any]
 LEAST = 10  # values; fewer say nothing of how well they are predicted
 FOLDS = 5
 STARTS = {"fast": 1, "best": 3}
-EXPERTS = {
-    "fast": (Expert("plain", 1, 0), Expert("plain", 3, 0), Expert("plain", 5, 0)),
-    "best": (
-        Expert("plain", 1, 0),
-        Expert("plain", 3, 0),
-        Expert("plain", 5, 0),
-        Expert("whitened", 1, 0),
-        Expert("whitened", 3, 0),
-    ),
-}
+PLAIN = tuple(Expert("plain", side, 0) for side in (1, 3, 5))
+EXPERTS = {"fast": PLAIN, "best": (*PLAIN, Expert("whitened", 1, 0), Expert("whitened", 3, 0))}
 
 
 @timed
