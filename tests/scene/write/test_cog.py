@@ -14,7 +14,7 @@ from affine import Affine
 
 from polyad.errors import OutputError
 from polyad.scene.raster.classes import ClassInfo, with_classes
-from polyad.scene.write import cog
+from polyad.scene.write import geotiff
 from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 
 CLASSES = [ClassInfo(value, f"class {value}", "") for value in (1, 3, 200)]
@@ -71,7 +71,7 @@ def check_cog(path: Path) -> None:
     assert in_file == sorted(in_file)
     with rasterio.open(path) as dataset:
         assert dataset.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
-        assert dataset.overviews(1) == cog.overview_factors(dataset.shape)
+        assert dataset.overviews(1) == geotiff.overview_factors(dataset.shape)
     rio_cogeo = pytest.importorskip("rio_cogeo")
     valid, errors, warnings = rio_cogeo.cog_validate(path, strict=True, quiet=True)
     assert (valid, errors, warnings) == (True, [], [])
@@ -129,7 +129,7 @@ def test_block_that_is_missing_in_either_file_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str, part: str
 ) -> None:
     """As after a full disk, of which GDAL says nothing: bytes of a block are zero."""
-    real = cog.open_quietly
+    real = geotiff.open_quietly
     done = []
 
     def damage(path: Path) -> None:
@@ -144,7 +144,7 @@ def test_block_that_is_missing_in_either_file_is_found_out(
             damage(path)
         return real(path, mode, **options)
 
-    monkeypatch.setattr(cog, "open_quietly", spoiled)
+    monkeypatch.setattr(geotiff, "open_quietly", spoiled)
     with pytest.raises(OutputError, match="wanted room for the whole file"):
         write_map(tmp_path / "map.tif", placed_map((600, 500)))
     assert len(done) == 1

@@ -15,7 +15,7 @@ from polyad.scene.files.paths import check_kind
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.read.classes import read_colors
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.cog import open_quietly
+from polyad.scene.write.geotiff import open_quietly
 from polyad.scene.write.tables import write_scores
 from polyad.scene.write.writers import write_map, write_probabilities
 

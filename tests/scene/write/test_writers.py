@@ -26,7 +26,7 @@ from rasterio.crs import CRS
 from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
 from polyad.scene.raster.grid import georeference
-from polyad.scene.write import cog
+from polyad.scene.write import geotiff
 from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 from tests.waiting import PATIENCE
 
@@ -129,7 +129,7 @@ def test_map_without_georeference_is_written_without_a_warning(tmp_path: Path, e
         warnings.simplefilter("error")
         write_map(tmp_path / f"map{ending}", make_map((60, 50), crs=None, transform=None))
     if ending in (".tif", ".img"):
-        with cog.open_quietly(tmp_path / f"map{ending}", "r") as written:
+        with geotiff.open_quietly(tmp_path / f"map{ending}", "r") as written:
             assert written.crs is None
             assert written.transform == Affine.identity()
 
@@ -248,7 +248,7 @@ def tiles(shape: tuple[int, int], side: int) -> list[tuple[slice, slice]]:
 def test_map_written_tile_by_tile_equals_map_written_whole(
     tmp_path: Path, side: int, flush_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cog, "_FLUSH_BYTES", flush_bytes)
+    monkeypatch.setattr(geotiff, "_FLUSH_BYTES", flush_bytes)
     class_map, proba = make_map((520, 300)), make_probabilities((520, 300))
     with MapWriter(
         tmp_path / "tiled.tif", (520, 300), CLASSES, crs=UTM, transform=NORTH_UP,
@@ -344,14 +344,14 @@ def test_file_that_gdal_left_incomplete_without_a_word_is_found_out(
     target = tmp_path / "map.tif"
     write_map(target, make_map())
     before = target.read_bytes()
-    opened = cog.open_quietly
+    opened = geotiff.open_quietly
 
     def cut_short(path: Path, mode: str, **options: Any) -> Any:
         if mode == "r":
             os.truncate(path, path.stat().st_size - 2000)
         return opened(path, mode, **options)
 
-    monkeypatch.setattr(cog, "open_quietly", cut_short)
+    monkeypatch.setattr(geotiff, "open_quietly", cut_short)
     with pytest.raises(OutputError, match="room for the whole file"):
         write_map(target, make_map((400, 400)))
     assert target.read_bytes() == before
@@ -398,5 +398,5 @@ def test_lazy_map_is_written_strip_by_strip(tmp_path: Path) -> None:
     on_disk = np.load(tmp_path / "ids.npy", mmap_mode="r")
     lazy = with_classes(xr.DataArray(on_disk, dims=("y", "x")), CLASSES)
     write_map(tmp_path / "map.tif", lazy)
-    with cog.open_quietly(tmp_path / "map.tif", "r") as written:
+    with geotiff.open_quietly(tmp_path / "map.tif", "r") as written:
         np.testing.assert_array_equal(written.read(1), values)

@@ -36,8 +36,8 @@ import numpy as np
 from polyad.atomic import Outputs
 from polyad.scene.raster.classes import EXACT_NAMES, UNLABELED, ClassInfo, class_dtype, rgb
 from polyad.scene.raster.grid import Grid
-from polyad.scene.write.cog import open_quietly, placed, stale_files
 from polyad.scene.write.frame import MapFrame, Whole, category_names
+from polyad.scene.write.geotiff import open_quietly, placed, stale_files
 
 _DATA_TYPES = {"uint8": 1, "uint16": 12}
 _LARGEST_OFFSET = 2**31 - 1  # GDAL reads it into an int
