@@ -68,11 +68,13 @@ def _other(node: Tree, rng: random.Random) -> Tree:
 
 def _places(tree: Tree) -> Any:
     """Yield (holder, key) of every node below the root."""
-    is_list = isinstance(tree, list)
-    items = enumerate(tree) if is_list else tree.items() if isinstance(tree, dict) else ()
-    for key, item in list(items):
-        yield tree, key
-        yield from _places(item)
+    found = [tree]
+    while found:
+        node = found.pop()
+        items = enumerate(node) if isinstance(node, list) else getattr(node, "items", list)()
+        for key, item in list(items):
+            yield node, key
+            found.append(item)
 
 
 def pack(tree: Tree) -> bytes:

@@ -46,6 +46,13 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+def write_rows(path, table, head):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(head))
+        writer.writeheader()
+        writer.writerows(table)
+
+
 def opened(land, sample, **options):
     options.setdefault("class_map", land[1])
     return CheckWorkspace(land[0], sample, options.pop("class_map"), **options)
@@ -100,13 +107,9 @@ def test_what_was_edited_in_the_file_since_is_taken_and_nothing_is_lost(land, tm
     first.checklist.do({"point": 0, "class": 1})
     first.checklist.do({"point": 1, "class": 2})
     first.close()
-    out = tmp_path / "s-checked.csv"
-    table = rows(out)
+    table = rows(tmp_path / "s-checked.csv")
     table[1]["reference"], table[2]["reference"], table[0]["reference"] = "Xylem", "3", ""
-    with out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)
+    write_rows(tmp_path / "s-checked.csv", table, table[0])
     again = opened(land, sample)
     assert [a.value for a in again.checklist.answers[:3]] == [1, 3, 3]
     again.close()
@@ -225,10 +228,7 @@ def test_a_blind_page_is_told_nothing_that_depends_on_the_map(land, blind_page, 
         row |= {"map_class": value, "map_name": NAMES[value - 1]}
         row |= {"stratum": value, "stratum_name": NAMES[value - 1]}
         row["drawn_from"] = f"map=map#{ids_digest(turned)}"
-    with (other / "s.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)
+    write_rows(other / "s.csv", table, table[0])
     second = prepare_check(land[0], other / "s.csv", turned, blind=True).start()
     try:
         for path in ("api/state", "api/spectrum?row=3&col=4", "api/scene/0/0/0?r=5&g=3&b=1", "",
@@ -333,45 +333,31 @@ def test_another_tab_hears_of_an_answer(blind_page):
     assert json.loads(heard.removeprefix("data: "))["answers"] == [[4, 3, False, ""]]
 
 
-def test_nothing_is_trained_while_a_sample_is_checked(blind_page):
-    assert not hasattr(blind_page.workspace, "trainer")
-
-
 # -- refused at the start, with nothing written ----------------------------------------------------
-
-
-def doubled(table):
-    return [*table, table[2]]
-
-
-def off(table):
-    return [table[0] | {"row": "900", "x": "0"}, *table[1:]]
-
-
-def unknown(table):
-    return [table[0] | {"reference": "Maize"}, *table[1:]]
-
-
-def elsewhere(table):
-    return [row | {"x": float(row["x"]) + 300} for row in table]
 
 
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (doubled, "lie in one pixel"),
-        (off, "1 of 12 points lie off the map"),
-        (unknown, "'Maize' is none of the classes to choose from"),
-        (elsewhere, "drawn from a map on another grid"),
+        (lambda table: [*table, table[2]], "lie in one pixel"),
+        (
+            lambda table: [table[0] | {"row": "900", "x": "0"}, *table[1:]],
+            "1 of 12 points lie off the map",
+        ),
+        (
+            lambda table: [table[0] | {"reference": "Maize"}, *table[1:]],
+            "'Maize' is none of the classes to choose from",
+        ),
+        (
+            lambda table: [row | {"x": float(row["x"]) + 300} for row in table],
+            "drawn from a map on another grid",
+        ),
         (lambda table: [], "wanted the points of a sample, the file has none"),
     ],
 )
 def test_a_sample_that_cannot_be_checked_is_refused_in_one_sentence(land, tmp_path, edit, words):
     table = rows(drawn(land, tmp_path / "drawn.csv"))
-    with (tmp_path / "s.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]))
-        writer.writeheader()
-        writer.writerows(edit(table))
+    write_rows(tmp_path / "s.csv", edit(table), table[0])
     before = sorted(p.name for p in tmp_path.iterdir())
     with pytest.raises(PolyadError, match=words):
         opened(land, tmp_path / "s.csv")

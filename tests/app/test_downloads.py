@@ -11,7 +11,6 @@ from rasterio.crs import CRS
 
 from polyad.app import prepare
 from polyad.app.labels import Session, labels_tif
-from polyad.app.trainer import Trainer
 from polyad.cli import main
 from polyad.errors import SceneError
 from polyad.scene.learn.model import SceneModel
@@ -95,20 +94,12 @@ def test_files_saved_with_every_default_are_of_one_fit_and_equal_those_of_polyad
     assert len(SceneModel.load(saved[1]).training.pixels) == len(labels.labels)
 
 
-def test_a_fit_that_fails_is_told_to_whoever_waits_for_its_file(scene, tmp_path, monkeypatch, kit):
-    session = Session(scene, journal=tmp_path / "j")
-    for name in ("Water", "Corn", "Woods"):
-        session.do({"do": "add", "name": name})
-    trainer = Trainer(scene, session, lambda *_: None, settings=kit.quick)
-
+def test_a_fit_that_fails_is_told_to_whoever_waits_for_its_file(make_work, monkeypatch, kit):
     def broken(*_, **__):
         raise SceneError("the disk is gone")
 
     monkeypatch.setattr("polyad.app.trainer.train", broken)
-    trainer.start()
+    session, trainer, _ = make_work(kit.quick)
     kit.label_some(session)
     with pytest.raises(SceneError, match="no map could be made: the disk is gone"):
         trainer.final_model(PATIENCE)
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()

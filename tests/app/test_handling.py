@@ -65,29 +65,23 @@ def row(position):
 # -- where to click next --------------------------------------------------------------------------
 
 
-def test_enter_after_a_mouse_press_on_next_labels_the_suggested_pixel(tab, mapped_page, kit):
+@pytest.mark.parametrize("way", ["mouse", "key"])
+def test_enter_after_a_press_on_next_labels_the_suggested_pixel(tab, mapped_page, kit, way):
     open_with_map(tab, mapped_page, kit)
     tab.click(f"{row(2)} .key")
-    tab.click("#next")
-    assert focused(tab) == "view"
+    if way == "mouse":
+        tab.click("#next")
+        assert focused(tab) == "view"
+    else:
+        tab.focus("#next")
+        tab.keyboard.press("Enter")
     pixel = suggested(tab)
-    tab.mouse.move(*kit.place(tab, 12, 20))  # on its way the mouse crosses the scene
+    if way == "mouse":
+        tab.mouse.move(*kit.place(tab, 12, 20))  # on its way the mouse crosses the scene
     tab.keyboard.press("Enter")
     kit.label_count(tab, 16)
     assert label_at(tab, pixel) == 2
     assert tab.is_hidden("#hint")
-
-
-def test_enter_after_a_key_press_on_the_next_button_labels_the_suggested_pixel(
-    tab, mapped_page, kit
-):
-    open_with_map(tab, mapped_page, kit)
-    tab.focus("#next")
-    tab.keyboard.press("Enter")
-    pixel = suggested(tab)
-    tab.keyboard.press("Enter")
-    kit.label_count(tab, 16)
-    assert label_at(tab, pixel) == 1
 
 
 def test_a_finger_chooses_a_class_and_labels_the_suggested_pixel(phone, mapped_page, kit):
@@ -336,15 +330,3 @@ def test_everything_pressed_has_a_name_and_a_mark_when_focused(request, mapped_p
         assert about["line"] not in ("none", ""), about
         seen.add(about["id"])
     assert {"hint-label", "hint-skip", "hint-close", "choose", "rename", "delete", "view"} <= seen
-
-
-@pytest.mark.slow
-def test_a_download_without_a_server_says_so_in_a_sentence(browser, page, kit):
-    context = browser.new_context()
-    lonely = context.new_page()
-    kit.open_page(lonely, page)
-    page.stop()
-    lonely.click("#save-csv")
-    lonely.wait_for_selector("#toast:not([hidden])")
-    assert "polyad does not answer; labels already given are safe" in lonely.inner_text("#toast")
-    context.close()

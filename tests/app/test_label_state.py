@@ -41,19 +41,16 @@ def test_undo_and_redo_walk_through_every_step():
     assert not state.history()["redo"]
 
 
-def test_a_new_step_after_undo_forgets_what_was_undone():
+def test_nothing_is_undone_at_the_start_and_nothing_redone_after_a_new_step():
+    state = LabelState((3, 3))
+    assert not state.do({"do": "undo"})
+    assert state.revision == 0
     state = state_with_two_classes()
     label(state, 1, (0, 0))
     state.do({"do": "undo"})
     label(state, 2, (5, 5))
     assert not state.history()["redo"]
     assert not state.do({"do": "redo"})
-
-
-def test_undo_with_nothing_to_undo_changes_nothing():
-    state = LabelState((3, 3))
-    assert not state.do({"do": "undo"})
-    assert state.revision == 0
 
 
 def test_the_pixels_of_one_stroke_are_undone_together():
@@ -77,12 +74,8 @@ def test_deleting_a_class_takes_its_labels_and_undo_brings_both_back():
     state.do({"do": "undo"})
     assert state.labels == {(0, 0): 1, (1, 1): 2}
     assert state.classes[1].name == "Water"
-
-
-def test_a_deleted_id_is_given_to_the_next_new_class():
-    state = state_with_two_classes()
     state.do({"do": "delete", "class": 1})
-    state.do({"do": "add", "name": "Woods"})
+    state.do({"do": "add", "name": "Woods"})  # which gets the id that is free
     assert state.classes[1].name == "Woods"
 
 
@@ -105,13 +98,6 @@ def test_loaded_classes_get_colors_that_are_not_in_use():
     assert len({color.lower() for color in colors.values()}) == 5
     assert taken == {colors["Water"], colors["Corn"]}  # what was there stays
     assert colors["Oats"] == "#123456"  # and so does a color of the file that is free
-
-
-def test_new_classes_get_colors_that_are_not_in_use():
-    state = LabelState((3, 3))
-    for k in range(40):
-        state.do({"do": "add", "name": f"c{k}"})
-    assert len({c.color for c in state.classes.values()}) == 40
 
 
 @pytest.mark.parametrize(
@@ -147,10 +133,11 @@ def test_a_bad_command_is_refused_in_words_and_changes_nothing(command, words):
     assert state.labels == {}
 
 
-def test_there_are_at_most_255_classes():
+def test_there_are_at_most_255_classes_and_the_first_forty_differ_in_color():
     state = LabelState((3, 3))
     for k in range(255):
         state.do({"do": "add", "name": f"c{k}"})
+    assert len({state.classes[k + 1].color for k in range(40)}) == 40
     with pytest.raises(InputError, match="255 classes"):
         state.do({"do": "add", "name": "one more"})
 

@@ -88,7 +88,7 @@ def test_shares_add_up_to_one_over_the_mapped_pixels():
     assert shares(np.array([[0, 1], [2, 2]], np.uint8), classes) == {"1": 1 / 3, "2": 2 / 3}
 
 
-def test_scores_go_by_the_names_of_classes_and_leave_labels_out(fitted):
+def test_scores_go_by_the_names_of_classes_or_by_id_and_leave_labels_out(fitted):
     scene, truth, model = fitted
     ids = map_scene(model, scene).values.astype(np.uint8)
     score = score_against(truth, ids, model)
@@ -101,43 +101,28 @@ def test_scores_go_by_the_names_of_classes_and_leave_labels_out(fitted):
          ClassInfo(3, "Woods", "#000000")],
     )  # fmt: skip
     assert score_against(swapped, ids, model)["overall"] == score["overall"]
-
-
-def test_true_classes_that_the_model_does_not_know_are_not_scored(fitted):
-    scene, truth, model = fitted
-    ids = map_scene(model, scene).values.astype(np.uint8)
+    nameless = score_against(truth.drop_attrs(), ids, model)
+    assert (nameless["overall"], nameless["pixels"]) == (score["overall"], score["pixels"])
+    assert (nameless["matched_by"], nameless["classes"]) == ("id", "3 of 3 (by id)")
     other = with_classes(truth, [ClassInfo(k, f"other {k}", "#000000") for k in (1, 2, 3)])
     assert score_against(other, ids, model) is None
-
-
-def test_a_truth_without_names_is_scored_by_id_and_says_so(fitted):
-    scene, truth, model = fitted
-    ids = map_scene(model, scene).values.astype(np.uint8)
-    wanted = score_against(truth, ids, model)
-    score = score_against(truth.drop_attrs(), ids, model)
-    assert (score["overall"], score["pixels"]) == (wanted["overall"], wanted["pixels"])
-    assert (score["matched_by"], score["classes"]) == ("id", "3 of 3 (by id)")
 
 
 # -- where to click next ---------------------------------------------------------------------------
 
 
-def test_of_pixels_equally_new_the_most_uncertain_comes_first():
-    spectra = np.array([[5.0], [6.0], [7.0]])
-    assert suggest(spectra, np.array([0.1, 0.9, 0.5]), np.array([[0.0]]), 1).tolist() == [1]
-
-
-def test_a_pixel_like_a_labeled_one_comes_after_a_new_one():
-    spectra = np.array([[0.0, 0.0], [4.0, 4.0], [4.1, 3.9]])
-    order = suggest(spectra, np.array([0.9, 0.8, 0.7]), np.array([[0.0, 0.0]]), 3)
-    assert order[0] == 1
-    assert order[-1] in (0, 2)
-
-
-def test_two_pixels_alike_are_not_advised_one_after_the_other():
-    spectra = np.array([[4.0], [4.0], [-4.0]])
-    order = suggest(spectra, np.array([0.9, 0.9, 0.6]), np.array([[0.0]]), 2)
-    assert sorted(order.tolist()) == [0, 2]
+@pytest.mark.parametrize(
+    ("spectra", "uncertainty", "first"),
+    [
+        ([[5], [6], [7]], [0.1, 0.9, 0.5], [1]),  # equally new: the most uncertain
+        ([[0, 0], [4, 4], [4.1, 3.9]], [0.9, 0.8, 0.7], [1]),  # one like a labeled one comes later
+        ([[4], [4], [-4]], [0.9, 0.9, 0.6], [0, 2]),  # and one like an advised one
+    ],
+)
+def test_advice_is_for_uncertain_pixels_unlike_those_before(spectra, uncertainty, first):
+    labeled = np.zeros((1, len(spectra[0])))
+    order = suggest(np.array(spectra, float), np.array(uncertainty), labeled, len(first))
+    assert sorted(order.tolist()) == first
 
 
 @pytest.mark.parametrize(("candidates", "labels"), [(0, 3), (4, 0), (1, 1)])

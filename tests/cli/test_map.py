@@ -122,21 +122,6 @@ def test_a_sample_of_any_kind_is_found_by_the_name_of_its_map(tmp_path, ending):
     assert sample_of(tmp_path / "a map.tiff") is None
 
 
-def test_an_ending_without_a_folder_is_refused_with_the_option_to_use(place, tmp_path, capsys):
-    command = ("map", place / "m.polyad", place / "bsq.hdr", "--out", tmp_path / "map.tif")
-    for ending, named in ((".png", "map.png"), ("png", "map.png"), (".", "map.tif")):
-        assert run(*command, "--ending", ending) == 2
-        assert f"name the map instead, as in --out {named}" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_one_map_and_a_folder_of_maps_are_not_named_together(place, tmp_path, capsys):
-    command = ("map", place / "m.polyad", place / "bsq.hdr", "--out", tmp_path / "map.tif")
-    assert run(*command, "--out-dir", tmp_path / "maps") == 2
-    assert "--out names one map and --out-dir a folder, got both" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_an_ending_may_be_given_without_its_dot(place, tmp_path):
     command = ("map", place / "m.polyad", place / "bsq.hdr", "--out-dir", tmp_path)
     assert run(*command, "--ending", "npy") == 0

@@ -90,6 +90,14 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*MAP, "--probability-type", "int8", "--probabilities", "{bad}/p.tif"), ("'int8'",)),
         ((*MAP, "--probabilities", "{bad}/p.png"), (".tif", ".png")),
         ((*MAP[:4], "{bad}/none/map.tif"), ("no such folder",)),
+        *(
+            ((*MAP, "--ending", ending), (f"name the map instead, as in --out {named}",))
+            for ending, named in ((".png", "map.png"), ("png", "map.png"), (".", "map.tif"))
+        ),
+        (
+            (*MAP, "--out-dir", "{bad}/maps"),
+            ("--out names one map and --out-dir a folder, got both",),
+        ),
         ((*MAP[:4], "{bad}/map.jpg"), (".tif", ".jpg")),
         ((*MAP[:4], "{bad}/a-file/map.png"), ("a file of that name",)),
         ((*EVALUATE, "{bad}/empty.tif"), ("no pixel is labeled",)),

@@ -109,9 +109,10 @@ def test_a_report_replaces_neither_an_input_nor_another_output(place, tmp_path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.html"]
 
 
-def test_no_hash_leaves_them_out_and_says_so(place, tmp_path):
+def test_no_hash_leaves_them_out_and_the_report_is_named_at_the_end(place, tmp_path, capsys):
     words = ("evaluate", place / "m.polyad", place / "bil.hdr", place / "truth.tif")
     assert run(*words, "--no-hash", "--report", tmp_path / "page.html") == 0
+    assert capsys.readouterr().out.endswith(f"\n\nreport: {tmp_path / 'page.html'}\n")
     text = (tmp_path / "page.html").read_text()
     assert text.count("not hashed: not asked for") == 4
     assert not re.search(r"\b[0-9a-f]{64}\b", text)
@@ -159,9 +160,3 @@ def test_a_cross_validated_training_shows_both_figures_on_its_page(place, tmp_pa
     text = html.unescape(" ".join(page.read_text().split()))
     assert found.why in text
     assert "Wanted for" not in text
-
-
-def test_the_report_is_named_at_the_end(place, tmp_path, capsys):
-    words = ("evaluate", place / "m.polyad", place / "bil.hdr", place / "truth.tif", "--no-hash")
-    assert run(*words, "--report", tmp_path / "page.html") == 0
-    assert capsys.readouterr().out.endswith(f"\n\nreport: {tmp_path / 'page.html'}\n")

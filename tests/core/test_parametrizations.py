@@ -53,15 +53,6 @@ def test_pruning_made_permanent_computes_the_same():
     torch.testing.assert_close(model(x), wanted)
 
 
-def test_pruning_of_the_whole_network_by_size():
-    model = network()
-    parts = [(model[0].factors, name) for name in "012"] + [(model[2], "weight")]
-    prune.global_unstructured(parts, prune.L1Unstructured, amount=0.4)
-    steps(model, torch.optim.SGD(model.parameters(), 0.1))
-    zeros = sum(int((getattr(module, name) == 0).sum()) for module, name in parts)
-    assert zeros == round(0.4 * sum(getattr(module, name).numel() for module, name in parts))
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 def test_torchscript_takes_the_dense_form():
     net, x = RankRNet((3, 4, 5), 8, 2, rank=2), torch.randn(5, 3, 4, 5)
@@ -94,14 +85,3 @@ def test_muon_trains_factors_that_are_parametrized_as_matrices():
     assert len(matrices) == 4
     losses = steps(model, torch.optim.Muon(matrices, lr=0.02), 20)
     assert losses[-1] < 0.9 * losses[0]
-
-
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs a torch with Muon")
-def test_muon_on_matrices_and_adam_on_the_rest_train_together():
-    model = network()
-    muon = torch.optim.Muon([p for p in model.parameters() if p.ndim == 2], lr=0.02)
-    adam = torch.optim.AdamW([p for p in model.parameters() if p.ndim != 2], lr=0.02)
-    before = [p.detach().clone() for p in model.parameters()]
-    steps(model, muon, 1)
-    adam.step()
-    assert not any(map(torch.equal, before, model.parameters()))

@@ -114,13 +114,10 @@ def test_one_sample_is_contracted_step_by_step_and_many_through_the_rebuilt_weig
     assert plan_inner((5, 5, 200), 75, 4, n=4096).chosen.dense
 
 
-def test_same_shapes_give_the_same_plan_object():
-    assert plan_inner([5, 5, 9], 4, 2, 3) is plan_inner((5, 5, 9), 4, 2, 3)
-
-
-def test_numpy_and_torch_integers_give_the_same_plan_object():
-    size = torch.zeros(5, 5, 9).shape
-    assert plan_inner(size, np.int64(4), np.int32(2), 3) is plan_inner((5, 5, 9), 4, 2, 3)
+def test_same_shapes_as_any_integers_give_the_same_plan_object():
+    plan = plan_inner((5, 5, 9), 4, 2, 3)
+    assert plan_inner([5, 5, 9], 4, 2, 3) is plan
+    assert plan_inner(torch.zeros(5, 5, 9).shape, np.int64(4), np.int32(2), 3) is plan
 
 
 def test_plan_and_candidate_are_frozen():
@@ -129,10 +126,6 @@ def test_plan_and_candidate_are_frozen():
         plan.rank = 3
     with pytest.raises(FrozenInstanceError):
         plan.chosen.flops = 0
-
-
-def test_plan_is_hashable():
-    assert len({plan_inner((2, 3), 4, 2, 3), plan_inner((2, 3), 4, 2, 3)}) == 1
 
 
 def test_printed_plan_shows_shapes_and_marks_the_chosen_of_all_candidates():
@@ -155,10 +148,6 @@ def test_printed_rows_are_aligned_at_every_order(order):
 def test_labels_count_modes_from_one_as_the_paper_does():
     labels = {c.label for c in plan_inner((2, 3, 4), 1, 1, 1).candidates}
     assert labels == {"rebuilt weight", "1 | 2 3", "2 3 | 1", "1 2 | 3", "3 | 1 2", "3 | 2 | 1"}
-
-
-def test_no_samples_at_all_still_make_a_plan():
-    assert plan_inner((2, 3), 4, 2, n=0).chosen
 
 
 @pytest.mark.parametrize(

@@ -59,27 +59,16 @@ def test_compiled_layer_equals_the_layer_for_batches_that_change(shape, rank):
             torch.testing.assert_close(one, other)
 
 
-def test_a_second_batch_size_is_the_last_compilation():
-    layer, graphs = layer_of((5, 6), 2), []
-
-    def count(graph, _):
-        graphs.append(graph)
-        return graph
-
-    compiled = torch.compile(layer, backend=count, fullgraph=True)
-    for n in (64, 3, 1000, 17, 5):
-        compiled(samples(n, (5, 6)))
-    assert len(graphs) == 2  # the first size as a number, all others as a symbol
-
-
-def test_compiled_with_a_dynamic_batch_there_is_one_graph():
+# The first size is a number, all others are a symbol
+@pytest.mark.parametrize(("dynamic", "count"), [(None, 2), (True, 1)])
+def test_a_second_batch_size_is_the_last_compilation(dynamic, count):
     layer, graphs = layer_of((5, 6), 2), []
     compiled = torch.compile(
-        layer, backend=lambda graph, _: graphs.append(graph) or graph, fullgraph=True, dynamic=True
+        layer, backend=lambda g, _: graphs.append(g) or g, fullgraph=True, dynamic=dynamic
     )
-    for n in (64, 3, 1000):
+    for n in (64, 3, 1000, 17, 5):
         compiled(samples(n, (5, 6)))
-    assert len(graphs) == 1
+    assert len(graphs) == count
 
 
 def test_a_compiled_network_trains_as_the_network_does():

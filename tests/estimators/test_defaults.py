@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyad import RankRClassifier, RankRRegressor, load, save
-from polyad.errors import InputError
 from polyad.estimators.defaults import (
     WINDOWS,
     candidates,
@@ -324,14 +323,3 @@ def test_a_given_penalty_is_taken_as_it_is():
     assert model.settings_["penalty"] == 3.0
     strong = RankRClassifier(rank=1, hidden=5, penalty=1e4, random_state=0).fit(X, Y)
     assert strong.network_.output.weight.abs().max() < model.network_.output.weight.abs().max()
-
-
-@pytest.mark.parametrize("penalty", [-1.0, float("nan"), "strong", None])
-def test_a_penalty_that_is_no_number_above_zero_is_an_error(penalty):
-    with pytest.raises(InputError, match="penalty must be 'auto' or a number of at least 0"):
-        RankRClassifier(penalty=penalty).fit(X, Y)
-
-
-def test_a_penalty_for_the_alternating_solver_is_an_error():
-    with pytest.raises(InputError, match="penalty needs solver='joint'"):
-        RankRClassifier(penalty=1.0, solver="alternating").fit(X, Y)

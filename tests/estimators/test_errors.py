@@ -41,12 +41,6 @@ def test_targets_that_are_not_finite_are_refused(kind, bad):
         kind(**QUICK).fit(X, y)
 
 
-def test_other_bands_than_fitted_on():
-    model = RankRClassifier(**QUICK).fit(RNG.normal(size=(6, 5, 5, 200)), [0, 1] * 3)
-    with pytest.raises(InputError, match=r"fitted on samples of \(5, 5, 200\), got \(5, 5, 103\)"):
-        model.predict(np.zeros((2, 5, 5, 103)))
-
-
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
 @pytest.mark.parametrize("shape", [(2, 500), (2, 5, 100), (2, 5, 20, 5), (2, 5, 5, 20, 1)])
 def test_another_order_or_shape_than_fitted_on(method, shape, fitted):
@@ -121,30 +115,49 @@ def test_counts_below_one_or_not_whole(kind, name, value):
         kind(**(QUICK | {name: value})).fit(X, Y)
 
 
+@pytest.mark.every_case
 @BOTH
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("settings", "words"),
     [
-        ("solver", "newton", "solver must be one of joint, alternating, got 'newton'"),
-        ("start", "zeros", "start must be 'data', 'unit-variance' or 'xavier', got 'zeros'"),
-        ("activation", "gelu", "activation must be one of tanh, .*, got 'gelu'"),
-        ("learning_rate", 0, "learning_rate must be a number above 0 .* got 0"),
-        ("learning_rate", np.nan, "learning_rate must be a number above 0 .* got nan"),
-        ("learning_rate", "fast", "learning_rate must be a number above 0 .* got 'fast'"),
-        ("weight_decay", -0.1, "weight_decay one not below 0, got 'auto' and -0.1"),
-        ("standardize", 3, "mode 3 does not exist in samples of order 3"),
-        ("device", "abacus", "device 'abacus' cannot be used here"),
+        ({"solver": "newton"}, "solver must be one of joint, alternating, got 'newton'"),
+        ({"start": "zeros"}, "start must be 'data', 'unit-variance' or 'xavier', got 'zeros'"),
+        ({"activation": "gelu"}, "activation must be one of tanh, .*, got 'gelu'"),
+        ({"learning_rate": 0}, "learning_rate must be a number above 0 .* got 0"),
+        ({"learning_rate": np.nan}, "learning_rate must be a number above 0 .* got nan"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number above 0 .* got 'fast'"),
+        ({"weight_decay": -0.1}, "weight_decay one not below 0, got 'auto' and -0.1"),
+        ({"standardize": 3}, "mode 3 does not exist in samples of order 3"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used here"),
+        *(
+            ({"tol": value}, "tol must be a number such as 1e-4, got ")
+            for value in ("x", None, np.nan)
+        ),
+        *(
+            (
+                {"early_stopping": True, "validation_fraction": value},
+                "validation_fraction must lie between 0 and 1, got ",
+            )
+            for value in (0, 1, -0.5, 2, "a", None)
+        ),
+        *(
+            ({"penalty": value}, "penalty must be 'auto' or a number of at least 0")
+            for value in (-1.0, np.nan, "strong", None)
+        ),
+        ({"penalty": 1.0, "solver": "alternating"}, "penalty needs solver='joint'"),
+        *(
+            (
+                {"solver": solver, "standardize": value},
+                r"standardize must be 'auto', None or a mode .* got ",
+            )
+            for solver in ("joint", "alternating")
+            for value in ("last", "common", 1.0, (0, 1), True, np.array([0, 1]))
+        ),
     ],
 )
-def test_unknown_settings(kind, name, value, words):
+def test_settings_that_cannot_be(kind, settings, words):
     with pytest.raises(InputError, match=words):
-        kind(**(QUICK | {name: value})).fit(X, Y)
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.5, 2])
-def test_a_validation_fraction_out_of_range(value):
-    with pytest.raises(InputError, match="validation_fraction must lie between 0 and 1"):
-        RankRClassifier(**QUICK, early_stopping=True, validation_fraction=value).fit(X, Y)
+        kind(**(QUICK | settings)).fit(X, Y)
 
 
 @pytest.mark.parametrize("weight", [np.zeros(12), np.full(12, -1.0)])

@@ -53,15 +53,20 @@ def read_map(path: Path) -> Any:
     return found.values.tolist(), class_table(found)
 
 
+def check(bench: Any, write: Any, read: Any, also: tuple[Any, ...] = ()) -> int:
+    """Check a write of version 1 over version 0."""
+    return bench.check(lambda folder: write(folder, 0), lambda folder: write(folder, 1), read, also)
+
+
 # --- maps ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", [".tif", ".npy", ".nc", ".zarr"])
 def test_class_map(bench, ending: str) -> None:
     name = f"map{ending}"
-    steps = bench.check(
-        lambda folder: write_map(folder / name, class_map(0)),
-        lambda folder: write_map(folder / name, class_map(1)),
+    steps = check(
+        bench,
+        lambda folder, version: write_map(folder / name, class_map(version)),
         lambda folder: read_map(folder / name),
     )
     assert steps > 5
@@ -105,15 +110,12 @@ def test_envi_map_after_a_real_kill(bench, at: int) -> None:
 
 
 def test_png_map(bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "polyad.scene.draw.figures.map_figure", lambda given: given.attrs["class_names"]
-    )
-    monkeypatch.setattr(
-        "polyad.scene.draw.figures.to_png", lambda names: json.dumps(names).encode()
-    )
-    bench.check(
-        lambda folder: write_map(folder / "map.png", class_map(0)),
-        lambda folder: write_map(folder / "map.png", class_map(1)),
+    figures = "polyad.scene.draw.figures"
+    monkeypatch.setattr(f"{figures}.map_figure", lambda given: given.attrs["class_names"])
+    monkeypatch.setattr(f"{figures}.to_png", lambda names: json.dumps(names).encode())
+    check(
+        bench,
+        lambda folder, version: write_map(folder / "map.png", class_map(version)),
         lambda folder: json.loads((folder / "map.png").read_bytes()),
     )
 
@@ -126,15 +128,16 @@ def read_both(folder: Path, name: str = "map.tif") -> Any:
     return read_map(path), proba
 
 
-def without_probabilities(state: Any) -> Any:
-    return state[0], None
-
-
-@pytest.mark.parametrize("ending", [".tif", ".npy"])
-def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: str) -> None:
+@pytest.mark.parametrize(
+    ("ending", "beside"),
+    [(".tif", "probabilities"), (".npy", "probabilities"), (".tif", "uncertainty")],
+)
+def test_a_map_is_never_beside_the_probabilities_of_another(
+    bench, ending: str, beside: str
+) -> None:
     def write(folder: Path, version: int) -> None:
         ids = class_map(version)
-        paths = {"path": folder / f"map{ending}", "probabilities": folder / "p.tif"}
+        paths = {"path": folder / f"map{ending}", beside: folder / "p.tif"}
         with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
             out.write((slice(None), slice(None)), ids.values, shares(version).values)
 
@@ -143,12 +146,8 @@ def test_map_with_probabilities_is_never_beside_those_of_another(bench, ending: 
         place = bench.place()
         write(place, version)
         states.append(read_both(place, f"map{ending}"))
-    bench.check(
-        lambda folder: write(folder, 0),
-        lambda folder: write(folder, 1),
-        lambda folder: read_both(folder, f"map{ending}"),
-        also=tuple(map(without_probabilities, states)),
-    )
+    alone = tuple((ids, None) for ids, _ in states)
+    check(bench, write, lambda folder: read_both(folder, f"map{ending}"), alone)
 
 
 def test_style_and_names_are_never_beside_the_map_of_another(bench) -> None:
@@ -161,30 +160,7 @@ def test_style_and_names_are_never_beside_the_map_of_another(bench) -> None:
             assert all(c.name in text for c in names[:1]), f"{side} of another map"
         return names
 
-    bench.check(
-        lambda folder: write_map(folder / "map.tif", class_map(0)),
-        lambda folder: write_map(folder / "map.tif", class_map(1)),
-        state,
-    )
-
-
-def test_map_with_uncertainty_is_never_beside_that_of_another(bench) -> None:
-    def write(folder: Path, version: int) -> None:
-        given, path = class_map(version), folder / "map.tif"
-        with MapWriter(path, (6, 5), class_table(given), uncertainty=folder / "p.tif") as out:
-            out.write((slice(None), slice(None)), given.values, shares(version).values)
-
-    states = []
-    for version in (0, 1):
-        place = bench.place()
-        write(place, version)
-        states.append(read_both(place))
-    bench.check(
-        lambda folder: write(folder, 0),
-        lambda folder: write(folder, 1),
-        read_both,
-        also=tuple(map(without_probabilities, states)),
-    )
+    check(bench, lambda f, version: write_map(f / "map.tif", class_map(version)), state)
 
 
 def test_map_writer_puts_map_and_probabilities_in_place_together(
@@ -207,17 +183,13 @@ def test_map_writer_puts_map_and_probabilities_in_place_together(
 
 
 def test_folder_of_a_zarr_map(bench) -> None:
-    def write(folder: Path, text: str) -> None:
+    def write(folder: Path, version: int) -> None:
         with replacing_together() as outputs:
             temporary = outputs.temporary(folder / "map.zarr", folder=True)
             (temporary / "class_map").mkdir(parents=True)
-            (temporary / "class_map" / "zarr.json").write_text(text)
+            (temporary / "class_map" / "zarr.json").write_text(str(version))
 
-    bench.check(
-        lambda folder: write(folder, "old"),
-        lambda folder: write(folder, "new"),
-        lambda folder: (folder / "map.zarr" / "class_map" / "zarr.json").read_text(),
-    )
+    check(bench, write, lambda f: (f / "map.zarr" / "class_map" / "zarr.json").read_text())
 
 
 # --- models, scores, reports ---------------------------------------------------------------------
@@ -230,20 +202,20 @@ def test_model(bench) -> None:
         network.fit(patches, np.arange(12) % 2 + 1)
         return bare_model(network, 1, (ClassInfo(1, "a", ""), ClassInfo(2, "b", "")), 3)
 
-    one, other = fitted(0), fitted(1)
-    bench.check(
-        lambda folder: one.save(folder / "model.polyad"),
-        lambda folder: other.save(folder / "model.polyad"),
+    models = fitted(0), fitted(1)
+    check(
+        bench,
+        lambda folder, version: models[version].save(folder / "model.polyad"),
         lambda folder: SceneModel.load(folder / "model.polyad").estimator.history_,
     )
 
 
 @pytest.mark.parametrize("ending", [".json", ".csv"])
 def test_scores(bench, ending: str) -> None:
-    name = f"scores{ending}"
-    bench.check(
-        lambda folder: write_scores(folder / name, {"overall_accuracy": 0.5}),
-        lambda folder: write_scores(folder / name, {"overall_accuracy": 0.75, "kappa": 0.1}),
+    name, scores = f"scores{ending}", ({"kappa": 0.5}, {"overall_accuracy": 0.75, "kappa": 0.1})
+    check(
+        bench,
+        lambda folder, version: write_scores(folder / name, scores[version]),
         lambda folder: (folder / name).read_text(),
     )
 
@@ -270,16 +242,12 @@ def test_sample(bench, ending: str) -> None:
 def test_table_of_areas(bench, ending: str) -> None:
     name = f"areas{ending}"
 
-    def write(folder: Path, accuracy: float) -> None:
-        told = {"overall_accuracy": accuracy, "overall_accuracy_se": 0.1, "classes": []}
+    def write(folder: Path, version: int) -> None:
+        told = {"overall_accuracy": 0.5 + version / 4, "overall_accuracy_se": 0.1, "classes": []}
         told |= {"overall_accuracy_ci95": [0.1, 0.9], "total_ha": 1.0, "total_pixels": 9}
         write_areas(folder / name, told | {"n_points": 5})
 
-    bench.check(
-        lambda folder: write(folder, 0.5),
-        lambda folder: write(folder, 0.75),
-        lambda folder: (folder / name).read_text(),
-    )
+    check(bench, write, lambda folder: (folder / name).read_text())
 
 
 def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,21 +255,13 @@ def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "adapt_model", lambda model, *_: model)
     monkeypatch.setattr(report_module, "examine", lambda *_, **__: examination)
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
-    monkeypatch.setattr(
-        report_module,
-        "report_page",
-        lambda *given: given[-1].title * 9999,
-    )
+    monkeypatch.setattr(report_module, "report_page", lambda *given: given[-1].title * 9999)
 
-    def write(folder: Path, title: str) -> None:
-        path, model = folder / "report.html", None
-        report_module.write_report(path, model, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
+    def write(folder: Path, version: int) -> None:
+        path, title = folder / "report.html", f"version {version}"
+        report_module.write_report(path, None, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
 
-    bench.check(
-        lambda folder: write(folder, "old"),
-        lambda folder: write(folder, "new"),
-        lambda folder: (folder / "report.html").read_text(),
-    )
+    check(bench, write, lambda folder: (folder / "report.html").read_text())
 
 
 # --- experiments ---------------------------------------------------------------------------------
@@ -317,9 +277,9 @@ def record(seed: int) -> RunRecord:
 
 
 def test_records(bench) -> None:
-    bench.check(
-        lambda folder: RecordStore(folder).append(record(0)),
-        lambda folder: RecordStore(folder).append(record(1)),
+    check(
+        bench,
+        lambda folder, version: RecordStore(folder).append(record(version)),
         lambda folder: {r.key for r in RecordStore(folder).load()},
     )
 
@@ -329,11 +289,7 @@ def test_maps_of_experiments(bench) -> None:
         found = MapStore(folder).load("cell")
         return None if found is None else found.tolist()
 
-    bench.check(
-        lambda folder: MapStore(folder).save("cell", class_map(0).values),
-        lambda folder: MapStore(folder).save("cell", class_map(1).values),
-        read,
-    )
+    check(bench, lambda f, version: MapStore(f).save("cell", class_map(version).values), read)
 
 
 # --- journals ------------------------------------------------------------------------------------

@@ -57,12 +57,3 @@ def test_weights_count_as_repetitions(problem_of):
     outputs = torch.randn(20, 3, dtype=torch.float64, generator=torch.Generator())
     assert twice.mean_loss(outputs) == pytest.approx(2 * repeated.mean_loss(outputs.repeat(2, 1)))
     assert twice.score(outputs) == pytest.approx(repeated.score(outputs.repeat(2, 1)))
-
-
-def test_take_keeps_samples_targets_and_weights_together(problem_of):
-    problem = problem_of()
-    taken = problem.take(torch.tensor([4, 1]))
-    assert len(taken) == 2
-    assert_close(taken.x[0], problem.x[4])
-    assert_close(taken.target[1], problem.target[1])
-    assert_close(taken.weight, problem.weight[[4, 1]])

@@ -339,6 +339,7 @@ def test_a_key_for_a_file_with_one_image_is_refused(tmp_path, name):
     assert "no key, got ':red'" in refusal(f"{tmp_path / name}:red")
 
 
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize("damage", ["cut", "changed"])
 def test_damaged_png_labels_are_refused(tmp_path, damage):
     """GDAL would return noise without an error."""

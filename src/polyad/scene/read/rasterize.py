@@ -1,4 +1,8 @@
-"""Geometries as files write them, taken apart into single points, lines and polygons."""
+"""Points, lines and polygons: taken out of files, moved to the grid of a scene, and drawn.
+
+`parts_of_geojson` and `parts_of_wkb` take geometries apart, `marks_of` moves them to pixels of the
+scene, `covered` says which pixels a shape covers, and `draw` labels them.
+"""
 
 from __future__ import annotations
 

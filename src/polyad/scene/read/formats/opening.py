@@ -36,7 +36,7 @@ class Opened:
     ----------
     source : PixelSource
     description : dict
-        What `polyad.scene.raster.lazy.describe` takes: wavelengths, georeference, nodata.
+        What `polyad.scene.raster.scene.describe` takes: wavelengths, georeference, nodata.
     """
 
     source: PixelSource
