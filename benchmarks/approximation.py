@@ -23,15 +23,16 @@ docs/results/approximation.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.harness import DOCS, fill, read_records, spread, table
+from benchmarks.harness import DOCS, Record, fill, read_records, resume, spread, table
 from polyad import RankRRegressor
 from polyad.core import RankRLinear, generic_rank, sample_size, vc_bound
 from polyad.threads import limit_threads
@@ -73,22 +74,19 @@ def error(predicted: Array, wanted: Array) -> float:
     return float(np.sqrt(np.mean((predicted - wanted) ** 2)) / wanted.std())
 
 
-def fitted(x: Array, y: Array, rank: int, hidden: int, seed: int) -> RankRRegressor:
-    """Return a Rank-R network fitted to all samples, without penalty."""
+def fitted(
+    x: Array, y: Array, rank: int, hidden: int, seed: int, batch_size: int | None = None
+) -> RankRRegressor:
+    """Return a Rank-R network without penalty, fitted to all samples or batch by batch."""
     model = RankRRegressor(
-        rank, hidden, epochs=1500, weight_decay=0.0, standardize=None, learning_rate=0.01,
-        start="unit-variance", batch_size=None, patience=None, random_state=seed,
+        rank, hidden, epochs=60 if batch_size else 1500, weight_decay=0.0, standardize=None,
+        learning_rate=0.01, start="unit-variance", batch_size=batch_size, patience=None,
+        random_state=seed,
     )  # fmt: skip
     return model.fit(x, y)
 
 
-def trained(x: Array, y: Array, rank: int, hidden: int, seed: int) -> RankRRegressor:
-    """Return a Rank-R network fitted to many samples, batch by batch."""
-    model = RankRRegressor(
-        rank, hidden, epochs=60, weight_decay=0.0, standardize=None, learning_rate=0.01,
-        start="unit-variance", batch_size=500, patience=None, random_state=seed,
-    )  # fmt: skip
-    return model.fit(x, y)
+trained = partial(fitted, batch_size=500)  # to many samples
 
 
 def orthogonal(rng: np.random.Generator, n: int, side: int) -> Array:
@@ -118,7 +116,7 @@ def random_units(rng: np.random.Generator, side: int, rank: int, hidden: int) ->
     return lambda x: np.c_[np.tanh(x.reshape(len(x), -1) @ weight.T + bias), np.ones(len(x))]
 
 
-def determinant_rows(seed: int) -> list[dict[str, Any]]:
+def determinant_rows(seed: int) -> list[Record]:
     """Return R^2 of networks fitted to the determinant of 2 x 2 matrices with normal entries."""
     rng = np.random.default_rng(seed)
     x, test = (rng.normal(size=(n, 2, 2)) for n in (20_000, 50_000))
@@ -130,7 +128,7 @@ def determinant_rows(seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def sup_rows(side: int, seed: int) -> list[dict[str, Any]]:
+def sup_rows(side: int, seed: int) -> list[Record]:
     """Return the largest error to the positive part of the determinant, by rank and units."""
     rng = np.random.default_rng((seed, side))
     x, test = unit_ball(rng, 20_000, side), unit_ball(rng, 50_000, side)
@@ -152,13 +150,13 @@ def sup_rows(side: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def dense_rows(seed: int) -> list[dict[str, Any]]:
+def dense_rows(seed: int) -> list[Record]:
     """Return the records of one seed with a dense network as the target."""
     rng = np.random.default_rng(seed)
     teacher = Teacher(rng)
     x, test = (rng.normal(size=(n, *SHAPE)) for n in (2000, TEST))
     y, wanted = teacher(x), teacher(test)
-    found: list[dict[str, Any]] = [{"what": "theorem 1", "error": exact(teacher, test)}]
+    found: list[Record] = [{"what": "theorem 1", "error": exact(teacher, test)}]
     for rank in RANKS:
         gap = error(fitted(x, y, rank, UNITS, seed).predict(test), wanted)
         found.append({"what": "rank", "rank": rank, "hidden": UNITS, "error": gap})
@@ -170,16 +168,11 @@ def dense_rows(seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def rows(seed: int, done: set[tuple[int, str]]) -> list[dict[str, Any]]:
-    """Return the records of one seed that are missing."""
-    found = []
-    if seed < DENSE_SEEDS and (seed, "theorem 1") not in done:
-        found += dense_rows(seed)
-    if (seed, "determinant") not in done:
-        found += determinant_rows(seed)
-    if (seed, "sup") not in done:
-        found += [row for side in SIDES for row in sup_rows(side, seed)]
-    return [{"seed": seed, **row} for row in found]
+ROWS: dict[str, Callable[[int], list[Record]]] = {  # what is measured for a seed
+    "theorem 1": dense_rows,
+    "determinant": determinant_rows,
+    "sup": lambda seed: [row for side in SIDES for row in sup_rows(side, seed)],
+}
 
 
 def sup_errors() -> dict[tuple[int, int, str], dict[int, list[float]]]:
@@ -260,13 +253,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="write the page from the records alone")
     if not parser.parse_args().page:
-        done = {(row["seed"], row["what"]) for row in read_records(RECORDS)}
+        cases = [
+            {"seed": seed, "what": what}
+            for seed in range(SEEDS)
+            for what in ROWS
+            if what != "theorem 1" or seed < DENSE_SEEDS
+        ]
         with limit_threads(1):
-            for seed in range(SEEDS):
-                lines = "".join(json.dumps(row) + "\n" for row in rows(seed, done))
-                print(lines, end="", flush=True)
-                with RECORDS.open("a") as file:
-                    file.write(lines)
+            resume(RECORDS, cases, lambda seed, what: ROWS[what](seed))
     picture()
     fill(PAGE, parts())
 

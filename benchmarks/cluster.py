@@ -39,6 +39,7 @@ import psutil
 import torch
 import xarray as xr
 
+from benchmarks.harness import Stages, resident
 from benchmarks.mirrored import BANDS as BEST_BANDS
 from benchmarks.mirrored import write_mirrored
 from polyad.distributed import map_files, open_cluster
@@ -211,7 +212,9 @@ def best(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[st
                 wait_for_quiet(patience)
                 about = {"workers": name, "shares kept": kept}
                 runs.append(about | time_map(known, folder, client))
-        peaks = [peak for client in clients.values() for peak in client.run(peak_memory).values()]
+        peaks = [
+            peak for client in clients.values() for peak in client.run(resident, "VmHWM").values()
+        ]
     million = scene.sizes["y"] * scene.sizes["x"] / 1e6
     per_million = {name: t["processor seconds"] / million for name, t in stages.items()}
     return {
@@ -228,22 +231,9 @@ def best(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[st
         },
         "same bytes": all(run["same bytes"] for run in runs),
         "largest memory of each worker, MB": [round(peak / 1e6) for peak in peaks],
-        "largest memory of the driver, MB": round(peak_memory() / 1e6),
+        "largest memory of the driver, MB": round(resident("VmHWM") / 1e6),
         "threads": torch.get_num_threads(),
     }
-
-
-class Stages(dict[str, dict[str, float]]):
-    """How long each stage took, by the clock and on the processor."""
-
-    def time(self, name: str, work: Callable[[], Any]) -> Any:
-        started, used = time.perf_counter(), time.process_time()
-        outcome = work()
-        self[name] = {
-            "seconds": round(time.perf_counter() - started, 2),
-            "processor seconds": round(time.process_time() - used, 2),
-        }
-        return outcome
 
 
 def fit_best(folder: Path, stages: Stages) -> None:
@@ -319,12 +309,6 @@ def global_part() -> Iterator[dict[str, float]]:
 def worker_seconds(client: Any) -> float:
     """Return the processor time that the workers have used so far."""
     return sum(client.run(time.process_time).values())
-
-
-def peak_memory() -> int:
-    """Return the most memory that this process has held, in bytes; of Linux."""
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if "VmHWM" in line)
 
 
 def kills(folder: Path, count: int, seed: int) -> dict[str, object]:
@@ -435,19 +419,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="where the scene is put, and removed again")
     asked = parser.parse_args()
+    timed = asked.megabytes, asked.repeats, asked.patience
+    works: dict[str, Callable[[Path], dict[str, object]]] = {
+        "speed": lambda folder: speed(folder, *timed),
+        "memory": lambda folder: memory(folder, asked.megabytes),
+        "best": lambda folder: best(folder, *timed),
+        "kills": lambda folder: kills(folder, asked.kills, asked.seed),
+        "parts": lambda folder: parts(folder, *timed),
+    }
     with tempfile.TemporaryDirectory(prefix="polyad-cluster-", dir=asked.folder) as name:
-        folder = Path(name)
-        if asked.what == "speed":
-            figures = speed(folder, asked.megabytes, asked.repeats, asked.patience)
-        elif asked.what == "memory":
-            figures = memory(folder, asked.megabytes)
-        elif asked.what == "best":
-            figures = best(folder, asked.megabytes, asked.repeats, asked.patience)
-        elif asked.what == "kills":
-            figures = kills(folder, asked.kills, asked.seed)
-        else:
-            figures = parts(folder, asked.megabytes, asked.repeats, asked.patience)
-    print(json.dumps(figures, indent=1))
+        print(json.dumps(works[asked.what](Path(name)), indent=1))
 
 
 if __name__ == "__main__":

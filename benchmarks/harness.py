@@ -107,6 +107,20 @@ def filled(page: Path) -> dict[str, str]:
 # --- clocks --------------------------------------------------------------------------------------
 
 
+class Stages(dict[str, dict[str, float]]):
+    """How long each stage took, by the clock and on the processor."""
+
+    def time(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do ``work`` and note its seconds."""
+        started, used = time.perf_counter(), time.process_time()
+        outcome = work()
+        self[name] = {
+            "seconds": round(time.perf_counter() - started, 2),
+            "processor seconds": round(time.process_time() - used, 2),
+        }
+        return outcome
+
+
 @dataclass(frozen=True)
 class Times:
     """Seconds of one way, one entry per round."""

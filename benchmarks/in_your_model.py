@@ -1,6 +1,6 @@
 """The layer and the estimators inside other people's tools: what was tried, and what came of it.
 
-python -m benchmarks.in_your_model   # prints a table
+python -m benchmarks.in_your_model   # prints and writes the table of docs/in-your-model.md
 
 A tool that is not installed is left out with a note. Each row runs something small and checks its
 numbers; a row that fails shows the error.
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize, prune
 
+from benchmarks.harness import DOCS, fill, table
 from polyad import RankRClassifier, RankRLinear, RankRNet
 
 SHAPE = (5, 5, 12)
@@ -271,21 +272,26 @@ ROWS: dict[str, tuple[Callable[[], str], str]] = {
 }
 
 
+def row(name: str) -> list[str]:
+    """Return a row of the table: tool, version, result."""
+    run, package = ROWS[name]
+    try:
+        return [name, f"{package} {version(package)}", run()]
+    except ModuleNotFoundError as error:
+        return [name, "", f"not tried: {error.name} is not installed"]
+    except Exception as error:  # whatever it is, it is the row's result
+        line = (str(error).strip().splitlines() or [""])[0]
+        result = f"fails: {type(error).__name__}: {line[:100]}"
+        return [name, f"{package} {version(package)}", result]
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    print("| tool | version | result |\n|---|---|---|")
-    for name, (run, package) in ROWS.items():
-        try:
-            result = run()
-        except ModuleNotFoundError as error:
-            print(f"| {name} | | not tried: {error.name} is not installed |", flush=True)
-            continue
-        except Exception as error:  # whatever it is, it is the row's result
-            line = (str(error).strip().splitlines() or [""])[0]
-            result = f"fails: {type(error).__name__}: {line[:100]}"
-        print(f"| {name} | {package} {version(package)} | {result} |", flush=True)
+    found = table(["tool", "version", "result"], [row(name) for name in ROWS])
+    print(found)
+    fill(DOCS / "in-your-model.md", {"tools": found})
 
 
 if __name__ == "__main__":

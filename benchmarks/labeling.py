@@ -25,15 +25,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.harness import processor
+from benchmarks.harness import DOCS, RESULTS, fill, processor, resident, table
 from benchmarks.mirrored import BANDS, mirrored_truth, write_mirrored
 from polyad.app import Page, prepare
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_known_labels
 
-ROOT = Path(__file__).parent.parent
-RECORDS, PAGE = ROOT / "docs/results/labeling.jsonl", ROOT / "docs/labeling.md"
-BEGIN, END = "<!-- clicks: begin -->", "<!-- clicks: end -->"
+ROOT = DOCS.parent
+RECORDS, PAGE = RESULTS / "labeling.jsonl", DOCS / "labeling.md"
 POTSDAM = ROOT.parent / "shared/data/enmap_potsdam"
 SCENES = {"Indian Pines": "indian-pines", "Potsdam tiles": str(POTSDAM / "potsdam_train.tif")}
 CLASSES, LABELS = (5, 16), (20, 80, 200)
@@ -261,24 +260,21 @@ def summary(rows: Sequence[Row], what: str) -> dict[str, float]:
 
 def memory(what: str) -> int:
     """Return what the system says of this process's memory, in MB."""
-    text = Path("/proc/self/status").read_text()
-    return int(next(x for x in text.splitlines() if x.startswith(what)).split()[1]) // 1024
+    return resident(what) // 2**20
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the table of the page: seconds for each scene, number of classes and of labels."""
-    lines = [
-        "| scene | classes | labels | clicks | median | p95 | largest | server's processor time |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+def parts(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the table of the page, seconds of each scene, and what it was measured on."""
     keys = list(dict.fromkeys(tuple(r[n] for n in KEYS) for r in rows))
     names = dict.fromkeys(scene for scene, _, _ in keys)
+    lines = []
     for key in [*keys, *((scene, "all", "all") for scene in names)]:
         some = [r for r in rows if all(k in ("all", r[n]) for n, k in zip(KEYS, key, strict=True))]
         shown = [f"{ms / 1000:.2f} s" for ms in summary(some, "shown").values()]
         used = summary(some, "server cpu")["median"] / 1000
-        lines.append(f"| {' | '.join(map(str, [*key, len(some), *shown]))} | {used:.2f} s |")
-    return "\n".join(lines)
+        lines.append([*map(str, [*key, len(some)]), *shown, f"{used:.2f} s"])
+    head = ["classes", "labels", "clicks", "median", "p95", "largest", "server's processor time"]
+    return {"clicks": table(["scene", *(f"{name}:" for name in head)], lines)}
 
 
 def conditions(rows: Sequence[Row]) -> str:
@@ -306,12 +302,11 @@ def main() -> None:
         print(json.dumps(load(given.clients, given.seconds), indent=1))
     else:
         rows = clicks(given.clicks, given.scenes)
-        text = f"{table(rows)}\n\n{conditions(rows)}"
-        print(text)
+        measured = parts(rows) | {"conditions": conditions(rows)}
+        print(*measured.values(), sep="\n\n")
         if not given.print:
             RECORDS.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            head, rest = PAGE.read_text().split(BEGIN)
-            PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+            fill(PAGE, measured)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,11 @@ import argparse
 import json
 import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
-import time
 import warnings
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from benchmarks.harness import RESULTS, Record, fill, read_records, table
+from benchmarks.harness import RESULTS, Record, Stages, fill, read_records, resident, resume, table
 from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
@@ -40,10 +38,7 @@ from polyad.scene.read.scenes import open_scene
 
 RECORDS, PAGE = RESULTS / "real-size.jsonl", RESULTS / "real-size.md"
 SIZES = (100_000, 400_000, 1_600_000)
-PART, MOST_PARTS = (
-    (145, 145),
-    8,
-)  # of Indian Pines; parts that are also mapped as scenes of their own
+PART, MOST_PARTS = (145, 145), 8  # of Indian Pines; parts that are also mapped alone
 Array = np.ndarray[Any, Any]
 
 
@@ -55,30 +50,24 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
     if not everywhere:
         train = few_of(np.where(train, truth, 0))
     labels = scene.isel(band=0, drop=True).copy(data=truth)
-    clock: dict[str, float] = {}
-    processor: dict[str, float] = {}
-
-    def timed(name: str, work: Callable[[], Any]) -> Any:
-        started, used = time.perf_counter(), time.process_time()
-        outcome = work()
-        clock[name] = round(time.perf_counter() - started, 2)
-        processor[name] = round(time.process_time() - used, 2)
-        return outcome
+    stages = Stages()
 
     def read() -> None:
         shape = scene.sizes["y"], scene.sizes["x"]
         for tile in plan_tiles(shape, tile_shape(shape, 2 * BANDS)):
             read_window(scene, tile)
 
-    timed("read", read)
-    learned = timed("statistics", lambda: scene_statistics(scene))
+    stages.time("read", read)
+    learned = stages.time("statistics", lambda: scene_statistics(scene))
     pixels, settings = np.argwhere(train), TrainSettings(random_state=SEED)
-    model = timed("train", lambda: fit_preset(scene, labels, pixels, settings, statistics=learned))
+    model = stages.time(
+        "train", lambda: fit_preset(scene, labels, pixels, settings, statistics=learned)
+    )
     nodes = learned.graphs[0].shape[0]
-    timed("map", lambda: map_file(model, scene, folder / "map.tif"))
+    stages.time("map", lambda: map_file(model, scene, folder / "map.tif"))
     model.save(folder / "model.polyad")
     loaded = SceneModel.load(folder / "model.polyad")
-    timed("map_from_file", lambda: map_file(loaded, scene, folder / "again.tif"))
+    stages.time("map_from_file", lambda: map_file(loaded, scene, folder / "again.tif"))
     first, again = (
         np.asarray(open_labels(folder / f"{name}.tif", scene).values) for name in ("map", "again")
     )
@@ -91,10 +80,10 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
         "nodes": int(nodes),
         "labels": int(train.sum()),
         "threads": torch.get_num_threads(),
-        "seconds": clock,
-        "processor_seconds": processor,
+        "seconds": {name: took["seconds"] for name, took in stages.items()},
+        "processor_seconds": {name: took["processor seconds"] for name, took in stages.items()},
         "load": round(os.getloadavg()[0], 1),
-        "peak_mb": round(resident_peak() / 1e6),
+        "peak_mb": round(resident("VmHWM") / 1e6),
         "accuracy": round(float((first == truth)[test].mean()), 4),
         "same_from_file": bool((first == again).all()),
         "steps": "" if model.recipe is None else model.recipe.line,
@@ -131,11 +120,6 @@ def few_of(labels: Array) -> Array:
     for value in np.unique(labels[labels > 0]):
         train[tuple(rng.permutation(np.argwhere(labels == value))[:PER_CLASS].T)] = True
     return train
-
-
-def resident_peak() -> int:
-    """Return the most memory that this process has held, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def records() -> list[Record]:
@@ -177,6 +161,21 @@ def parts() -> dict[str, str]:
     return {"sizes": table(head, rows), "power": f"{power(records()):.2f}", "beside": beside}
 
 
+def measure_apart(root: Path, pixels: int, everywhere: bool) -> Record:
+    """Make a scene and measure it, each in a process of its own; the scene is removed after."""
+    folder = root / str(pixels)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.real_size", "--folder", str(folder)]
+    words = [*command, "--measure", *["--everywhere"] * everywhere]
+    try:
+        subprocess.run([*command, "--make", str(pixels)], check=True)
+        done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    finally:
+        shutil.rmtree(folder)
+    found: Record = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, help="where scenes are written and removed again")
@@ -193,27 +192,9 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.folder, options.everywhere)))
         return
-    done = {r["pixels"] for r in records() if r["everywhere"] == options.everywhere}
-    for pixels in () if options.page_only else options.pixels:
-        if math.isqrt(pixels) ** 2 in done:
-            continue
-        folder = options.folder / str(pixels)
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "benchmarks.real_size", "--folder", str(folder)]
-        try:
-            subprocess.run([*command, "--make", str(pixels)], check=True)
-            measuring = subprocess.run(
-                [*command, "--measure", *["--everywhere"] * options.everywhere],
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            line = measuring.stdout
-        finally:
-            shutil.rmtree(folder)
-        with RECORDS.open("a") as file:
-            file.write(line.splitlines()[-1] + "\n")
-        print(line, file=sys.stderr, flush=True)
+    sizes = [] if options.page_only else [math.isqrt(n) ** 2 for n in options.pixels]
+    cases = [{"pixels": n, "everywhere": options.everywhere} for n in sizes]
+    resume(RECORDS, cases, partial(measure_apart, options.folder))
     fill(PAGE, parts())
 
 

@@ -11,8 +11,6 @@ come from ``pip download --no-deps aeon==1.6.0 sktime==1.2.0``.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from benchmarks.harness import RESULTS, chosen, fill, read_records, table
+from benchmarks.harness import RESULTS, chosen, fill, read_records, resume, table
 from benchmarks.tensors_data import Array, data_sets, potsdam
 from polyad import RankRClassifier, RankRRegressor
 from polyad.threads import limit_threads
@@ -111,15 +109,9 @@ def outcome(name: str, X: Array, y: Array, cuts: list[Split], seed: int) -> dict
 
 def run(data: str, seed: int, X: Array, y: Array, cuts: list[Split]) -> None:
     """Append what every model reaches and has no record of yet."""
-    order = X.ndim - 1
-    head = {"data": data, "order": order, "regression": y.dtype.kind == "f", "seed": seed}
-    done = {r["model"] for r in read_records(RECORDS) if (r["data"], r["seed"]) == (data, seed)}
-    for name in MODELS:
-        if name not in done:
-            row = head | {"model": name} | outcome(name, X, y, cuts, seed)
-            with RECORDS.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(data, seed, name, row["score"], row["seconds"], file=sys.stderr, flush=True)
+    head = {"data": data, "order": X.ndim - 1, "regression": y.dtype.kind == "f", "seed": seed}
+    cases = [head | {"model": name} for name in MODELS]
+    resume(RECORDS, cases, lambda model, **_: outcome(model, X, y, cuts, seed))
 
 
 # -- the page ---------------------------------------------------------------------------------

@@ -11,18 +11,17 @@ go to docs/results/values.jsonl, a line for each model and seed; the page is mad
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from benchmarks.harness import RESULTS, fill, read_records
+from benchmarks.harness import RESULTS, Record, fill, read_records, resume
 from polyad.scene import (
     extract_patches,
     open_scene,
@@ -137,23 +136,17 @@ def models() -> dict[str, Callable[[Plots, Array, int], Array]]:
     return every
 
 
-def run(plots: Plots, name: str, predict: Callable[..., Array], seed: int) -> None:
-    """Append what a model predicts, unless it is recorded."""
-    if any(r["model"] == name and r["seed"] == seed for r in read_records(RECORDS)):
-        return
+def measure(plots: Plots, model: str, seed: int) -> Record:
+    """Return what a model predicts of the points held out."""
     predicted, started = np.zeros(len(plots.y)), time.perf_counter()
     for held in tile_folds(plots.tile, seed):
-        predicted[held] = predict(plots, held, seed)
+        predicted[held] = models()[model](plots, held, seed)
     seconds = (time.perf_counter() - started) / FOLDS
-    row = {"model": name, "seed": seed, "seconds": round(seconds, 2)}
+    row: Record = {"seconds": round(seconds, 2)}
     row["predicted"] = np.clip(predicted, 0, 1).round(4).tolist()
     if not any("measured" in r for r in read_records(RECORDS)):
         row |= {"measured": plots.y.round(4).tolist(), "tile": plots.tile.tolist()}
-    with RECORDS.open("a") as file:
-        file.write(json.dumps(row) + "\n")
-    error = np.clip(predicted, 0, 1) - plots.y
-    print(seed, name, round(1 - (error**2).sum() / plots.y.var() / len(error), 3),
-          file=sys.stderr, flush=True)  # fmt: skip
+    return row
 
 
 def main() -> None:
@@ -169,10 +162,13 @@ def main() -> None:
             parser.error("pass the folder of the scene as --potsdam")
         warnings.simplefilter("ignore")
         plots = potsdam(given.potsdam)
-        for seed in range(given.first, given.first + given.seeds):
-            for name, predict in models().items():
-                if not given.only or name.startswith(tuple(given.only)):
-                    run(plots, name, predict, seed)
+        cases = [
+            {"model": name, "seed": seed}
+            for seed in range(given.first, given.first + given.seeds)
+            for name in models()
+            if not given.only or name.startswith(tuple(given.only))
+        ]
+        resume(RECORDS, cases, partial(measure, plots))
     from benchmarks.values_page import PAGE, parts
 
     fill(PAGE, parts())

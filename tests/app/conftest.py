@@ -1,5 +1,3 @@
-import shutil
-import time
 from types import SimpleNamespace
 
 import httpx
@@ -13,6 +11,7 @@ from polyad.app.labels import Session
 from polyad.app.trainer import Trainer
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import scene_from_array
+from tests.browser import CHROMIUM, FLAGS, add_class, place, until
 from tests.waiting import PATIENCE, wait_until
 
 CLASSES = [
@@ -21,11 +20,6 @@ CLASSES = [
     ClassInfo(3, "Woods", "#117733"),
 ]
 HEIGHT, WIDTH, BANDS = 30, 40, 8
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
 def make_scene(seed=0, height=HEIGHT, width=WIDTH):
@@ -148,14 +142,6 @@ def local(url):
     return url.startswith("blob:") or httpx.URL(url).host == "127.0.0.1"
 
 
-def until(tab, script, argument=None):
-    """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
-    end = time.monotonic() + PATIENCE
-    while not tab.evaluate(script, argument):
-        assert time.monotonic() < end, f"waited in vain for {script}"
-        tab.wait_for_timeout(20)
-
-
 def painted(tab):
     """Wait until every tile has come and is on the screen."""
     until(tab, "[...polyad.viewer.tiles.values()].every(image => image.complete)")
@@ -166,20 +152,6 @@ def open_page(tab, served):
     tab.set_default_timeout(1000 * PATIENCE)
     tab.goto(served.url)
     until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
-
-
-def add_class(tab, name):
-    tab.fill("#new-class", name)
-    tab.press("#new-class", "Enter")
-    until(tab, "name => [...polyad.store.classes.values()].some(c => c.name === name)", name)
-
-
-def place(tab, row, col):
-    """Return where on the screen the middle of a pixel is."""
-    script = """([row, col]) => { const [x, y, side] = polyad.viewer.rect(row, col);
-        const box = polyad.viewer.canvas.getBoundingClientRect();
-        return [box.left + x + side / 2, box.top + y + side / 2]; }"""
-    return tab.evaluate(script, [row, col])
 
 
 def label_count(tab, n):

@@ -76,15 +76,10 @@ def helped(capsys, monkeypatch, command, columns=80):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_with_an_example(capsys, monkeypatch, command):
+def test_every_command_explains_itself_in_panels_with_an_example(capsys, monkeypatch, command):
     told = helped(capsys, monkeypatch, command)
     assert f"\n  Example:  polyad {command}" in told
     assert max(map(len, told.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_options_stand_in_panels_and_name_what_they_take(capsys, monkeypatch, command):
-    told = helped(capsys, monkeypatch, command)
     panels = re.findall(r"^(\w+):$", told, re.M)
     assert panels[-1] == "Advanced"
     assert panels == [panel for panel in ("Arguments", *PANELS) if panel in panels]
@@ -106,17 +101,14 @@ def test_train_shows_choices_and_defaults(capsys, monkeypatch):
     assert told.index("Labels:") < told.index("Model:") < told.index("Output:")
 
 
-def test_the_list_of_commands_cuts_no_sentence_short(capsys, monkeypatch):
+def test_the_version_and_a_list_of_commands_that_cuts_no_sentence_short(capsys, monkeypatch):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip()[0].isdigit()
     monkeypatch.setenv("COLUMNS", "80")
     assert run("--help") == 0
     told = capsys.readouterr().out
     assert all(f"\n  {command} " in told for command in COMMANDS)
     assert "..." not in told.partition("Commands:")[2]
-
-
-def test_version(capsys):
-    assert run("--version") == 0
-    assert capsys.readouterr().out.strip()[0].isdigit()
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,11 @@ def test_evaluate_tells_measured_coverage_beside_the_promised_one(place, tmp_pat
     table = (tmp_path / "s.csv").read_text()
     assert "measured_coverage,," in table
     assert "coverage,Corn," in table
-    assert run("evaluate", *given) == 0
+    assert run("evaluate", *given, "--report", tmp_path / "page.html") == 0
     said = capsys.readouterr().out
     assert "hold the true class, promised 90 %" in said
     assert "coverage  set size  pixels" in said
-
-
-def test_the_report_tells_it_too(place, tmp_path):
-    page = tmp_path / "page.html"
-    given = (place / "m.polyad", place / "scene.tif", place / "truth.tif", "--coverage", 0.9)
-    assert run("evaluate", *given, "--report", page) == 0
-    text = " ".join(page.read_text().split())
+    text = " ".join((tmp_path / "page.html").read_text().split())
     assert "% of the sets of test pixels hold the true class, 90 % promised" in text
     table = text.partition("<h2>Prediction sets</h2>")[2].partition("</table>")[0]
     assert "mean set size" in table
@@ -109,17 +103,14 @@ def test_a_model_without_scores_is_refused_in_a_sentence(place, tmp_path, capsys
     assert files(tmp_path) == ["paper.polyad"]
 
 
-def test_a_file_of_someone_else_is_kept(place, tmp_path, capsys):
+def test_a_file_of_someone_else_is_kept_and_every_file_has_its_name(place, tmp_path, capsys):
+    given = (place / "m.polyad", place / "scene.tif", "--out", tmp_path / "map.tif")
+    given += ("--coverage", 0.9)
+    assert run("map", *given, "--probabilities", tmp_path / "map_sets.tif") == 2
+    assert "need a file each" in capsys.readouterr().err
+    assert not files(tmp_path)
     (tmp_path / "map_sets.tif").write_text("my notes")
-    given = ("--out", tmp_path / "map.tif", "--coverage", 0.9)
-    assert run("map", place / "m.polyad", place / "scene.tif", *given) == 2
+    assert run("map", *given) == 2
     assert "is no file of sets of polyad" in capsys.readouterr().err
     assert files(tmp_path) == ["map_sets.tif"]
     assert (tmp_path / "map_sets.tif").read_text() == "my notes"
-
-
-def test_probabilities_need_another_name_than_the_sets(place, tmp_path, capsys):
-    given = ("--out", tmp_path / "map.tif", "--probabilities", tmp_path / "map_sets.tif")
-    assert run("map", place / "m.polyad", place / "scene.tif", *given, "--coverage", 0.9) == 2
-    assert "need a file each" in capsys.readouterr().err
-    assert not files(tmp_path)

@@ -22,18 +22,13 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
+@pytest.mark.parametrize("on_cluster", [True, False])
 def test_map_and_probabilities_have_the_bytes_of_one_machine(
-    two_workers, model, scene_path, wanted, tile, tmp_path
+    two_workers, model, scene_path, wanted, tile, tmp_path, on_cluster
 ):
     out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
-    map_files(model, scene_path, out, cluster=two_workers, probabilities=proba, tile=tile)
-    assert (out.read_bytes(), proba.read_bytes()) == wanted
-    assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml", "proba.tif"]
-
-
-def test_without_a_cluster_the_bytes_are_the_same(model, scene_path, wanted, tile, tmp_path):
-    out, proba = tmp_path / "map.tif", tmp_path / "proba.tif"
-    mapped = map_files(model, scene_path, out, probabilities=proba, tile=tile)
+    cluster = two_workers if on_cluster else None
+    mapped = map_files(model, scene_path, out, cluster=cluster, probabilities=proba, tile=tile)
     assert (out.read_bytes(), proba.read_bytes()) == wanted
     assert (mapped.paths, mapped.pixels) == ([out], 150 * 110)
     with rasterio.open(out) as found:
@@ -115,14 +110,13 @@ def test_many_scenes_share_one_ledger_and_a_bad_one_does_not_stop_the_others(
             np.testing.assert_array_equal(found.read(1), map_scene(model, scene).values)
 
 
-def test_scenes_of_the_same_name_are_refused(model, scene_path, values, envi, tmp_path):
+def test_scenes_of_the_same_name_and_patterns_without_files_are_refused(
+    model, scene_path, values, envi, tmp_path
+):
     (tmp_path / "b").mkdir()
     other = envi(tmp_path / "b" / "scene.hdr", values)
     with pytest.raises(InputError, match="different folders"):
         map_files(model, [str(scene_path), str(other)], out_dir=tmp_path)
-
-
-def test_pattern_without_files_is_an_error(model, tmp_path):
     with pytest.raises(SceneError, match="no file matches"):
         map_files(model, [f"{tmp_path}/*.hdr"], out_dir=tmp_path)
 

@@ -111,16 +111,21 @@ def test_task_that_kills_every_worker_ends_the_stream_with_the_likely_reason():
     assert client.submitted == BLAMES
 
 
-def test_cancelled_task_means_that_the_scheduler_is_gone():
-    client = Client(lambda item: CancelledError("scheduler-connection-lost"))
-    with pytest.raises(ClusterError, match="connection to the Dask scheduler"):
-        list(stream(client, str, [1]))
-
-
-def test_closed_client_is_told():
-    client = Client(str)
-    client.status = "closed"
-    with pytest.raises(ClusterError, match="lost"):
+@pytest.mark.parametrize(
+    ("work", "status", "words"),
+    [
+        (
+            lambda item: CancelledError("scheduler-connection-lost"),
+            "running",
+            "connection to the Dask scheduler",
+        ),
+        (str, "closed", "lost"),
+    ],
+)
+def test_a_cancelled_task_or_a_closed_client_means_that_the_scheduler_is_gone(work, status, words):
+    client = Client(work)
+    client.status = status
+    with pytest.raises(ClusterError, match=words):
         list(stream(client, str, [1]))
 
 

@@ -79,16 +79,12 @@ def test_the_cnn_as_matrix_products_equals_its_convolutions():
     torch.testing.assert_close(net(x), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_fitting_draws_nothing_from_torchs_own_generator(patches):
-    before = torch.get_rng_state()
-    CNNClassifier((3, 3), epochs=1, random_state=0).fit(*patches)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_on_epoch_sees_every_epoch(patches):
-    seen = []
+def test_on_epoch_sees_every_epoch_and_torchs_own_generator_is_left_alone(patches):
+    seen, before = [], torch.get_rng_state()
     DenseClassifier(epochs=3, random_state=0).fit(*patches, on_epoch=lambda e, _: seen.append(e))
+    CNNClassifier((3, 3), epochs=1, random_state=0).fit(*patches)
     assert seen == [1, 2, 3]
+    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,18 @@ command line makes of the exported model.
 """
 
 import json
-import shutil
-import time
+from contextlib import contextmanager
 
 import pytest
 import rasterio
 
+from tests.browser import CHROMIUM, FLAGS, add_class, place, until
 from tests.waiting import PATIENCE
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here; apt-get install chromium"
 )
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
 CLICKS = {
     "Corn": [(6, 3), (12, 8), (17, 12), (9, 13)],
     "Soil": [(8, 19), (12, 25), (18, 22), (15, 27)],
@@ -27,22 +27,30 @@ CLICKS = {
 }
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
-def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, land):
+@contextmanager
+def opened(address):
+    """Show a page in Chromium; fail at the end if its scripts did."""
     from playwright.sync_api import sync_playwright
 
-    running = user.starts("polyad label scene.hdr --no-browser")
-    address = running.wait_for(r"http://\S+/(?=\s)")[0]
+    wrong = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         tab = browser.new_page()
         tab.set_default_timeout(1000 * PATIENCE)
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.goto(address)
+        yield tab
+        browser.close()
+    assert wrong == []
+
+
+@needs_chromium
+def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, land):
+    running = user.starts("polyad label scene.hdr --no-browser")
+    with opened(running.wait_for(r"http://\S+/(?=\s)")[0]) as tab:
         until(tab, "window.polyad?.store.scene && window.polyad.viewer.tiles.size")
         for name, pixels in CLICKS.items():
-            tab.fill("#new-class", name)
-            tab.press("#new-class", "Enter")
-            until(tab, "n => [...polyad.store.classes.values()].some(c => c.name === n)", name)
+            add_class(tab, name)
             for row, col in pixels:
                 tab.mouse.click(*place(tab, row, col))
         tab.wait_for_selector('#status[data-stage="final"][data-revision="16"]')
@@ -50,7 +58,6 @@ def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, lan
             with tab.expect_download() as saved:
                 tab.click(f"#save-{button}")
             saved.value.save_as(user / file)
-        browser.close()
     running.press_ctrl_c()
 
     assert len((user / "labels.csv").read_text().splitlines()) == 1 + 16
@@ -66,40 +73,15 @@ def test_sixteen_clicks_give_a_map_and_a_model_that_makes_the_same_map(user, lan
         assert (made.read(1) == class_ids).all()
 
 
-def until(tab, script, argument=None):
-    """Wait until a script is true; the page's policy forbids Playwright's own way of waiting."""
-    end = time.monotonic() + PATIENCE
-    while not tab.evaluate(script, argument):
-        assert time.monotonic() < end, f"waited in vain for {script}"
-        tab.wait_for_timeout(20)
-
-
-def place(tab, row, col):
-    """Return where on the screen the middle of a pixel is."""
-    script = """([row, col]) => { const [x, y, side] = polyad.viewer.rect(row, col);
-        const box = polyad.viewer.canvas.getBoundingClientRect();
-        return [box.left + x + side / 2, box.top + y + side / 2]; }"""
-    return tab.evaluate(script, [row, col])
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
+@needs_chromium
 def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
     """polyad map, sample, label --check, area: by keys and clicks, blind to the map."""
-    from playwright.sync_api import sync_playwright
-
     user.types(f"polyad map {model} scene.hdr --out map.tif")
     user.types("polyad sample map.tif --size 12 --minimum 2 --blind --out sample.csv")
     check = "polyad label scene.hdr --check sample.csv --map map.tif --out checked.csv"
     running = user.starts(f"{check} --no-browser")
-    address = running.wait_for(r"http://\S+/(?=\s)")[0]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        tab = browser.new_page()
-        tab.set_default_timeout(1000 * PATIENCE)
-        wrong = []
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.goto(address)
+    with opened(running.wait_for(r"http://\S+/(?=\s)")[0]) as tab:
         until(tab, "window.polyad?.store.sample && window.polyad.viewer.tiles.size")
         assert tab.is_hidden("#map-panel")
         assert "Point 1 of 12: what is there?" in tab.inner_text("#asking")
@@ -128,8 +110,6 @@ def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
         tab.click("#list-unsure")
         assert tab.locator("#points button").count() == 1
         assert "the map says" not in tab.inner_text("body")
-        browser.close()
-    assert wrong == []
     assert "12 of 12 points are checked, of which 1 cannot be told" in running.press_ctrl_c()
 
     refused = user.starts("polyad area map.tif checked.csv || true").read()
