@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from attacks.cases import Case, all_cases
-from attacks.good import opened_by_good_files
-from attacks.run import Outcome, attempt
+from attacks.run import Outcome, attempt, opened_by_good_files
 
 # What commands import before they read; torch, which takes as much memory again, is left to them
 _IMPORTS = (
@@ -55,9 +54,9 @@ def _row(outcome: Outcome) -> str:
     case = outcome.case
     taken = f"{outcome.peak_bytes / 1e6:4.0f} MB {outcome.cpu_seconds:5.1f} s"
     verdict = "; ".join(outcome.faults) or "held"
-    row = f"{case.point:3d}  {case.kind + '/' + case.name:50s} {taken}  {verdict}"
+    row = f"{case.kind + '/' + case.name:55s} {taken}  {verdict}"
     if outcome.faults:
-        row += f"\n     {case.about}\n     said: {outcome.said[-2000:]!r}"
+        row += f"\n     polyad {outcome.command}\n     said: {outcome.said[-2000:]!r}"
     return row
 
 

@@ -8,11 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from attacks import inside
+from attacks import formats, inside
 from attacks.cases import BUDGET, EITHER, SECRET, Case
 
 ROOT = Path(__file__).parents[1]
@@ -189,4 +190,20 @@ def touched(trace: str, work: Path) -> set[str]:
         path = os.path.realpath(work / opened[1])
         if not f"{path}/".startswith(inside):
             found.add(re.sub(r"(?<=/proc/)\d+(?=/)|(?<=/shm/sem\.)\w+", "*", path))
+    return found
+
+
+def opened_by_good_files() -> set[str]:
+    """Return the files and sockets that commands touch with good files: others are holes."""
+    found: set[str] = set()
+    for name in formats.WRITERS:
+
+        def make(folder: Path, name: str = name) -> list[str]:
+            return formats.good(folder, name)
+
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = attempt(Case("good", name, make, None), Path(folder), known=set())
+            if outcome.code != 0:
+                raise RuntimeError(f"a good file was refused: {outcome.said}")
+            found |= touched((Path(folder) / "trace.txt").read_text(), Path(folder) / "work")
     return found

@@ -36,24 +36,18 @@ def _change(tree: Tree, rng: random.Random) -> Tree:
     if not places:
         return _other(tree, rng)
     holder, key = rng.choice(places)
-    node = holder[key]
-    match rng.randrange(8):
-        case 0 if isinstance(holder, dict):
+    node, (other, there) = holder[key], rng.choice(places)
+    match rng.randrange(7):
+        case 0:
             del holder[key]
-        case 0 | 1 if isinstance(holder, list):
-            holder.insert(key, copy.deepcopy(node)) if rng.random() < 0.5 else holder.pop(key)
-        case 1:  # under another name
-            holder[rng.choice([*TEXTS, *(k for h, k in places if isinstance(h, dict))])] = node
+        case 1 if isinstance(holder, dict):  # under another name
+            holder[rng.choice(TEXTS)] = node
         case 2:  # what stands elsewhere in the tree
-            other, there = rng.choice(places)
             holder[key] = copy.deepcopy(other[there])
         case 3:
             holder[key] = rng.choice(([], {}, [node], [node] * rng.choice((2, 40, 3000)), None))
         case 4:
-            nested: Tree = node
-            for _ in range(rng.choice((3, 60, 300))):
-                nested = [nested]
-            holder[key] = nested
+            holder[key] = unpack(b"[" * 300 + pack(node) + b"]" * 300)
         case _:
             holder[key] = _other(node, rng)
     return tree
@@ -77,11 +71,8 @@ def _places(tree: Tree) -> Any:
     found = [tree]
     while found:
         node = found.pop()
-        items = list(
-            node.items() if isinstance(node, dict) else
-            enumerate(node) if isinstance(node, list) else ()
-        )  # fmt: skip
-        for key, item in items:
+        items = enumerate(node) if isinstance(node, list) else getattr(node, "items", list)()
+        for key, item in list(items):
             yield node, key
             found.append(item)
 

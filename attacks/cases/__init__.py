@@ -1,4 +1,4 @@
-"""The hostile files, one module for each kind; `case` puts a maker of one on the list.
+"""The hostile files, one module for each promise of docs/security.md; `case` puts one on the list.
 
 A maker gets an empty folder, writes what a stranger could send into it, and returns the arguments
 of the ``polyad`` command that a user would then run there. Beside the folder lies `SECRET`, a file
@@ -28,10 +28,6 @@ class Case:
     ----------
     kind, name : str
         The module here that it stands in, and its own name.
-    point : int
-        Of the list in docs/security.md.
-    about : str
-        What the file is, one line.
     make : callable
         Writes it and returns the command's arguments.
     says : str or None
@@ -41,8 +37,6 @@ class Case:
 
     kind: str
     name: str
-    point: int
-    about: str
     make: Maker
     says: str | None
 
@@ -50,15 +44,15 @@ class Case:
 _CASES: dict[str, Case] = {}
 
 
-def case(point: int, says: str | None) -> Callable[[Maker], Maker]:
-    """Put a maker on the list; its name and docstring name and describe the attack."""
+def case(says: str | None, name: str | None = None) -> Callable[[Maker], Maker]:
+    """Put a maker on the list, under its own name if none is given."""
 
     def add(make: Maker) -> Maker:
-        name = make.__name__.replace("_", "-")
-        if name in _CASES:
-            raise ValueError(f"two attacks are called {name}")
         kind = make.__module__.rpartition(".")[2]
-        _CASES[name] = Case(kind, name, point, (make.__doc__ or "").strip(), make, says)
+        key = f"{kind}/{name or make.__name__}".replace("_", "-")
+        if key in _CASES:
+            raise ValueError(f"two attacks are called {key}")
+        _CASES[key] = Case(kind, key.partition("/")[2], make, says)
         return make
 
     return add
@@ -70,13 +64,7 @@ def kinds() -> list[str]:
 
 
 def all_cases(only: str = "") -> list[Case]:
-    """Return every case that has ``only`` in its kind and name, by point and name.
-
-    Of ``hdf5/`` the other kinds are not imported: some hold megabytes of text, which would count as
-    memory of the cases.
-    """
-    kind = only.partition("/")[0]
-    for module in [kind] if "/" in only and kind in kinds() else kinds():
+    """Return every case that has ``only`` in its kind and name."""
+    for module in kinds():
         importlib.import_module(f"{__name__}.{module}")
-    chosen = (c for c in _CASES.values() if only in f"{c.kind}/{c.name}")
-    return sorted(chosen, key=lambda one: (one.point, one.name))
+    return [_CASES[key] for key in sorted(_CASES) if only in key]

@@ -16,6 +16,7 @@ import scipy.io
 from numpy.testing import assert_array_equal
 
 from polyad.errors import BudgetExceeded, SceneError
+from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
 CUBE = np.arange(5 * 4 * 3, dtype=np.int16).reshape(5, 4, 3)
@@ -336,3 +337,19 @@ def test_a_folder_of_another_kind_is_no_scene(tmp_path):
 def test_a_key_for_a_file_with_one_image_is_refused(tmp_path, name):
     whole_files(tmp_path)
     assert "no key, got ':red'" in refusal(f"{tmp_path / name}:red")
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_damaged_png_labels_are_refused(tmp_path, damage):
+    """GDAL would return noise without an error."""
+    path = tmp_path / "labels.png"
+    ids = np.random.default_rng(0).integers(0, 3, (1, 60, 60)).astype(np.uint8)
+    with rasterio.open(path, "w", driver="PNG", height=60, width=60, count=1, dtype="uint8") as f:
+        f.write(ids)
+    np.testing.assert_array_equal(open_labels(path).values, ids[0])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
+    with pytest.raises(SceneError, match="truncated or damaged"):
+        open_labels(path)

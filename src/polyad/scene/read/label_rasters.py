@@ -7,7 +7,10 @@ a hostile file here.
 
 from __future__ import annotations
 
+import os
+import struct
 import tokenize
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +23,7 @@ from rasterio.errors import RasterioError
 
 from polyad import sandbox
 from polyad.errors import SceneError, SceneMismatch, reason
+from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read.formats import cf, hdf
@@ -253,8 +257,22 @@ def _read_tiff(path: Path, key: str | None, shape: Shape | None, budget: int) ->
 
 def _read_png(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     _refuse_key(path, key)
+    _check_png(path)
     with open_raster(path, "PNG") as dataset:
         return _single_band(path, dataset, shape, budget, {})
+
+
+def _check_png(path: Path) -> None:
+    """Check the sum of every chunk: of a damaged one, GDAL gives noise and no error."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(8)
+        kind = b""
+        while kind != b"IEND":
+            length, kind = struct.unpack(">I4s", file.read(8).ljust(8, b"\0"))
+            body = file.read(min(length, size))
+            if file.read(4) != struct.pack(">I", zlib.crc32(kind + body)):
+                raise SceneError(f"{path}: the PNG is truncated or damaged; copy it again")
 
 
 def _single_band(
