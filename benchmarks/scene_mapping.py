@@ -4,7 +4,8 @@
     python -m benchmarks.scene_mapping --large FOLDER   # 200 MB and 2 GB on disk, removed after
     python -m benchmarks.scene_mapping --overlap        # 2 GB: reading and computing at a time
 
-Times are medians of rounds in which each way runs once, so that a busy machine slows both.
+Times are medians of rounds in which each way runs once, so that a busy machine slows both. Each run
+prints what it measured, and writes its rows of docs/mapping.md.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.data import WINDOW, made_classifier
-from benchmarks.harness import interleave, peak_bytes, resident
+from benchmarks.harness import DOCS, fill, interleave, peak_bytes, resident
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene, scene_tiles
 from polyad.scene.raster.windows import extract_patches, read_block
@@ -31,6 +33,7 @@ from polyad.scene.read.scenes import open_scene
 CLASSES = 16
 WIDTH, BANDS = 2000, 200
 ROWS = {"200 MB": 250, "2 GB": 2500}  # of 2000 pixels of 200 bands of uint16
+CUT, WHOLE = "patch GEMM, patches already cut", "whole scene"
 
 
 def indian_pines(rounds: int, rank: int) -> dict[str, float]:
@@ -51,14 +54,13 @@ def indian_pines(rounds: int, rank: int) -> dict[str, float]:
     def whole_scene() -> np.ndarray:
         return map_scene(model, scene).values.ravel() - 1
 
-    cut, whole = "patch GEMM, patches already cut", "whole scene"
-    ways = {cut: patch_gemm, whole: whole_scene}
+    ways = {CUT: patch_gemm, WHOLE: whole_scene}
     by_clock = interleave(ways, rounds, clock=time.perf_counter)
     by_processor = interleave(ways, rounds, clock=time.process_time)
     return {name: times.median for name, times in by_clock.items()} | {
         "threads": torch.get_num_threads(),
-        "times faster": by_clock[cut].over(by_clock[whole]).median,
-        "times less processor time": by_processor[cut].over(by_processor[whole]).median,
+        "times faster": by_clock[CUT].over(by_clock[WHOLE]).median,
+        "times less processor time": by_processor[CUT].over(by_processor[WHOLE]).median,
         "pixels equal": float(np.mean(patch_gemm() == whole_scene())),
     }
 
@@ -166,29 +168,50 @@ def in_own_process(*arguments: str) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
+def speed_part(speed: dict[str, float]) -> str:
+    whole, cut = (1000 * speed[name] for name in (WHOLE, CUT))
+    return f"{speed['times faster']:.1f} times faster ({whole:.0f} against {cut:.0f} ms)"
+
+
+def large_parts(found: dict[str, dict[str, float]]) -> dict[str, str]:
+    one, other = (found[name]["microseconds per pixel"] for name in ("2 GB", "200 MB"))
+    change = f"{abs(100 * (one / other - 1)):.0f} % {'less' if one < other else 'more'}"
+    return {
+        "2 GB, memory": f"{found['2 GB']['peak resident MB']:.0f} MB",
+        "2 GB, time": f"{one:.2f} against {other:.2f} µs: {change}",
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--rank", type=int, default=1)
+    parser.add_argument("--rank", type=int, choices=(1, 4), default=1)
     # More threads add synchronization overhead, and measure the other jobs of a busy machine.
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, choices=(1, 2), default=1)
     parser.add_argument("--large", type=Path, metavar="FOLDER")
     parser.add_argument("--overlap", action="store_true")
     parser.add_argument("--map", help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.map:
-        print(json.dumps(map_large(options.map)))
-    elif options.memory:
-        print(json.dumps(memory()))
-    elif options.overlap:
-        print(json.dumps(overlap(min(options.rounds, 3)), indent=2))
+    if options.map or options.memory:  # in a process of its own
+        print(json.dumps(map_large(options.map) if options.map else memory()))
+        return
+    found: dict[str, Any]
+    if options.overlap:
+        found = overlap(min(options.rounds, 3))
+        parts = {f"overlap, {options.threads}": f"{found['over the longer']:.2f} times"}
     elif options.large:
-        print(json.dumps(large(options.large, min(options.rounds, 3)), indent=2))
+        found = large(options.large, min(options.rounds, 3))
+        parts = large_parts(found)
     else:
-        speed = indian_pines(options.rounds, options.rank)
-        print(json.dumps({"speed": speed, "memory": in_own_process("--memory")}, indent=2))
+        speed, memory_used = indian_pines(options.rounds, options.rank), in_own_process("--memory")
+        found = {"speed": speed, "memory": memory_used}
+        parts = {f"rank {options.rank}": speed_part(speed)}
+        if options.rank == 1:
+            parts["memory"] = f"{memory_used['times the scene']:.1f} times the scene"
+    print(json.dumps(found, indent=2))
+    fill(DOCS / "mapping.md", parts)
 
 
 if __name__ == "__main__":
