@@ -40,7 +40,7 @@ def main() -> None:
             options.intra_op_num_threads = 1
             session = onnxruntime.InferenceSession(path, options)
             size = path.stat().st_size
-        view = model.view(scene)
+        view = model.view(scene).array
 
         def by_runtime(view=view, pads=pads, session=session):  # type: ignore[no-untyped-def]
             tile = np.pad(view.values.astype(np.float32), pads, mode="reflect")

@@ -11,7 +11,6 @@ chosen on seeds 100 and up; what is reported are seeds 0 to 9.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.harness import RESULTS, chosen, read_records
+from benchmarks.harness import RESULTS, Record, resume
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.training import train_on
@@ -111,41 +110,38 @@ def controls(seed: int) -> dict[str, Callable[[Array, Array, Array], Any]]:
     }
 
 
-def outcomes(
-    scene: xr.DataArray, labels: xr.DataArray, per_class: int | None, seed: int, skip: set[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield one record per method: accuracy over the test pixels of all folds."""
+def outcome(
+    scene: xr.DataArray, labels: xr.DataArray, per_class: int | None, seed: int, method: str
+) -> Record:
+    """Return the accuracy of a method over the test pixels of all folds."""
     values = labels.values.astype(np.int64)
     cube = scene.values
-    methods = [name for name in (*PRESETS, *controls(seed)) if name not in skip]
-    for name in methods:
-        true, predicted, seconds, chosen = [], [], 0.0, []
-        for train, test in splits(values, per_class, seed):
-            y, started = values[tuple(train.T)], time.thread_time()
-            if name in PRESETS:
-                options = dict(PRESETS[name])
-                if name == EXACT:
-                    options["statistics"] = scene_statistics(scene, settings=PropagationSettings())
-                model = train_on(scene, labels, train, random_state=seed, **options)
-                seconds += time.thread_time() - started
-                predicted.append(map_scene(model, scene).values[tuple(test.T)].astype(np.int64))
-                chosen.append("" if model.recipe is None else model.recipe.line)
-            else:
-                fitted = controls(seed)[name](cube[tuple(train.T)], y, tile_of(train))
-                seconds += time.thread_time() - started
-                predicted.append(fitted.predict(cube[tuple(test.T)]))
-            true.append(values[tuple(test.T)])
-        right = np.concatenate(true) == np.concatenate(predicted)
-        truth = np.concatenate(true)
-        shares = [float(right[truth == value].mean()) for value in np.unique(truth)]
-        yield {
-            "method": name,
-            "oa": float(right.mean()),
-            "aa": float(np.mean(shares)),
-            "by_class": [round(share, 4) for share in shares],
-            "cpu_seconds": round(seconds / FOLDS, 3),
-            "chosen": chosen,
-        }
+    true, predicted, seconds, lines = [], [], 0.0, []
+    for train, test in splits(values, per_class, seed):
+        y, started = values[tuple(train.T)], time.thread_time()
+        if method in PRESETS:
+            options = dict(PRESETS[method])
+            if method == EXACT:
+                options["statistics"] = scene_statistics(scene, settings=PropagationSettings())
+            model = train_on(scene, labels, train, random_state=seed, **options)
+            seconds += time.thread_time() - started
+            predicted.append(map_scene(model, scene).values[tuple(test.T)].astype(np.int64))
+            lines.append("" if model.recipe is None else model.recipe.line)
+        else:
+            fitted = controls(seed)[method](cube[tuple(train.T)], y, tile_of(train))
+            seconds += time.thread_time() - started
+            predicted.append(fitted.predict(cube[tuple(test.T)]))
+        true.append(values[tuple(test.T)])
+    truth = np.concatenate(true)
+    right = truth == np.concatenate(predicted)
+    shares = [float(right[truth == value].mean()) for value in np.unique(truth)]
+    return {
+        "oa": float(right.mean()),
+        "aa": float(np.mean(shares)),
+        "by_class": [round(share, 4) for share in shares],
+        "cpu_seconds": round(seconds / FOLDS, 3),
+        "chosen": lines,
+    }
 
 
 def main() -> None:
@@ -157,16 +153,19 @@ def main() -> None:
     parser.add_argument("--skip", nargs="*", default=[], help="methods to leave out")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    scene, labels = open_potsdam(options.potsdam)
-    for seed in range(options.first, options.first + options.seeds):
-        for count in options.labels:
-            done = {r["method"] for r in chosen(read_records(RECORDS), labels=count, seed=seed)}
-            per_class = None if count == "all" else int(count)
-            skip = done | set(options.skip)
-            for row in outcomes(scene, labels, per_class, seed, skip):
-                with RECORDS.open("a") as file:
-                    file.write(json.dumps({"labels": count, "seed": seed} | row) + "\n")
-                print(count, seed, row["method"], f"{row['oa']:.3f} {row['aa']:.3f}", flush=True)
+    scene, truth = open_potsdam(options.potsdam)
+    cases = [
+        {"labels": count, "seed": seed, "method": method}
+        for seed in range(options.first, options.first + options.seeds)
+        for count in options.labels
+        for method in (*PRESETS, *controls(seed))
+        if method not in options.skip
+    ]
+
+    def measure(labels: str, seed: int, method: str) -> Record:
+        return outcome(scene, truth, None if labels == "all" else int(labels), seed, method)
+
+    resume(RECORDS, cases, measure)
 
 
 if __name__ == "__main__":

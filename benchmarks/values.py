@@ -86,9 +86,9 @@ def ours(preset: str) -> Callable[[Plots, Array, int], Array]:
             plots.scene, values, preset=preset, goal="other-scenes", bounds=(0, 1),
             random_state=seed,
         )  # fmt: skip
-        from polyad.scene.assess.evaluation import predict_pixels
+        from polyad.scene.assess.evaluation import map_pixels
 
-        return predict_pixels(fitted, fitted.view(plots.scene), plots.pixels[held], False)[:, 0]
+        return map_pixels(fitted, plots.scene, plots.pixels[held])[1][:, 0]
 
     return predict
 

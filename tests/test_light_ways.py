@@ -11,7 +11,6 @@ from polyad.cli import main
 from polyad.errors import PolyadWarning
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.selection import note_read_whole
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
@@ -172,7 +171,7 @@ def test_of_a_large_scene_that_was_read_in_part_no_number_is_given(folder, monke
     scene = SceneModel.load(folder / "fast").view(open_scene(folder / "broken.tif"))
     monkeypatch.setattr("polyad.scene.learn.radiometry.SMALL", 100)
     assert corrupt_pixels(scene) is None
-    note_read_whole(scene)
+    scene.despiking.whole = True
     assert corrupt_pixels(scene) is not None
 
 

@@ -15,7 +15,7 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import packed
 from polyad.scene.learn.steps import Propagator
-from polyad.scene.map.mapper import Mapper, propagated_shares, viewed
+from polyad.scene.map.mapper import Mapper, propagated_shares
 from polyad.scene.map.mapping import MapRequest, map_file
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
@@ -179,7 +179,7 @@ def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
 def test_the_whole_scene_s_part_tells_its_stages_and_how_far_it_is(best, scene_path, nodes):
     model = replace(SceneModel.load(best[nodes]), cache=None)
     (step,), told = model.recipe.steps, []
-    scene = viewed(model, open_scene(scene_path))
+    scene = model.view(open_scene(scene_path))
     propagated_shares(model, scene, step, lambda stage, share: told.append((stage, share)))
     stages = [stage for k, (stage, _) in enumerate(told) if not k or told[k - 1][0] != stage]
     between = ["superpixels"] if nodes == "superpixels" else []

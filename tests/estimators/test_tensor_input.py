@@ -418,12 +418,6 @@ def test_the_progress_bar_goes_to_standard_error(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_on_epoch_is_called_after_each_epoch():
-    seen = []
-    RankRRegressor(**QUICK, patience=None).fit(X3, Y3, on_epoch=lambda k, _: seen.append(k))
-    assert seen == list(range(1, 31))
-
-
 def test_paper_settings_can_be_overridden():
     model = RankRClassifier.paper(rank=2, epochs=3, random_state=1)
     assert (model.rank, model.epochs, model.solver, model.start) == (2, 3, "alternating", "xavier")

@@ -13,13 +13,10 @@ import re
 import shlex
 import shutil
 import signal
-import sqlite3
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,27 +239,10 @@ class Terminal:
 # --- a field campaign ----------------------------------------------------------------------------
 
 HEIGHT, WIDTH, BANDS = 40, 30, 12
-EPSG = 32633
-CRS, GRID = f"EPSG:{EPSG}", Affine(10, 0, 500_000, 0, -10, 4_000_000)
+CRS, GRID = "EPSG:32633", Affine(10, 0, 500_000, 0, -10, 4_000_000)
 NODATA = -9999
 NM = np.linspace(450, 2200, BANDS)
 NAMES = ("Corn", "Soil", "Water", "Woods")
-GEOPACKAGE = """
-PRAGMA application_id = 0x47504B47;
-PRAGMA user_version = 10300;
-CREATE TABLE gpkg_spatial_ref_sys (
-    srs_name TEXT NOT NULL, srs_id INTEGER NOT NULL PRIMARY KEY, organization TEXT NOT NULL,
-    organization_coordsys_id INTEGER NOT NULL, definition TEXT NOT NULL, description TEXT);
-CREATE TABLE gpkg_contents (
-    table_name TEXT NOT NULL PRIMARY KEY, data_type TEXT NOT NULL, identifier TEXT UNIQUE,
-    description TEXT DEFAULT '', last_change DATETIME NOT NULL,
-    min_x DOUBLE, min_y DOUBLE, max_x DOUBLE, max_y DOUBLE, srs_id INTEGER);
-CREATE TABLE gpkg_geometry_columns (
-    table_name TEXT NOT NULL UNIQUE, column_name TEXT NOT NULL, geometry_type_name TEXT NOT NULL,
-    srs_id INTEGER NOT NULL, z TINYINT NOT NULL, m TINYINT NOT NULL,
-    PRIMARY KEY (table_name, column_name));
-CREATE TABLE points (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom POINT, class TEXT);
-"""
 
 
 @pytest.fixture(scope="session")
@@ -331,8 +311,7 @@ def _lay_out(folder):
     _write_tiff(folder / "truth.tif", _truth() * _seen(), nodata=0)
     _write_geojson(folder / "labels.geojson")
     shutil.copy(folder / "labels.geojson", folder / "known.geojson")
-    _write_geopackage(folder / "points.gpkg")
-    _write_landcover(folder / "landcover.gpkg")
+    _write_layers(folder)
     _write_csv(folder / "labels.csv", ("x", "y"), _metres)
     _write_csv(folder / "points.csv", ("row", "col"), lambda row, col: (row, col))
     _write_plots(folder / "plots.csv", [(row, col) for row, col, _ in _labeled()])
@@ -431,45 +410,16 @@ def _write_geojson(path):
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
 
 
-def _write_geopackage(path):
-    """Write the labeled pixels as points of the layer ``points`` with the field ``class``.
-
-    Straight into the database, by the tables that a GeoPackage must have (OGC 12-128, 1.1 and 2.1).
-    """
-    features = [(_point(*_metres(row, col)), name) for row, col, name in _labeled()]
-    x, y = zip(*(_metres(row, col) for row, col, _ in _labeled()), strict=True)
-    with closing(sqlite3.connect(path)) as database, database:
-        database.executescript(GEOPACKAGE)
-        known = {-1: "undefined", 0: "undefined"}  # the two that every GeoPackage has
-        known |= {code: rasterio.CRS.from_epsg(code).to_wkt() for code in (4326, EPSG)}
-        database.executemany(
-            "INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)",
-            [(f"{n}", n, "EPSG" if n > 0 else "NONE", n, wkt) for n, wkt in known.items()],
-        )
-        database.execute(
-            "INSERT INTO gpkg_contents VALUES ('points', 'features', 'points', '', "
-            "'2026-01-01T00:00:00.000Z', ?, ?, ?, ?, ?)",
-            (min(x), min(y), max(x), max(y), EPSG),
-        )
-        database.execute(
-            "INSERT INTO gpkg_geometry_columns VALUES ('points', 'geom', 'POINT', ?, 0, 0)", (EPSG,)
-        )
-        database.executemany("INSERT INTO points (geom, class) VALUES (?, ?)", features)
-
-
-def _point(x, y):
-    """Return a point as a GeoPackage holds it: a header, then well-known binary."""
-    return struct.pack("<2sBBi", b"GP", 0, 1, EPSG) + struct.pack("<BIdd", 1, 1, x, y)
-
-
-def _write_landcover(path):
-    """Write the points as QGIS does: a table with two levels of classes."""
+def _write_layers(folder):
+    """Write the points as QGIS does, with their class and with two levels of classes."""
     if importlib.util.find_spec("pyogrio") is None:
         return
     shapes = [point(*_metres(row, col)) for row, col, _ in _labeled()]
     names = [name for _, _, name in _labeled()]
     groups = ["wet" if name == NAMES[0] else "dry" for name in names]
-    write(path, shapes, {"level_1": groups, "level_2": names}, crs=CRS)
+    only = {"layer": "points", "geometry_type": "Point"}
+    write(folder / "points.gpkg", shapes, {"class": names}, crs=CRS, **only)
+    write(folder / "landcover.gpkg", shapes, {"level_1": groups, "level_2": names}, crs=CRS)
 
 
 def _write_csv(path, header, position):

@@ -8,7 +8,6 @@ from polyad.scene.learn.radiometry import prepared, replaced_pixels
 from polyad.scene.learn.sampling import per_class
 from polyad.scene.learn.training import train_on
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import usable_bands, valid_mask
 from polyad.scene.read.labels import drop_nodata, open_labels
 from polyad.scene.read.scenes import open_scene
@@ -34,7 +33,7 @@ def opened(request):
 
 def test_hardly_a_pixel_of_a_real_scene_looks_corrupt(opened):
     scene = prepared(opened[0])
-    Scene.of(scene).read(slice(None), slice(None))
+    scene.read(slice(None), slice(None))
     assert replaced_pixels(scene) <= 1e-3 * valid_mask(scene).sum()
 
 

@@ -24,11 +24,10 @@ from polyad.app.workspace import ClassMap, RasterSource, ScenePage, describe_sce
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
-from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import ClassInfo, class_color, class_key, class_table, has_own_name
 from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import find_classes, known_classes
-from polyad.scene.raster.scene import as_labels
+from polyad.scene.raster.scene import Scene, as_labels
 from polyad.scene.read.features import PLACE_NAMES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import REFERENCE, SampleFile, check_origin, open_sample
@@ -434,7 +433,7 @@ class CheckWorkspace(ScenePage):
                 points,
                 self.classes,
                 grid,
-                fingerprint(self.scene),
+                Scene.of(self.scene).fingerprint,
                 path,
                 name,
                 earlier=_earlier(points, path, grid, name),

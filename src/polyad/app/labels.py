@@ -29,7 +29,6 @@ from polyad.app.journal import Journal, Json, journal_path
 from polyad.errors import InputError, PolyadError, SceneMismatch
 from polyad.safe_open import open_regular
 from polyad.scene.files.paths import LABELS
-from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.classes import (
     UNLABELED,
     ClassInfo,
@@ -39,8 +38,7 @@ from polyad.scene.raster.classes import (
     with_classes,
 )
 from polyad.scene.raster.grid import grid_of, move
-from polyad.scene.raster.scene import INSIDE
-from polyad.scene.raster.selection import without_mask
+from polyad.scene.raster.scene import INSIDE, Scene
 from polyad.scene.read.labels import has_data
 from polyad.scene.write.writers import write_map
 
@@ -349,15 +347,15 @@ class Snapshot:
         by_id = {info.value: info for info in self.classes}
         return [(pixel, by_id[value]) for pixel, value in sorted(self.labels.items())]
 
-    def raster(self, scene: xr.DataArray) -> xr.DataArray:
+    def raster(self, scene: xr.DataArray | Scene) -> xr.DataArray:
         """Return the labels on the scene's grid with their classes, 0 where unlabeled."""
-        values = np.zeros((scene.sizes["y"], scene.sizes["x"]), np.uint16)
+        scene = Scene.of(scene)
+        values = np.zeros(scene.shape[:2], np.uint16)
         for pixel, value in self.labels.items():
             values[pixel] = value
         # Attributes of coordinates are kept: the grid mapping's are the georeference.
-        coords = without_mask(scene.coords)
-        labels = xr.DataArray(values, dims=("y", "x"), coords=coords, name="class")
-        labels = labels.rio.write_grid_mapping(scene.rio.grid_mapping)
+        labels = xr.DataArray(values, dims=("y", "x"), coords=scene.map_coords, name="class")
+        labels = labels.rio.write_grid_mapping(scene.array.rio.grid_mapping)
         return with_classes(labels, self.classes)
 
 
@@ -379,7 +377,7 @@ class Session:
         self, scene: xr.DataArray, source: str | None = None, journal: Path | None = None
     ) -> None:
         shape = scene.sizes["y"], scene.sizes["x"]
-        mark = fingerprint(scene)
+        mark = Scene.of(scene).fingerprint
         self._scene = scene
         self.label_state = LabelState(shape)
         self.journal = Journal(

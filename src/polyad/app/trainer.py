@@ -47,6 +47,7 @@ from polyad.scene.learn.training import (
 )
 from polyad.scene.map.mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
 from polyad.threads import limit_threads, run_tasks
@@ -90,6 +91,7 @@ class Outdated(Exception):
     """The labels changed while a model was fitted to the old ones."""
 
 
+@dataclass
 class InterruptibleClassifier:
     """A classifier that `train` can fit and that calls ``check`` after every step of its fit.
 
@@ -102,18 +104,17 @@ class InterruptibleClassifier:
         Continue from where the classifier is for this many epochs; 0 fits from scratch.
     """
 
-    def __init__(self, classifier: RankRClassifier, check: Check, warm_epochs: int = 0) -> None:
-        self.classifier = classifier
-        self._check = check
-        self._warm_epochs = warm_epochs
+    classifier: RankRClassifier
+    check: Check
+    warm_epochs: int = 0
 
     def fit(self, X: Array, y: Array) -> Self:
         """Fit from scratch or continue."""
-        if not self._warm_epochs:
-            self.classifier.fit(X, y, on_epoch=lambda *_: self._check())
-        for _ in range(self._warm_epochs):
+        if not self.warm_epochs:
+            self.classifier.fit(X, y, on_epoch=lambda *_: self.check())
+        for _ in range(self.warm_epochs):
             self.classifier.partial_fit(X, y)
-            self._check()
+            self.check()
         return self
 
     @property
@@ -134,12 +135,12 @@ class LabelSpectra:
 
     Parameters
     ----------
-    scene : DataArray, dims ``(y, x, band)``
+    scene : Scene
     window : int
         Side of the window whose mean the advice compares.
     """
 
-    def __init__(self, scene: xr.DataArray, window: int) -> None:
+    def __init__(self, scene: Scene, window: int) -> None:
         self._scene, self.window = scene, window
         self._known: dict[Pixel, tuple[Array, Array]] = {}
 
@@ -315,7 +316,7 @@ class Trainer(threading.Thread):
         warm_up()
         if not self.large:
             with suppress(PolyadError, OSError, MemoryError, ValueError):  # a fit will say it
-                self.scene.load()  # a few dozen megabytes: no click waits for a file
+                self.scene.array.load()  # a few dozen megabytes: no click waits for a file
         if self.settings.preset == "best":
             self._learn_scene()
         while True:

@@ -135,10 +135,10 @@ def map_command(
         earlier = " in place of the earlier one" if out.exists() else ""
         started = time.perf_counter()
         fitted = polyad.scene.adapt_model(fitted, cube, adapt)
-        cube = fitted.view(cube)
-        mapped = polyad.map_file(fitted, cube, out, **options)
+        viewed = fitted.view(cube)
+        mapped = polyad.map_file(fitted, viewed, out, **options)
         seconds = time.perf_counter() - started
-        pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(cube)
+        pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(viewed)
         also = {"probabilities": probabilities, "uncertainty": uncertainty}
         beside = {name: str(path) for name, path in also.items() if path is not None}
         result = {"map": str(out), "adapted": fitted.adapted, **beside}

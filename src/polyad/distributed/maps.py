@@ -39,12 +39,12 @@ from polyad.scene.files.paths import check_apart, check_ending, check_kind, make
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
-from polyad.scene.map.mapper import Mapper, Shares, viewed
+from polyad.scene.map.mapper import Mapper, Shares
 from polyad.scene.map.mapping import MapPlan, MapRequest, plan_map, warn_of_empty_map
 from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
 from polyad.scene.raster.despiking import HALO, despike
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import masked, packed
+from polyad.scene.raster.selection import masked
 from polyad.scene.raster.windows import Block, halo_index
 from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
@@ -101,13 +101,13 @@ def plan_scene(
         "scene": _stamp(plan.scene),
         "bands": [str(array[k].values.tolist()) for k in BAND_COORDS if k in array.coords],
         "nodata": str(plan.scene.nodata),
-        "mask": hashlib.sha256(packed(scene.array) or b"").hexdigest(),
+        "mask": hashlib.sha256(scene.packed_mask or b"").hexdigest(),
         "tile": plan.tiles[0].shape,
         "probabilities": plan.numbers,
         "versions": versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    where = (scene.shape, scene.dtype.str, packed(scene.array))
+    where = (scene.shape, scene.dtype.str, scene.packed_mask)
     return ScenePlan(plan, SceneSource(location, *where, plan.adaptation), digest)
 
 
@@ -655,8 +655,8 @@ def map_lazy(
         )
     fitted = as_scene_model(model, known, window)
     if adapt:
-        fitted = adapt_model(fitted, known.array, adapt)
-    known = viewed(fitted, known)
+        fitted = adapt_model(fitted, known, adapt)
+    known = fitted.view(known)
     if known.array.chunks is None:
         raise InputError(
             "bands of the scene must be interpolated to the model's wavelengths, which a lazy map "

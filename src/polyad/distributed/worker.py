@@ -21,7 +21,7 @@ from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
 from polyad.scene.map.mapper import Mapper, Shares
-from polyad.scene.raster.selection import unpacked
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_scene
 from polyad.threads import limit_threads
@@ -54,7 +54,7 @@ class SceneSource(NamedTuple):
     location: str | xr.DataArray  # a path, a known name, or a scene opened lazily
     shape: tuple[int, ...]
     dtype: str
-    mask: bytes | None = None  # where it is mapped, see `polyad.scene.raster.selection.packed`
+    mask: bytes | None = None  # where it is mapped, see `Scene.packed_mask`
     adaptation: Adaptation | None = None  # of the model to its light
 
 
@@ -100,7 +100,7 @@ class TileWork:
 
     def _fresh(self) -> None:
         self._checked = False
-        self._scenes: dict[int, xr.DataArray] = {}
+        self._scenes: dict[int, Scene] = {}
         self._lock = threading.Lock()
         self._own = threading.local()  # a mapper keeps buffers: one for each thread
 
@@ -129,7 +129,7 @@ class TileWork:
                 )
         self._checked = True
 
-    def _scene(self, number: int) -> xr.DataArray:
+    def _scene(self, number: int) -> Scene:
         with self._lock:
             if number not in self._scenes:
                 while len(self._scenes) >= OPEN_SCENES:
@@ -137,9 +137,9 @@ class TileWork:
                 self._scenes[number] = self._open(self.sources[number])
             return self._scenes[number]
 
-    def _open(self, source: SceneSource) -> xr.DataArray:
+    def _open(self, source: SceneSource) -> Scene:
         if isinstance(source.location, xr.DataArray):
-            return unpacked(source.location, source.mask)
+            return Scene.of(source.location).unpack_mask(source.mask)
         os.environ.setdefault("GDAL_CACHEMAX", "64")  # MB; its default is a twentieth of all memory
         try:
             scene = open_scene(source.location, max_bytes=self.max_bytes)
@@ -154,7 +154,7 @@ class TileWork:
                 f"{platform.node()}, {tuple(source.shape)} of {np.dtype(source.dtype)} where the "
                 "map is made; put the same file on every machine"
             )
-        return unpacked(scene, source.mask)
+        return Scene.of(scene).unpack_mask(source.mask)
 
     def mapper(self, number: int) -> Mapper:
         """Return the mapper of a scene in this thread."""
@@ -212,4 +212,4 @@ def do_task(job: SceneJob, item: tuple[int, Any]) -> Any:
     """Do one task on a worker, with one torch thread for each thread of the worker."""
     job.work.check_versions()
     with limit_threads(1):
-        return job.function(job.work.mapper(job.scene).scene.array, job.shared, item[1])
+        return job.function(job.work.mapper(job.scene).scene, job.shared, item[1])

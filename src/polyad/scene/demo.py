@@ -15,6 +15,7 @@ from polyad.scene.draw.figures import comparison, to_png
 from polyad.scene.files.paths import make_folder
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import blank_map
+from polyad.scene.raster.scene import Scene
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.tables import write_scores
@@ -63,7 +64,7 @@ def run_demo(
         options: dict[str, Any] = {"random_state": seed, "preset": preset, "goal": goal}
         model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
         bar.update()
-        class_map = blank_map(model, scene)
+        class_map = blank_map(model, Scene.of(scene))
         examined = examine(model, scene, labels, whole=class_map.values)
         result = examined.to_dict() | {"seed": seed}
         result["steps"] = None if model.recipe is None else model.recipe.line

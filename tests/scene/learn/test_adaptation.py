@@ -25,7 +25,6 @@ from polyad.scene.learn.adaptation import (
 )
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import (
-    light_of,
     prepared,
     radiometry_of,
     replaced_pixels,
@@ -139,7 +138,7 @@ def test_other_ground_in_the_same_light_is_left_alone(scene, labels):
     options = {"samples_per_class": 8, "hidden": 8, **KINDS["other-scenes"]}
     model = train(scene.isel(left), labels.isel(left), **options)
     rest = mask_scene(scene.isel(right), labels.isel(right).values != 1)
-    found = compare(model.radiometry, light_of(rest))
+    found = compare(model.radiometry, Scene.of(rest).radiometry)
     assert not found.outside
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -152,7 +151,7 @@ def test_a_few_corrupt_pixels_do_not_change_the_light(scene, models):
     other = moved(scene, 1.3, 150)
     rng = np.random.default_rng(0)
     other.values[rng.integers(0, HEIGHT, 30), rng.integers(0, WIDTH, 30)] = 60000
-    shift = compare(models["fast"].radiometry, light_of(other))
+    shift = compare(models["fast"].radiometry, Scene.of(other).radiometry)
     assert shift.common[0] == pytest.approx(1.3, rel=0.05)
     assert shift.common[1] == pytest.approx(150, abs=60)
 
@@ -336,8 +335,8 @@ def test_a_sample_is_bounded_and_inside_the_mask():
 
 
 def test_a_scene_without_data_has_no_light():
-    scene = xr.DataArray(np.full((5, 5, 20), np.nan), dims=("y", "x", "band"))
-    assert light_of(scene) is None
+    scene = Scene.of(xr.DataArray(np.full((5, 5, 20), np.nan), dims=("y", "x", "band")))
+    assert scene.radiometry is None
     assert prepared(scene) is scene
     assert radiometry_of(scene, np.array([[0, 0]])) is None
 
@@ -347,7 +346,7 @@ def test_a_prepared_scene_is_sampled_once(scene, monkeypatch):
     monkeypatch.setattr(
         "polyad.scene.raster.scene.sample_pixels", lambda *_: pytest.fail("sampled again")
     )
-    assert prepared(ready).attrs == ready.attrs
+    assert prepared(ready) is ready
     radiometry = radiometry_of(ready, np.array([[0, 0], [3, 4]]))
     assert radiometry.spectra.shape == (KEPT, BANDS)
     assert replaced_pixels(ready) == 0

@@ -7,11 +7,12 @@ import xarray as xr
 from polyad import RankRClassifier, save
 from polyad.errors import InputError, ModelFileError, SceneMismatch
 from polyad.scene.info import describe
-from polyad.scene.learn.model import SceneModel, fingerprint
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import SceneRecord
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.scene import Scene
 from tests.models import bare_model
 
 NM = np.linspace(400, 1000, 6)
@@ -85,7 +86,7 @@ def test_wavelengths_that_nearly_agree_or_are_unknown_are_taken(model, scene, sh
         scene.assign_coords(wavelength=("band", NM + shift)),
         scene.drop_vars("wavelength"),
     ):
-        assert model.view(same) is same
+        assert model.view(same).array is same
 
 
 def test_a_model_knows_the_scene_it_learned_from(model, scene):
@@ -97,19 +98,20 @@ def test_a_model_knows_the_scene_it_learned_from(model, scene):
 def test_fingerprint_is_that_of_the_values_in_any_type():
     values = np.random.default_rng(0).integers(0, 4000, (9, 8, 5))
     scenes = [xr.DataArray(values.astype(t), dims=("y", "x", "band")) for t in ("u2", "f4", "f8")]
-    assert len({fingerprint(s) for s in scenes}) == 1
+    assert len({Scene.of(s).fingerprint for s in scenes}) == 1
 
 
 def test_fingerprint_of_scenes_without_data_in_the_middle_differs():
     values = np.random.default_rng(0).normal(size=(2, 40, 40, 3))
     values[:, 15:25] = np.nan
     one, two = (xr.DataArray(v, dims=("y", "x", "band")) for v in values)
-    assert fingerprint(one) != fingerprint(two)
+    assert Scene.of(one).fingerprint != Scene.of(two).fingerprint
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 2), (2, 1, 300)])
 def test_fingerprint_of_a_tiny_scene(shape):
-    assert len(fingerprint(xr.DataArray(np.zeros(shape), dims=("y", "x", "band")))) == 32
+    scene = Scene.of(xr.DataArray(np.zeros(shape), dims=("y", "x", "band")))
+    assert len(scene.fingerprint) == 32
 
 
 def test_a_model_of_no_scene_is_refused_for_mapping(tmp_path):

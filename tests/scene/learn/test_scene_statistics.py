@@ -189,14 +189,15 @@ def test_a_few_pixels_beside_a_seam_do_not_stand_for_the_scene():
     scene[:, :60] = np.nan
     scene[20, 59] = scene[20, 60]
     tiles = [Tile(slice(0, 70), slice(start, start + 60)) for start in (0, 60)]
-    _, valid, _ = module._sample_tile(scene, (whitening, NODES), tiles)
+    _, valid, _ = module._sample_tile(Scene.of(scene), (whitening, NODES), tiles)
     assert valid.sum() == 70 * 60
 
 
 def test_noise_of_a_scene_with_little_data_is_read_in_few_rounds(monkeypatch):
     monkeypatch.setattr(module, "SAMPLE_PIXELS", 2_000)
-    scene = fields(height=1600, width=40)[0].copy()
-    scene[:, 2:] = np.nan
+    cube = fields(height=1600, width=40)[0].copy()
+    cube[:, 2:] = np.nan
+    scene = Scene.of(cube)
     rounds = []
 
     def run(function, shared, tasks):

@@ -68,8 +68,8 @@ def test_a_map_is_that_of_the_repaired_scene(cube, soundness, dtype, tile, side,
     monkeypatch.setattr("polyad.scene.map.classifier.piece_side", lambda model: side)
     scene = broken(cube, dtype)
     model = replace(as_scene_model(classifier(cube, 5), scene), soundness=soundness)
-    reading = Scene.of(scene).despiked(soundness).array
-    repaired = scene.copy(data=Scene.of(reading).read(slice(None), slice(None)))
+    reading = Scene.of(scene).despiked(soundness)
+    repaired = scene.copy(data=reading.read(slice(None), slice(None)))
     assert 50 < replaced_pixels(reading) < 60
     wanted = map_scene(replace(model, soundness=None), repaired, probabilities=True, tile=tile)
     viewed = model.view(scene)
@@ -93,14 +93,14 @@ def test_missing_pixels_among_corrupt_ones_stay_missing(cube, soundness):
 def test_replacements_of_a_cut_are_what_reading_it_repaired_gives(
     cube, soundness, corner, rows, cols
 ):
-    scene = Scene.of(broken(cube, "u2")).despiked(soundness).array
+    scene = Scene.of(broken(cube, "u2")).despiked(soundness)
     tile = Tile(slice(corner[0], corner[0] + 15), slice(corner[1], corner[1] + 16))
     block = read_block(scene, tile, halo=2)
     stored = block.cut(rows, cols).whole().copy()
     i, j, spectra = block.replacements(rows, cols, find_outliers(stored, soundness))
     stored[i, j] = spectra
     np.testing.assert_array_equal(stored, block.repaired(rows, cols).whole())
-    whole = Scene.of(scene).read(slice(None), slice(None))
+    whole = scene.read(slice(None), slice(None))
     y, x = (
         index + start
         for index, start in zip(
@@ -111,7 +111,7 @@ def test_replacements_of_a_cut_are_what_reading_it_repaired_gives(
 
 
 def test_a_sound_piece_has_no_replacements(cube, soundness):
-    scene = Scene.of(xr.DataArray(cube, dims=("y", "x", "band"))).despiked(soundness).array
+    scene = Scene.of(xr.DataArray(cube, dims=("y", "x", "band"))).despiked(soundness)
     block = read_block(scene, Tile(slice(5, 15), slice(5, 15)), halo=1)
     i, j, spectra = block.replacements(slice(0, 12), slice(0, 12), np.zeros((12, 12), bool))
     assert len(i) == len(j) == len(spectra) == 0

@@ -115,7 +115,7 @@ def test_bands_of_a_scene_without_wavelengths_are_found_by_their_numbers():
     scene, labels = made(wavelength=None)
     model = train(without(scene, 2), labels, epochs=5)
     viewed = model.view(scene)  # the same sensor on a day when band 3 worked
-    assert np.array_equal(viewed.values, scene.isel(band=[0, 1, 3, 4, 5]).values)
+    assert np.array_equal(viewed.array.values, scene.isel(band=[0, 1, 3, 4, 5]).values)
 
 
 def test_scene_with_more_bands_in_another_order_gives_the_same_map():
@@ -136,7 +136,7 @@ def test_bands_half_a_width_away_are_interpolated_and_told():
     model = SceneModel(None, 1, Classes.of(()), bands)
     with pytest.warns(PolyadWarning, match=r"3 of 3 bands are interpolated .* up to 30.0 nm"):
         viewed = model.view(scene)
-    assert viewed.values[0, 0] == pytest.approx(0.2 * (np.array([580, 680, 780]) - 450) / 100)
+    assert viewed.array.values[0, 0] == pytest.approx(0.2 * (np.array([580, 680, 780]) - 450) / 100)
     assert model.view(viewed) is viewed
 
 

@@ -10,7 +10,6 @@ from polyad.scene.raster import despiking
 from polyad.scene.raster.despiking import (
     HALO,
     LEAST_BANDS,
-    REPAIRS,
     Despiking,
     despike,
     find_outliers,
@@ -18,7 +17,6 @@ from polyad.scene.raster.despiking import (
     roughness,
 )
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import extract_patches
 
 HEIGHT, WIDTH, BANDS = 22, 30, 40
@@ -239,15 +237,15 @@ def test_roughness_of_a_line_is_zero():
 @pytest.fixture
 def scene(cube, noise):
     bad, where = broken(cube)
-    return Scene.of(xr.DataArray(bad, dims=("y", "x", "band"))).despiked(noise).array, where
+    return Scene.of(xr.DataArray(bad, dims=("y", "x", "band"))).despiked(noise), where
 
 
 def test_every_window_reads_what_the_whole_reads(scene):
     scene, _ = scene
-    whole = Scene.of(scene).read(slice(None), slice(None))
+    whole = scene.read(slice(None), slice(None))
     for rows in (slice(0, 3), slice(5, 9), slice(17, 22)):
         for cols in (slice(0, 5), slice(4, 5), slice(3, 20)):
-            np.testing.assert_array_equal(Scene.of(scene).read(rows, cols), whole[rows, cols])
+            np.testing.assert_array_equal(scene.read(rows, cols), whole[rows, cols])
     patches = extract_patches(scene, [9, 0], [4, 11], window=3)
     np.testing.assert_array_equal(patches[0], whole[8:11, 3:6])
     assert HALO == 2
@@ -257,34 +255,33 @@ def test_replaced_pixels_are_counted_once(scene):
     scene, where = scene
     for _ in range(2):
         for start in range(0, HEIGHT, 5):
-            Scene.of(scene).read(slice(max(start - 2, 0), start + 7), slice(None))
-    repairs = scene.attrs[REPAIRS]
+            scene.read(slice(max(start - 2, 0), start + 7), slice(None))
+    repairs = scene.despiking
     assert repairs.count() == where.sum()
     assert repairs.count(slice(0, 5), slice(3, 12)) == where[:5, 3:12].sum()
 
 
 def test_the_scene_itself_is_left_as_it_is(scene):
     scene, _ = scene
-    before = scene.values.copy()
-    Scene.of(scene).read(slice(None), slice(None))
-    np.testing.assert_array_equal(scene.values, before)
+    before = scene.array.values.copy()
+    scene.read(slice(None), slice(None))
+    np.testing.assert_array_equal(scene.array.values, before)
 
 
 def test_outside_of_the_mask_lends_nothing(scene):
     scene, _ = scene
     inside = np.zeros((HEIGHT, WIDTH), bool)
     inside[:, :5] = True  # up to the column of noise
-    pixels = Scene.of(mask_scene(scene, inside)).read(slice(None), slice(None))
+    pixels = scene.masked(inside).read(slice(None), slice(None))
     assert np.isnan(pixels[:, 5:]).all()
     assert (np.abs(np.diff(pixels[8:11, 3:5], axis=1)) < 1000).all()
 
 
 def test_repairs_of_other_bands_are_not_done(scene):
     scene, _ = scene
-    some = scene.isel(band=slice(0, 20))
-    np.testing.assert_array_equal(Scene.of(some).read(slice(None), slice(None)), some.values)
-    assert REPAIRS not in Scene.of(some).despiked(None).array.attrs
-    assert REPAIRS in some.attrs
+    some = scene.select(np.arange(20))
+    np.testing.assert_array_equal(some.read(slice(None), slice(None)), some.array.values)
+    assert some.despiked(scene.despiking.noise) is some
 
 
 def test_bits_of_replaced_pixels_reach_the_last_column(noise):

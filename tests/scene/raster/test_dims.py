@@ -12,7 +12,6 @@ from affine import Affine
 
 from polyad.app.launch import prepare
 from polyad.errors import InputError
-from polyad.scene.learn.model import fingerprint
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.classes import ClassInfo, with_classes
@@ -287,7 +286,7 @@ def cube(*dims, size=2):
     ],
 )  # fmt: skip
 def test_what_is_no_scene_is_refused_in_one_sentence(scene, sentence, model):
-    for call in (as_scene, fingerprint, lambda s: map_scene(model, s)):
+    for call in (as_scene, lambda s: map_scene(model, s)):
         with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
             call(scene)
 

@@ -10,9 +10,8 @@ from attacks.vectors import PLACE, at, box, line, point, polygon, write
 from polyad import map_scene, train
 from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene import grid_of, mask_scene, open_mask, restrict_scene, valid_mask
-from polyad.scene.learn.model import fingerprint
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import bbox_mask, packed, unpacked
+from polyad.scene.raster.selection import bbox_mask
 from polyad.scene.raster.windows import Tile, extract_patches, read_window
 from polyad.scene.read.labels import drop_nodata
 from polyad.scene.read.scenes import scene_from_array
@@ -96,7 +95,7 @@ def test_a_window_wholly_outside_is_not_read_and_of_others_the_part_inside():
 
 def test_a_masked_scene_is_known_for_the_scene_that_it_is():
     scene = a_scene()
-    assert fingerprint(mask_scene(scene, a_mask())) == fingerprint(scene)
+    assert Scene.of(mask_scene(scene, a_mask())).fingerprint == Scene.of(scene).fingerprint
 
 
 def test_two_masks_leave_what_both_hold():
@@ -226,12 +225,12 @@ def test_a_bad_mask_gets_one_sentence(mask, message):
 
 
 def test_a_mask_travels_in_few_bytes():
-    scene = mask_scene(a_scene(), a_mask())
-    assert len(packed(scene)) < 100
-    again = unpacked(a_scene(), packed(scene))
-    np.testing.assert_array_equal(again["inside"], scene["inside"])
-    assert packed(a_scene()) is None
-    assert unpacked(a_scene(), None).coords.keys() == a_scene().coords.keys()
+    whole = Scene.of(a_scene())
+    scene = whole.masked(a_mask())
+    assert len(scene.packed_mask) < 100
+    np.testing.assert_array_equal(whole.unpack_mask(scene.packed_mask).inside, scene.inside)
+    assert whole.packed_mask is None
+    assert whole.unpack_mask(None) is whole
 
 
 def write_raster(path, values, place=PLACE, crs=UTM, nodata=None):

@@ -10,7 +10,7 @@ from affine import Affine
 from attacks import vectors
 from polyad.errors import SceneError, SceneMismatch
 from polyad.scene import merge_labels, open_labels, with_groups
-from polyad.scene.raster.labels import groups_of
+from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import describe
 
 
@@ -50,7 +50,7 @@ def test_each_polygon_is_a_group_and_a_point_is_none(scene, tmp_path):
     assert labels["group"].attrs["by"] == "polygons"
     assert [len(np.unique(labels["group"].values[labels.values == k])) for k in (1, 2)] == [2, 1]
     assert labels["group"].values[8, 0] == 0
-    found = groups_of(labels, np.argwhere(labels.values > 0))
+    found = Labels.of(labels).groups_at(np.argwhere(labels.values > 0))
     assert sorted(np.bincount(found.ids)[np.unique(found.ids)]) == [1, 9, 9]
 
 

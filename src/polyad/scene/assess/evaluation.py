@@ -35,8 +35,9 @@ from polyad.scene.map.mapper import Mapper, scene_tiles
 from polyad.scene.map.mapping import set_rule
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.labels import Labels, groups_of
-from polyad.scene.raster.selection import note_read_whole, usable_bands
+from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import with_usable_bands
 from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.classes import in_model_ids, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata, has_data
@@ -116,7 +117,7 @@ class Examined:
         } | ({} if self.adapted is None else {"adapted": self.adapted})
 
 
-def _examined(model: SceneModel, scene: xr.DataArray, started: float) -> dict[str, Any]:
+def _examined(model: SceneModel, scene: Scene, started: float) -> dict[str, Any]:
     """Return the fields of `Examined` for a model that was mapped just now."""
     return {
         "n_train": len(model.training.pixels),
@@ -160,7 +161,7 @@ class Examination(Examined):
 
 def examine(
     model: SceneModel,
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     split: Split | None = None,
     *,
@@ -174,16 +175,17 @@ def examine(
     With ``coverage``, prediction sets of that level are scored too.
     """
     model.check_classes("compare it with values by polyad.scene.examine_values")
-    model = adapt_model(model, scene, adapt)
-    scene, labels = model.view(scene), Labels.of(labels).array
-    rule = None if coverage is None else set_rule(model, coverage, scene)
-    check_labels(scene, labels)
-    split = held_out(model, scene, labels) if split is None else split
+    viewed, labels = model.view(scene), Labels.of(labels).array
+    model = adapt_model(model, viewed, adapt)
+    viewed = model.view(viewed)
+    rule = None if coverage is None else set_rule(model, coverage, viewed)
+    check_labels(viewed, labels)
+    split = held_out(model, viewed, labels) if split is None else split
     known, split, matched = known_pixels(model, labels, split)
     true = known.values[tuple(split.test.T)]
     started = time.perf_counter()
-    predicted, proba = map_pixels(model, scene, split.test, whole=whole, progress=progress)
-    examined = _examined(model, scene, started)
+    predicted, proba = map_pixels(model, viewed, split.test, whole=whole, progress=progress)
+    examined = _examined(model, viewed, started)
     apart = no_overlap(split, labels.shape, model.window)
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
     scores = replace(scores, **matched)
@@ -203,7 +205,7 @@ def examine(
 
 def map_pixels(
     model: SceneModel,
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     pixels: Array,
     *,
     whole: Array | None = None,
@@ -229,11 +231,11 @@ def map_pixels(
     numbers : ndarray, ``(n, classes)`` or ``(n, 2 * targets)``
         Probabilities in float32, or predictions and then their deviations in float64.
     """
+    scene, fit = model.view(scene), model.values
     ids = np.zeros(len(pixels), np.int64)
-    fit = model.values
     width = len(model.classes) if fit is None else fit.bands(uncertainty=True)
     numbers = np.empty((len(pixels), width), np.float32 if fit is None else np.float64)
-    place = np.full((scene.sizes["y"], scene.sizes["x"]), -1, np.int64)  # of each pixel in ids
+    place = np.full(scene.shape[:2], -1, np.int64)  # of each pixel in ids
     place[tuple(pixels.T)] = np.arange(len(pixels))
     some = scene_tiles(scene, model=model) if tiles is None else tiles
     wanted = [tile for tile in some if whole is not None or (place[tile] >= 0).any()]
@@ -244,12 +246,12 @@ def map_pixels(
         if fit is None:
             ids[place[tile][inside]] = class_ids[inside]
         numbers[place[tile][inside]] = found[inside] if found is not None else np.nan
-    if tiles is None and len(wanted) == len(some):
-        note_read_whole(scene)
+    if tiles is None and len(wanted) == len(some) and scene.despiking is not None:
+        scene.despiking.whole = True
     return ids, numbers
 
 
-def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Split:
+def held_out(model: SceneModel, scene: xr.DataArray | Scene, labels: xr.DataArray) -> Split:
     """Return the training pixels of ``model`` in ``scene``, and all other labeled pixels."""
     split = _unseen(model, model.view(scene), Labels.of(labels).ids > 0)
     if len(split.test) == 0:
@@ -260,7 +262,7 @@ def held_out(model: SceneModel, scene: xr.DataArray, labels: xr.DataArray) -> Sp
     return split
 
 
-def _unseen(model: SceneModel, scene: xr.DataArray, marked: npt.NDArray[np.bool_]) -> Split:
+def _unseen(model: SceneModel, scene: Scene, marked: npt.NDArray[np.bool_]) -> Split:
     """Return the training pixels of the scene, and all others that are marked and have data."""
     test, train = np.argwhere(marked), np.empty((0, 2), np.intp)
     test = test[has_data(scene, *test.T)]
@@ -386,25 +388,26 @@ def cross_validate(
     if folds < 2:
         raise InputError(f"folds must be 2 or more, got {folds}; a label is held out or trained on")
     check_preset(preset, goal, parameters.get("objective", "overall"))
-    scene, labels = prepared(usable_bands(scene)), with_legend(Labels.of(labels).array, merge)
-    check_labels(scene, labels)
-    labels = drop_nodata(scene, labels)
+    known = prepared(with_usable_bands(Scene.of(scene)))
+    labels = with_legend(Labels.of(labels).array, merge)
+    check_labels(known, labels)
+    labels = drop_nodata(known, labels)
     pixels = np.argwhere(labels.values > 0) if pixels is None else np.asarray(pixels, np.intp)
     y = learnable(labels, labels.values[tuple(pixels.T)].astype(np.int64))
     ids, targets = np.unique(y, return_inverse=True)
-    groups = groups_of(labels, pixels)
+    groups = Labels.of(labels).groups_at(pixels)
     distance = None
     if goal == "this-scene":
-        mapped = _some_pixels(scene)
+        mapped = _some_pixels(known)
         distance = mean_distance(mapped, pixels) if len(mapped) else None
     if preset is None and estimator is None:
         if statistics is None:
             window = parameters.get("window")
-            statistics = default_statistics(scene, len(pixels), window, goal, max_bytes)
+            statistics = default_statistics(known, len(pixels), window, goal, max_bytes)
         preset = "fast" if statistics is None else "best"
     if preset == "best":
         if statistics is None:
-            statistics = scene_statistics(scene, goal, max_bytes)
+            statistics = scene_statistics(known, goal, max_bytes)
         parameters["statistics"] = statistics
     block: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
     dealt = [
@@ -421,7 +424,7 @@ def cross_validate(
 
     def learn(chosen: Array) -> SceneModel:
         fresh = None if estimator is None else _fresh(estimator)
-        return train_on(scene, labels, pixels[chosen], estimator=fresh, score=False, **options)
+        return train_on(known, labels, pixels[chosen], estimator=fresh, score=False, **options)
 
     total = sum(len(np.unique(split.fold)) for split in dealt)
     with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:
@@ -432,22 +435,22 @@ def cross_validate(
             for k in numbers:
                 out, rest = (split.fold == k) & able, split.fold != k
                 if out.any() and len(np.unique(targets[rest])) > 1:
-                    found = map_labels(learn(rest), scene, pixels[out])
+                    found = map_labels(learn(rest), known, pixels[out])
                     predicted[out] = np.searchsorted(ids, found)
                 bar.update()
             held = HeldOutLabels(targets, predicted, split.group, len(numbers), *split[2:])
             tested.append(held)
-    known = {c.value: c.name for c in class_table(labels)}
-    names = [known[int(v)] for v in ids]
+    named = {c.value: c.name for c in class_table(labels)}
+    names = [named[int(v)] for v in ids]
     return cross_validation(tested[0], names, *tested[1:], random_state=random_state)
 
 
-def map_labels(model: SceneModel, scene: xr.DataArray, pixels: Array) -> Array:
+def map_labels(model: SceneModel, scene: xr.DataArray | Scene, pixels: Array) -> Array:
     """Return the class ids of pixels, ``(n,)``, as a map of the scene has them.
 
     Only small tiles round them are mapped; a pixel's class does not depend on its tile.
     """
-    shape = scene.sizes["y"], scene.sizes["x"]
+    shape = Scene.of(scene).shape[:2]
     return map_pixels(model, scene, pixels, tiles=plan_tiles(shape, (TILE, TILE)))[0]
 
 
@@ -457,14 +460,14 @@ def _fresh(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def _some_pixels(scene: xr.DataArray) -> Array:
+def _some_pixels(scene: Scene) -> Array:
     """Return some pixels with data, ``(m, 2)``, all over the scene."""
     height, width, _ = scene.shape
     step = max(height * width // SOME_PIXELS, 1)
     index = np.arange(step // 2, height * width, step)
     rows, cols = np.unravel_index(index, (height, width))
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (m, bands)
-    valid = valid_pixels(spectra, scene.rio.nodata)
+    valid = valid_pixels(spectra, scene.nodata)
     return np.stack([rows, cols], axis=1)[valid]
 
 
@@ -545,11 +548,12 @@ def examine_values(
         See `polyad.evaluate`.
     """
     fit = model.value_fit
-    model = adapt_model(model, scene, adapt)
-    scene = model.view(scene)
+    viewed = model.view(scene)
+    model = adapt_model(model, viewed, adapt)
+    viewed = model.view(viewed)
     values = _matched(as_values(values), fit.targets)
-    check_values(scene, values)
-    pixels = _unseen(model, scene, np.isfinite(values.values).any(axis=2)).test
+    check_values(viewed, values)
+    pixels = _unseen(model, viewed, np.isfinite(values.values).any(axis=2)).test
     if not len(pixels):
         raise SceneError(
             "every pixel with a value was used for training or has no data, none is left to test "
@@ -557,8 +561,8 @@ def examine_values(
         )
     measured = values.values[tuple(pixels.T)].astype(np.float64)
     started = time.perf_counter()
-    _, numbers = map_pixels(model, scene, pixels, progress=progress)
-    examined = _examined(model, scene, started)
+    _, numbers = map_pixels(model, viewed, pixels, progress=progress)
+    examined = _examined(model, viewed, started)
     predicted, deviation = np.split(numbers, 2, axis=1)
     group = spatial_folds(pixels, np.zeros(len(pixels), np.intp), 5).group
     scores = score_values(measured, predicted, fit.targets, group)

@@ -65,6 +65,7 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.grid import HECTARE, grid_of, row_areas
 from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Scene
 from polyad.scene.read.classes import with_legend
 from polyad.scene.read.samples import SamplePoints, look_up
 
@@ -139,18 +140,19 @@ def write_report(
         The scores and what they were computed from.
     """
     about = _about(path, title, command, record)
-    model = adapt_model(model, scene, adapt)
-    class_map = blank_map(model, scene)
+    known = model.view(scene)
+    model = adapt_model(model, known, adapt)
+    class_map = blank_map(model, known)
     examination = examine(
-        model, scene, labels, split, whole=class_map.values, coverage=coverage, progress=progress
+        model, known, labels, split, whole=class_map.values, coverage=coverage, progress=progress
     )
-    write_page(path, report_page(model, scene, class_map, examination, about))
+    write_page(path, report_page(model, known, class_map, examination, about))
     return examination
 
 
 def report_page(
     model: SceneModel,
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     class_map: xr.DataArray,
     examination: Examination,
     about: About,
@@ -273,7 +275,7 @@ def mapped_areas(class_map: xr.DataArray) -> MappedAreas:
     return MappedAreas(total, class_map.size - total, covered, rows, "" if known else note)
 
 
-def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[str, str]:
+def model_facts(model: SceneModel, scene: Scene | None = None) -> dict[str, str]:
     """Return name and value of what a reader asks first; ``scene`` is the one that is mapped."""
     facts, recipe = {"Window": f"{model.window} x {model.window} pixels"}, model.recipe
     if recipe is not None:
@@ -307,7 +309,7 @@ def model_facts(model: SceneModel, scene: xr.DataArray | None = None) -> dict[st
 
 
 def _pictures(
-    model: SceneModel, scene: xr.DataArray, class_map: xr.DataArray, examination: Examination
+    model: SceneModel, scene: Scene, class_map: xr.DataArray, examination: Examination
 ) -> list[PageImage]:
     labels, split = examination.labels, examination.split
     shape = (class_map.sizes["y"], class_map.sizes["x"])
@@ -323,7 +325,7 @@ def _pictures(
     truth_picture = see_through(class_picture(known, table), known == 0)
     map_picture = see_through(class_picture(mapped, model.classes), mapped == 0)
     return [
-        page_image(false_color(thinned(scene)), "Scene, false color"),
+        page_image(false_color(thinned(scene.array)), "Scene, false color"),
         page_image(truth_picture, "Ground truth"),
         page_image(map_picture, f"Map{with_points}", points=points),
         page_image(error_picture(known, mapped, counted), f"Errors{with_points}", points=plain),
@@ -356,7 +358,7 @@ def _made(model: SceneModel, otherwise: str) -> str:
     return otherwise if recipe is None else f"preset {recipe.preset}, goal {recipe.goal}"
 
 
-def _facts(scene: xr.DataArray, model: SceneModel, found: Examination) -> dict[str, str]:
+def _facts(scene: Scene, model: SceneModel, found: Examination) -> dict[str, str]:
     others = "all other labeled ones" + (" of its classes" if found.scores.left_out else "")
     facts = {
         "Scene": scene_size(scene),
@@ -372,9 +374,9 @@ def _facts(scene: xr.DataArray, model: SceneModel, found: Examination) -> dict[s
     return facts
 
 
-def scene_size(scene: xr.DataArray) -> str:
+def scene_size(scene: Scene) -> str:
     """Return rows, columns and bands in words."""
-    rows, columns, bands = (scene.sizes[d] for d in ("y", "x", "band"))
+    rows, columns, bands = scene.shape
     return f"{rows} rows x {columns} columns, {bands} bands"
 
 
@@ -389,7 +391,7 @@ def _themed(words: str, chart: Callable[..., Figure | str], *data: Any) -> PageI
     return page_image(Themed(*(chart(*data, theme=theme) for theme in (LIGHT, DARK))), words)
 
 
-def _spectra_figure(scene: xr.DataArray, labels: xr.DataArray) -> PageFigure:
+def _spectra_figure(scene: Scene, labels: xr.DataArray) -> PageFigure:
     heading = "Mean spectra of the classes"
     return PageFigure(
         heading,
@@ -504,17 +506,17 @@ def write_training_report(
     facts : mapping of str to str, optional
         Shown behind those known of every model, such as the seed.
     """
-    about, scene = _about(path, title, command, record, facts), model.view(scene)
-    shape = (scene.sizes["y"], scene.sizes["x"])
+    about, known = _about(path, title, command, record, facts), model.view(scene)
+    shape = known.shape[:2]
     pixels = model.training_pixels(shape)
-    shown = {"Scene": scene_size(scene), **model_facts(model), **about.facts}
+    shown = {"Scene": scene_size(known), **model_facts(model), **about.facts}
     if model.values is not None:
         template, content = "value_training_report.html", _learned_values(model, labels, pixels)
     else:
         legend = with_legend(Labels.of(labels).array, merge or ())
-        template, content = "training_report.html", _learned_classes(model, scene, legend, pixels)
+        template, content = "training_report.html", _learned_classes(model, known, legend, pixels)
     marks = content.pop("marks")
-    picture = false_color(thinned(scene))
+    picture = false_color(thinned(known.array))
     pictures = [
         page_image(picture, words, points=overlay_points(pixels, ids, colors, shape))
         for words, ids, colors in marks
@@ -530,7 +532,7 @@ write_value_training_report = write_training_report
 
 
 def _learned_classes(
-    model: SceneModel, scene: xr.DataArray, labels: xr.DataArray, pixels: Array
+    model: SceneModel, scene: Scene, labels: xr.DataArray, pixels: Array
 ) -> dict[str, Any]:
     """Return what the page of a training on classes shows."""
     labels = with_classes(labels, model.classes)

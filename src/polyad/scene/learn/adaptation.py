@@ -29,8 +29,8 @@ import xarray as xr
 from polyad.errors import InputError, PolyadWarning
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene.learn.model import SceneModel, fingerprint
-from polyad.scene.learn.radiometry import Radiometry, light_of
+from polyad.scene.learn.model import SceneModel
+from polyad.scene.learn.radiometry import Radiometry
 from polyad.scene.learn.recipe import GuidedFilter, Step
 from polyad.scene.raster.despiking import roughness
 from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
@@ -138,7 +138,9 @@ class Adaptation:
         return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
 
 
-def adapt_model(model: SceneModel, scene: xr.DataArray, adapt: bool | None = None) -> SceneModel:
+def adapt_model(
+    model: SceneModel, scene: xr.DataArray | Scene, adapt: bool | None = None
+) -> SceneModel:
     """Return the model as it maps ``scene``: adapted to its light, or with a warning.
 
     Parameters
@@ -165,7 +167,7 @@ def adapt_model(model: SceneModel, scene: xr.DataArray, adapt: bool | None = Non
 
 
 def find_adaptation(
-    model: SceneModel, scene: xr.DataArray, adapt: bool | None = None
+    model: SceneModel, scene: xr.DataArray | Scene, adapt: bool | None = None
 ) -> Adaptation | None:
     """Return how the model is adapted to a scene, None where nothing is to be done or known.
 
@@ -176,14 +178,16 @@ def find_adaptation(
         return None  # done before
     if adapt:
         _check_adaptable(model)
-    if model.radiometry is None or model.learned_from(scene):
+    if model.radiometry is None:
         return None
     viewed = model.view(scene)
-    light = light_of(viewed)
+    if model.training.scene == viewed.fingerprint:
+        return None
+    light = viewed.radiometry
     if light is None:
         if not adapt:
             return None
-        pixels, _ = sample_pixels(Scene.of(viewed))
+        pixels, _ = sample_pixels(viewed)
         return Adaptation(None, None, _too_few(len(pixels)))
     found = compare(model.radiometry, light)
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
@@ -193,7 +197,7 @@ def find_adaptation(
             return Adaptation(None, light, f"not adapted: {_unlike(found)}")
         warnings.warn(_unlike(found), PolyadWarning, stacklevel=3)
     elif wanted and adapt is not False:
-        same = fingerprint(viewed) if found.same_ground else None
+        same = viewed.fingerprint if found.same_ground else None
         return Adaptation(found.shift, light, _done(found), same)
     elif found.outside:
         warnings.warn(_warning(found, _is_adaptable(model)), PolyadWarning, stacklevel=3)

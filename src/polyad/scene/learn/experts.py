@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from tqdm import tqdm
@@ -38,7 +37,7 @@ from polyad.scene.learn.recipe import Choice, Expert, prior_choice
 from polyad.scene.learn.whitening import NoiseWhitening, check_magnitude
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import LabelGroups
-from polyad.scene.raster.scene import as_scene
+from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
@@ -247,31 +246,28 @@ class Samples:
 
     Attributes
     ----------
-    scene : DataArray, dims ``(y, x, band)``
+    scene : Scene
     rows, cols : ndarray of int, ``(n,)``
     window : int
     fill : tuple of float or None
         Put in place of pixels without data: the mean of the first samples that were taken.
     """
 
-    scene: xr.DataArray
+    scene: Scene
     rows: Array
     cols: Array
     window: int
     fill: tuple[float, ...] | None = None
 
-    def __post_init__(self) -> None:
-        self.scene = as_scene(self.scene)
-
     @property
     def nbytes(self) -> int:
         """Bytes of all samples as float32."""
-        return len(self.rows) * self.window**2 * self.scene.sizes["band"] * 4
+        return len(self.rows) * self.window**2 * self.scene.shape[2] * 4
 
     def spectra(self) -> Array:
         """Return the spectra of all pixels with data in the windows, ``(m, bands)``."""
         stored = extract_patches(self.scene, self.rows, self.cols, self.window)
-        valid = valid_pixels(stored, self.scene.rio.nodata)
+        valid = valid_pixels(stored, self.scene.nodata)
         with np.errstate(over="ignore"):
             spectra = stored[valid].astype(np.float32, copy=False)
         check_magnitude(spectra)
@@ -283,7 +279,7 @@ class Samples:
         With a window of one pixel they are spectra, ``(n, bands)``.
         """
         stored = extract_patches(self.scene, self.rows[which], self.cols[which], self.window)
-        valid = valid_pixels(stored, self.scene.rio.nodata)
+        valid = valid_pixels(stored, self.scene.nodata)
         with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
             patches = stored.astype(np.float32, copy=False)
         check_magnitude(patches[valid])
@@ -304,11 +300,10 @@ class ViewSamples:
     """
 
     def __init__(
-        self, scene: xr.DataArray, views: Mapping[str, NoiseWhitening], pixels: Array, window: int
+        self, scene: Scene, views: Mapping[str, NoiseWhitening], pixels: Array, window: int
     ) -> None:
-        scene = as_scene(scene)
         windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
-        valid = valid_pixels(windows, scene.rio.nodata)
+        valid = valid_pixels(windows, scene.nodata)
         components = {}
         for name, view in views.items():
             filled = np.where(valid[..., None], windows, view.mean_.astype(windows.dtype))

@@ -196,7 +196,7 @@ class SceneModel:
         """Band centers in nm of the scene it learned from."""
         return self.spectral.wavelength
 
-    def view(self, scene: xr.DataArray | Scene) -> xr.DataArray:
+    def view(self, scene: xr.DataArray | Scene) -> Scene:
         """Return ``scene`` with the bands this model was fitted on; nothing is read.
 
         Of what is returned, corrupt pixels are read as their neighbors. TrainingBands are found by
@@ -209,9 +209,9 @@ class SceneModel:
             The scene does not have these bands.
         """
         known = Scene.of(scene)
-        viewed = self._in_bands(known).despiked(self.soundness).array
+        viewed = self._in_bands(known).despiked(self.soundness)
         if known.source is not None:  # the file that no output may replace
-            viewed.encoding.setdefault("source", known.source)
+            viewed.array.encoding.setdefault("source", known.source)
         return viewed
 
     def _in_bands(self, scene: Scene) -> Scene:
@@ -322,9 +322,9 @@ class SceneModel:
         labels = "1 label" if count == 1 else f"{count:,} labels"
         return f"{labels} ({each}), as none of their class was left to train on"
 
-    def learned_from(self, scene: xr.DataArray) -> bool:
+    def learned_from(self, scene: xr.DataArray | Scene) -> bool:
         """Whether ``scene`` is the one that the training pixels came from."""
-        return self.training.scene == fingerprint(self.view(scene))
+        return self.training.scene == self.view(scene).fingerprint
 
     def training_pixels(self, shape: tuple[int, ...]) -> Array:
         """Return rows and columns ``(n, 2)`` of the training pixels in the scene they are of.
@@ -423,7 +423,7 @@ def _told(centers: Any) -> bool:
 
 
 def trained_model(
-    scene: xr.DataArray,
+    scene: Scene,
     labels: xr.DataArray,
     estimator: Any,
     window: int,
@@ -438,7 +438,7 @@ def trained_model(
     ``tested`` says what became of the labels that folds held out; ``more`` are further attributes
     of `SceneModel`.
     """
-    viewed, truth = Scene.of(scene), Labels.of(labels)
+    truth = Labels.of(labels)
     known = {c.value: c for c in truth.classes}
     y = truth.ids[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
     classes = tuple(known[int(v)] for v in estimator.classes_)
@@ -453,17 +453,8 @@ def trained_model(
         if tested.split:  # the folds were good to choose by, and for nothing else
             blank = {"overall": None, "average": None, "interval": None}
             choice = choice.model_copy(update=blank)
-    model = SceneModel(
-        estimator,
-        window,
-        Classes.of(classes),
-        scene_bands(viewed),
-        training_record(viewed, pixels),
-        radiometry=radiometry_of(viewed, pixels),
-        soundness=repairs_soundness(viewed),
-        untested=untested,
-        **more,
-    )
+    output = Classes.of(classes)
+    model = scene_model(scene, estimator, window, output, pixels, untested=untested, **more)
     return model.with_training(
         counts=tuple(int((y == v).sum()) for v in estimator.classes_),
         numbered_by_name=truth.numbered_by_name,
@@ -473,16 +464,28 @@ def trained_model(
     )
 
 
-def training_record(scene: xr.DataArray | Scene, pixels: Array) -> TrainingRecord:
-    """Return what is kept of a training on ``pixels``, ``(n, 2)``, of a scene."""
-    return TrainingRecord(
-        scene=fingerprint(scene), packed_pixels=packed(pixels), replaced=corrupt_pixels(scene)
+def scene_model(
+    scene: Scene, estimator: Any, window: int, output: Output, pixels: Array, **more: Any
+) -> SceneModel:
+    """Return a model with what is kept of its scene and the training pixels, ``(n, 2)``."""
+    training = TrainingRecord(
+        scene=scene.fingerprint, packed_pixels=packed(pixels), replaced=corrupt_pixels(scene)
+    )
+    return SceneModel(
+        estimator,
+        window,
+        output,
+        scene_bands(scene),
+        training,
+        radiometry=radiometry_of(scene, pixels),
+        soundness=repairs_soundness(scene),
+        **more,
     )
 
 
-def scene_bands(scene: xr.DataArray | Scene) -> TrainingBands:
+def scene_bands(scene: Scene) -> TrainingBands:
     """Return what a model keeps of the bands of the scene that it is trained on."""
-    bands = Scene.of(scene).bands
+    bands = scene.bands
     wavelength, fwhm = (
         None if values is None else tuple(float(v) if np.isfinite(v) else np.nan for v in values)
         for values in (bands.wavelength, bands.width)
@@ -496,8 +499,3 @@ def scene_bands(scene: xr.DataArray | Scene) -> TrainingBands:
         in_file=bands.in_file if some else None,
         left_out=bands.note,
     )
-
-
-def fingerprint(scene: xr.DataArray | Scene) -> str:
-    """Return a digest of a scene's size and of a few of its pixels and bands, all over it."""
-    return Scene.of(scene).fingerprint

@@ -30,7 +30,6 @@ from polyad.scene.raster.scene import (
     SAMPLE,
     SHARES,
     SMALL,
-    RadiometricSample,
     Scene,
     evenly,
 )
@@ -143,24 +142,17 @@ StoredNoise = Annotated[
 ]
 
 
-def light_of(scene: xr.DataArray) -> RadiometricSample | None:
-    """Return what a sample of the scene tells of its light, None where too few pixels have data."""
-    return Scene.of(scene).radiometry
-
-
-def prepared(scene: xr.DataArray) -> xr.DataArray:
+def prepared(scene: xr.DataArray | Scene) -> Scene:
     """Return a scene to train on: corrupt pixels are read repaired, and its light is known.
 
     Doing it once saves the sample where many models are trained on one scene.
     """
     known = Scene.of(scene)
-    light = known.radiometry
-    return known.array if light is None else known.sampled().despiked(light.noise).array
+    return known if known.radiometry is None else known.despiked(known.radiometry.noise)
 
 
-def radiometry_of(scene: xr.DataArray | Scene, pixels: Array) -> Radiometry | None:
+def radiometry_of(scene: Scene, pixels: Array) -> Radiometry | None:
     """Return what a model that is trained on ``pixels``, ``(n, 2)``, keeps of its scene's light."""
-    scene = Scene.of(scene)
     light = scene.radiometry
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
@@ -173,31 +165,28 @@ def radiometry_of(scene: xr.DataArray | Scene, pixels: Array) -> Radiometry | No
     return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 
-def repairs_soundness(scene: xr.DataArray | Scene) -> NoiseModel | None:
+def repairs_soundness(scene: Scene) -> NoiseModel | None:
     """Return the noise model by which a scene is despiked, None if it is not."""
-    despiking = Scene.of(scene).despiking
-    return None if despiking is None else despiking.noise
+    return None if scene.despiking is None else scene.despiking.noise
 
 
-def replaced_pixels(scene: xr.DataArray | Scene) -> int:
+def replaced_pixels(scene: Scene) -> int:
     """Return how many corrupt pixels of a scene were replaced by their neighbors so far.
 
     Parameters
     ----------
-    scene : DataArray
+    scene : Scene
         From `SceneModel.view`, and since then mapped or trained on.
     """
-    despiking = Scene.of(scene).despiking
-    return 0 if despiking is None else despiking.count()
+    return 0 if scene.despiking is None else scene.despiking.count()
 
 
-def corrupt_pixels(scene: xr.DataArray | Scene) -> int | None:
+def corrupt_pixels(scene: Scene) -> int | None:
     """Return how many pixels of a scene are corrupt, whatever part of it was needed so far.
 
     None of a large scene that was not read whole: a part would give another number in every
     command. A small one is read for it.
     """
-    scene = Scene.of(scene)
     despiking = scene.despiking
     if despiking is None:
         return 0

@@ -16,7 +16,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 from typing import Protocol as TypedProtocol
 
 import numpy as np
@@ -27,7 +27,7 @@ from scipy import ndimage
 from polyad.errors import InputError, PolyadWarning, SceneMismatch
 from polyad.scene.files.option_values import check_window
 from polyad.scene.raster.classes import UNLABELED, class_table
-from polyad.scene.raster.scene import label_values
+from polyad.scene.raster.scene import as_labels
 from polyad.scene.raster.windows import Border, interior
 from polyad.scene.read.labels import open_labels
 
@@ -59,7 +59,7 @@ class Split:
         >>> per_class(labels, 1, random_state=0).classes_of(labels)
         (array([1, 2]), array([1, 2]))
         """
-        values = label_values(labels)
+        values = _ids(labels)
         return values[tuple(self.train.T)], values[tuple(self.test.T)]
 
 
@@ -206,7 +206,7 @@ def blocks(
         _check_count("n", n)
     rng = np.random.default_rng(random_state)
     pixels = _pixels_by_class(labels, border, window, least=1)
-    height, width = label_values(labels).shape
+    height, width = _ids(labels).shape
     in_training = np.full((-(-height // size), -(-width // size)), -1, dtype=np.int8)  # -1: open
     for value in sorted(pixels, key=lambda v: len(pixels[v])):
         _deal_blocks(in_training, pixels[value] // size, share, rng)
@@ -393,9 +393,15 @@ def _warn_untested(labels: Labels, split: Split, remedy: str) -> None:
         )
 
 
+def _ids(labels: Labels) -> NDArray[Any]:
+    """Return class ids ``(rows, columns)`` of a bare array, or of a DataArray put in order."""
+    named = isinstance(labels, xr.DataArray | xr.Dataset)
+    return np.asarray(as_labels(labels) if named else labels)
+
+
 def _values(labels: Labels) -> NDArray[np.integer]:
     """Return the label raster as a 2-D integer array."""
-    values = label_values(labels)
+    values = _ids(labels)
     if values.ndim != 2 or values.dtype.kind not in "iu":
         raise InputError(
             f"labels must be a 2-D integer raster of class ids with 0 for unlabeled, got shape "
@@ -483,7 +489,7 @@ class NoOverlap(_PerClass):
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
         drawn = RandomPerClass(self.n, self.window, self.border).split(labels, seed)
-        apart = no_overlap(drawn, label_values(labels).shape, self.window)
+        apart = no_overlap(drawn, _ids(labels).shape, self.window)
         return Split(drawn.train, drawn.test[apart])
 
 
@@ -507,7 +513,7 @@ class OtherFields(_PerClass):
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split drawn by ``seed``."""
         rng = np.random.default_rng(seed)
-        values = label_values(labels)
+        values = _ids(labels)
         if self.border == "drop":
             height, width = values.shape
             rows, cols = np.ogrid[:height, :width]
@@ -589,28 +595,7 @@ class FixedSplit:
     protocol: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
-        train, test = self._values()
-        if train.shape != test.shape:
-            raise SceneMismatch(
-                f"the training raster is {_size(train.shape)}, the test raster {_size(test.shape)} "
-                "pixels; give two rasters of one scene"
-            )
-        both = int(((train != UNLABELED) & (test != UNLABELED)).sum())
-        if both:
-            raise InputError(
-                f"{both} pixels are in the training and in the test raster; set them to 0 in one "
-                "of the two"
-            )
-        for name, values in (("training", train), ("test", test)):
-            if not values.any():
-                raise InputError(f"the {name} raster has no labeled pixel, only 0")
-        alien = np.setdiff1d(test, np.append(train, UNLABELED))
-        if len(alien):
-            listed = ", ".join(map(str, alien))
-            raise InputError(
-                f"the test raster has classes without a training pixel: {listed}; set their "
-                "pixels to 0, or add training pixels"
-            )
+        from_labels(self.train, self.test)  # its checks
 
     @classmethod
     def open(cls, train: str | os.PathLike[str], test: str | os.PathLike[str]) -> FixedSplit:
@@ -620,30 +605,23 @@ class FixedSplit:
     @property
     def labels(self) -> NDArray[np.uint16]:
         """Both rasters in one, shape (height, width)."""
-        train, test = self._values()
+        train, test = _ids(self.train), _ids(self.test)
         return np.where(train != UNLABELED, train, test).astype(np.uint16)
 
     @property
     def name(self) -> str:
         """``fixed-`` and eight digits that change with any pixel of either raster."""
-        whole = b"".join(np.ascontiguousarray(v, dtype="<u2").tobytes() for v in self._values())
+        both = (np.ascontiguousarray(_ids(v), dtype="<u2") for v in (self.train, self.test))
+        whole = b"".join(raster.tobytes() for raster in both)
         return f"{self.protocol}-{hashlib.sha256(whole).hexdigest()[:8]}"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split; ``labels`` of the scene must have the rasters' shape."""
         del seed
-        train, test = self._values()
-        shape = label_values(labels).shape
-        if shape != train.shape:
+        shape, own = _ids(labels).shape, _ids(self.train).shape
+        if shape != own:
             raise SceneMismatch(
-                f"the rasters of the split are {_size(train.shape)}, the scene is {_size(shape)} "
-                "pixels; give rasters of this scene"
+                f"the rasters of the split are {own[0]} x {own[1]}, the scene is "
+                f"{' x '.join(map(str, shape))} pixels; give rasters of this scene"
             )
-        return Split(np.argwhere(train != UNLABELED), np.argwhere(test != UNLABELED))
-
-    def _values(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        return label_values(self.train), label_values(self.test)
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
+        return from_labels(self.train, self.test)

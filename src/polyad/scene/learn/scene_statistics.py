@@ -47,7 +47,6 @@ from polyad.scene.learn.whitening import (
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import note_read_whole, packed
 from polyad.scene.raster.windows import Tile, plan_tiles, read_window, tile_shape
 from polyad.threads import limit_threads, run_tasks, stream_tasks, threads_for
 
@@ -67,7 +66,7 @@ class RunOnScene(Protocol):
         """
 
 
-def run_here(scene: xr.DataArray) -> RunOnScene:
+def run_here(scene: Scene) -> RunOnScene:
     """Return what does the tasks of ``scene`` by as many threads as torch has here."""
 
     def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
@@ -334,12 +333,10 @@ class Superpixels:
 
 
 def sharper_whitening(
-    scene: xr.DataArray, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
+    scene: Scene, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
 ) -> SegmentWhitening:
     """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
-    tiles = [
-        tile for tile in run(_sample_tile, (whitening, settings), _places(Scene.of(scene))) if tile
-    ]
+    tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
     deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in tiles])))
     cubes, segments, first = [], [], 0
     for z, valid, smooth in tiles:
@@ -362,7 +359,7 @@ def _places(scene: Scene) -> list[list[Tile]]:
 
 
 def _sample_tile(
-    scene: xr.DataArray, shared: tuple[NoiseWhitening, PropagationSettings], tiles: list[Tile]
+    scene: Scene, shared: tuple[NoiseWhitening, PropagationSettings], tiles: list[Tile]
 ) -> tuple[Array, Array, Array] | None:
     """Return a tile with data: whitened, which pixels have data, and smoothed.
 
@@ -383,7 +380,7 @@ def _sample_tile(
 
 
 def whitened_window(
-    scene: xr.DataArray,
+    scene: Scene,
     whitening: NoiseWhitening,
     window: Tile,
     seen: Callable[[Tile, Array, Array, Array], None] = lambda *_: None,
@@ -395,11 +392,11 @@ def whitened_window(
     """
     z = np.empty((*window.shape, whitening.projection_.shape[1]), np.float32)
     valid = np.empty(window.shape, bool)
-    part_shape = tile_shape(window.shape, scene.sizes["band"] * scene.dtype.itemsize)
+    part_shape = tile_shape(window.shape, scene.shape[2] * scene.dtype.itemsize)
     for at in plan_tiles(window.shape, part_shape):
         part = at.moved(window.rows.start, window.cols.start)
         cube = read_window(scene, part)
-        valid[at] = inside = valid_pixels(cube, scene.rio.nodata)
+        valid[at] = inside = valid_pixels(cube, scene.nodata)
         z[at] = _whitened(cube, inside, whitening)
         seen(part, cube, z[at], inside)
     return z, valid
@@ -466,9 +463,9 @@ def scene_superpixels(
     return _joined(nodes, parts)
 
 
-def region_superpixels(scene: xr.DataArray, cutting: Cutting, region: Tile) -> Superpixels:
+def region_superpixels(scene: Scene, cutting: Cutting, region: Tile) -> Superpixels:
     """Cut one region of a scene into superpixels, tile by tile; their numbers begin at 0."""
-    shape = scene.sizes["y"], scene.sizes["x"]
+    shape = scene.shape[:2]
     wide = region.grown(HALO, shape)
 
     def keep(part: Tile, cube: Array, z: Array, inside: Array) -> None:
@@ -541,7 +538,7 @@ STAGES = {"noise": 0.15, "superpixels": 0.7, "graphs": 0.15}  # of the time
 
 
 def scene_statistics(
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     goal: str = "this-scene",
     max_bytes: int | None = None,
     *,
@@ -578,7 +575,7 @@ def scene_statistics(
 
 
 def graph_statistics(
-    scene: xr.DataArray,
+    scene: Scene,
     settings: PropagationSettings | None = None,
     budget: int | None = None,
     *,
@@ -592,15 +589,14 @@ def graph_statistics(
     Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used. ``run``
     does what can be done window by window: threads here, unless it is given.
     """
-    scene = Scene.of(scene).array
     height, width, _ = scene.shape
     settings = PropagationSettings.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
     build = _of_pixels if settings.superpixel == 1 else _of_superpixels
     steps = _Steps(progress, check, run_here(scene) if run is None else run)
     statistics = build(scene, settings, budget, steps, keep_components)
-    if run is None:
-        note_read_whole(scene)
+    if run is None and scene.despiking is not None:
+        scene.despiking.whole = True
     return statistics
 
 
@@ -635,7 +631,7 @@ class _Steps:
 
 
 def _of_pixels(
-    scene: xr.DataArray, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
+    scene: Scene, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is held whole: every pixel is a node."""
     cube, valid = _readable(scene, "this-scene", budget)
@@ -645,7 +641,7 @@ def _of_pixels(
         z = whitening.transform(cube) * valid[..., None]
     graphs = graphs_of_whitened(settings, z, valid)
     steps.done("graphs", 1.0)
-    learned = (graphs, packed(scene), _some_pixels(valid), pixel_nodes(valid), settings)
+    learned = (graphs, scene.packed_mask, _some_pixels(valid), pixel_nodes(valid), settings)
     kept = None
     if keep:
         kept = Components.blank(valid.shape, whitening)
@@ -654,7 +650,7 @@ def _of_pixels(
 
 
 def _of_superpixels(
-    scene: xr.DataArray, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
+    scene: Scene, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
     height, width, _ = scene.shape
@@ -679,13 +675,13 @@ def _of_superpixels(
             graphs.append(graph)
             steps.done("graphs", len(graphs) / len(numbers))
     some = _some_pixels(superpixels.nodes >= 0)
-    learned = (graphs, packed(scene), some, superpixels.nodes, settings)
+    learned = (graphs, scene.packed_mask, some, superpixels.nodes, settings)
     return SceneStatistics(whitening, *learned, kept)
 
 
-def _noise_sums(scene: xr.DataArray, steps: _Steps) -> Iterator[StripSums]:
+def _noise_sums(scene: Scene, steps: _Steps) -> Iterator[StripSums]:
     """Yield the sums over strips all over a scene, until they hold enough pixels with data."""
-    height, width, _ = Scene.of(scene).crop_to_mask().shape
+    height, width, _ = scene.crop_to_mask().shape
     left = iter(spread(-(-height // SAMPLE_ROWS)))
     for number in left:
         strip = _read_strip(scene, number)
@@ -731,7 +727,7 @@ def _strips_missing(found: int, taken: int, pixels: int) -> int:
     return wanted if 2 * found >= taken * pixels else min(wanted, max(8, 2 * taken))
 
 
-def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSums | None:
+def _strip_sums(scene: Scene, units: StripUnits, number: int) -> StripSums | None:
     """Return the sums over one strip, None if it has no data; of a wide one, few rows at a time."""
     strip, total = _read_strip(scene, number), None
     rows = max(STRIP_BYTES // (4 * strip.cube[0].size), 1)
@@ -744,9 +740,9 @@ def _strip_sums(scene: xr.DataArray, units: StripUnits, number: int) -> StripSum
     return total
 
 
-def _read_strip(scene: xr.DataArray, number: int) -> Strip:
+def _read_strip(scene: Scene, number: int) -> Strip:
     """Read a strip of a scene, with one more row."""
-    part = Scene.of(scene).crop_to_mask()
+    part = scene.crop_to_mask()
     first = number * SAMPLE_ROWS
     own = min(SAMPLE_ROWS, part.shape[0] - first)
     cube = part.read(slice(first, first + own + 1), slice(None))
@@ -774,9 +770,9 @@ def _some_pixels(valid: Array) -> Array:
     return np.stack(np.unravel_index(index, valid.shape), axis=1)
 
 
-def _readable(scene: xr.DataArray, goal: str, budget: int) -> tuple[Array, Array]:
+def _readable(scene: Scene, goal: str, budget: int) -> tuple[Array, Array]:
     """Return the pixels that the noise is learned from, and which of them have data."""
-    part = Scene.of(scene)
+    part = scene
     if goal == "other-scenes":  # strips of a large scene would miss a small mask
         part = part.crop_to_mask()
     height, width, bands = part.shape

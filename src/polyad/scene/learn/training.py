@@ -53,7 +53,7 @@ from polyad.scene.learn.folds import mean_distance, testable
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_file import TrainingBands, TrainingRecord, packed
 from polyad.scene.learn.outputs import Classes
-from polyad.scene.learn.radiometry import light_of, prepared
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.recipe import (
     VIEWS,
     Choice,
@@ -85,9 +85,9 @@ from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
-from polyad.scene.raster.labels import groups_of
-from polyad.scene.raster.scene import INSIDE, as_labels, as_scene
-from polyad.scene.raster.selection import usable_bands
+from polyad.scene.raster.labels import Labels
+from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.selection import with_usable_bands
 from polyad.scene.raster.windows import Border, check_window_fits, extract_patches, interior
 from polyad.scene.read.classes import Colors, with_legend
 from polyad.scene.read.labels import check_labels, drop_nodata
@@ -169,7 +169,7 @@ class TrainSettings:
 
 @timed
 def train(
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     *,
     window: int | None = None,
@@ -229,22 +229,26 @@ def train(
     SceneModel
     """
     if window is not None:
-        check_window_fits(window, as_scene(scene).shape)
-    scene, labels = usable_bands(scene), with_legend(as_labels(labels), merge, colors)
-    check_labels(scene, labels)
-    labeled, labels = labels, drop_nodata(scene, labels)
+        check_window_fits(window, Scene.of(scene).shape)
+    known, labels = (
+        with_usable_bands(Scene.of(scene)),
+        with_legend(Labels.of(labels).array, merge, colors),
+    )
+    check_labels(known, labels)
+    labeled, labels = labels, drop_nodata(known, labels)
     if labeled.values.any() and not labels.values.any():
-        raise SceneError(without_data(scene, labeled))
+        raise SceneError(without_data(known, labeled))
     if samples_per_class is not None:
-        options: dict[str, Any] = {"border": border, "window": window or WINDOW}
-        pixels = per_class(labels, samples_per_class, random_state, **options).train
+        pixels = per_class(
+            labels, samples_per_class, random_state, border=border, window=window or WINDOW
+        ).train
     else:
         pixels = np.argwhere(labels.values > 0)
         if border == "drop":
             rows, cols = pixels.T
             pixels = pixels[interior(rows, cols, labels.shape, window or WINDOW)]
     model = train_on(
-        scene,
+        known,
         labels,
         pixels,
         window=window,
@@ -262,7 +266,7 @@ def train(
 
 @timed
 def train_on(
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     pixels: Array,
     *,
@@ -281,9 +285,10 @@ def train_on(
     Without ``score`` no time is spent on the accuracy that the model tells of its own labels.
     """
     if window is not None:
-        check_window_fits(window, as_scene(scene).shape)
-    scene, labels = prepared(usable_bands(scene)), as_labels(labels)
-    rows, cols = np.asarray(pixels, np.intp).reshape(-1, 2).T
+        check_window_fits(window, Scene.of(scene).shape)
+    scene, labels = prepared(with_usable_bands(Scene.of(scene))), Labels.of(labels).array
+    pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
+    rows, cols = pixels.T
     y = learnable(labels, labels.values[rows, cols].astype(np.int64))
     check_preset(preset, goal, objective)
     try:
@@ -292,7 +297,6 @@ def train_on(
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
     if preset not in (None, "fast") and estimator is not None:
         raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
-    pixels = np.stack([rows, cols], axis=1)
     known: dict[str, Any] = {}
     if estimator is None and preset in (None, "best"):
         names = ("statistics", "choice", "check")
@@ -335,8 +339,9 @@ def train_on(
         side = samples.window
         line = f"network on {side} x {side} windows, learned in batches"
         recipe = Recipe.from_data({"preset": "fast", "goal": goal, "line": line}, "recipe")
-    made: dict[str, Any] = {"fill": samples.fill, "recipe": recipe}
-    return trained_model(scene, labels, estimator, samples.window, pixels, **made)
+    return trained_model(
+        scene, labels, estimator, samples.window, pixels, fill=samples.fill, recipe=recipe
+    )
 
 
 def preset_parameters(preset: str) -> dict[str, Any]:
@@ -353,7 +358,7 @@ def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
 
 
 def fit_preset(
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     pixels: Array,
     settings: TrainSettings,
@@ -375,7 +380,7 @@ def fit_preset(
     ``score``, the accuracy that the model tells is that of the folds it was chosen by, which may
     not be those of its goal.
     """
-    scene, labels = prepared(scene), as_labels(labels)
+    scene = prepared(scene)
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
     best, window = settings.preset == "best", settings.window
     experts = experts_for(
@@ -400,7 +405,7 @@ def fit_preset(
         views,
         pixels,
         y,
-        groups_of(labels, pixels),
+        Labels.of(labels).groups_at(pixels),
         settings.objective,
         settings.random_state,
         settings.parameters,
@@ -477,7 +482,7 @@ def _scored_by_goal(
     tested: Tested,
     held: HeldOut,
     fits: FitContext,
-    scene: xr.DataArray,
+    scene: Scene,
     settings: TrainSettings,
     statistics: SceneStatistics | None,
     weights: tuple[float, float] | None,
@@ -488,7 +493,7 @@ def _scored_by_goal(
     one knows the pixels of a large scene better than the sample that all presets have. Where that
     makes a difference the chosen networks are fitted once more; nothing else depends on it.
     """
-    light = light_of(scene) if settings.goal == "this-scene" else None
+    light = scene.radiometry if settings.goal == "this-scene" else None
     distance = None if light is None else mean_distance(light.places, fits.pixels)
     some = held.which
     dealt = fits.folds(some, settings.folds, distance)
@@ -560,7 +565,7 @@ def _guide(whitening: NoiseWhitening, radius: int) -> GuidedFilter:
 
 
 def default_statistics(
-    scene: xr.DataArray,
+    scene: Scene,
     pixels: int,
     window: int | None,
     goal: str,
@@ -573,9 +578,7 @@ def default_statistics(
     do not fit in memory, and where the scene has next to no pixels.
     """
     try:
-        _check_windows(
-            pixels, WINDOW if window is None else window, as_scene(scene).sizes["band"], max_bytes
-        )
+        _check_windows(pixels, WINDOW if window is None else window, scene.shape[2], max_bytes)
         with statistics_bar(shown) as bar:
             return scene_statistics(scene, goal, max_bytes, progress=bar)
     except CANNOT as error:
@@ -624,19 +627,19 @@ def _fit_streamed(
                 bar.update(len(chosen))
 
 
-def without_data(scene: xr.DataArray, labels: xr.DataArray) -> str:
+def without_data(scene: Scene, labels: xr.DataArray) -> str:
     """Return the sentence on labels none of which lies on a pixel with data in every band."""
     pixels = np.argwhere(labels.values > 0)
     rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
-    missing = ~valid_pixels(spectra[..., None], scene.rio.nodata)
-    where = " inside the mask" if INSIDE in scene.coords else ""
+    missing = ~valid_pixels(spectra[..., None], scene.nodata)
+    where = " inside the mask" if scene.inside is not None else ""
     said = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
     if missing.all():
         what = "the mask, where the labels lie" if where else "where the labels lie"
         return f"{said}: none has data in any band; check {what} and the scene's nodata value"
     share = missing.mean(axis=0)  # (bands,)
-    worst = scene.isel(band=np.flatnonzero(share >= share.max() / 2))
+    worst = scene.array.isel(band=np.flatnonzero(share >= share.max() / 2))
     return (
         f"{said}: bands {named_bands(worst)} have none there; leave them out with --drop-nm (in "
         "Python, select_bands), or check the scene's nodata value"

@@ -9,7 +9,8 @@ so no prediction gets worse by it, where a logit has no value for the fractions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,26 +23,26 @@ from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.files.option_values import check_preset, check_window
 from polyad.scene.learn.experts import (
     FOLD_EPOCHS,
-    FOLD_LABELS,
     LEAST_SHARE,
     Samples,
     expert_weights,
+    fold_subset,
     progress,
 )
 from polyad.scene.learn.folds import SpatialFolds, spatial_folds
-from polyad.scene.learn.model import SceneModel, scene_bands, training_record
+from polyad.scene.learn.model import SceneModel, scene_model
 from polyad.scene.learn.networks import Member, joined
 from polyad.scene.learn.outputs import Targets, score_values
-from polyad.scene.learn.radiometry import prepared, radiometry_of, repairs_soundness
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.recipe import Expert, Recipe
 from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
-from polyad.scene.learn.training import CANNOT, timed, warn_of_fast, without_data
+from polyad.scene.learn.training import CANNOT, TrainSettings, timed, warn_of_fast, without_data
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
 from polyad.scene.raster.grid import check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import usable_bands
+from polyad.scene.raster.selection import with_usable_bands
 from polyad.scene.raster.windows import check_window_fits
 from polyad.scene.read.labels import drop_nodata
 
@@ -49,16 +50,8 @@ Array = npt.NDArray[Any]
 LEAST = 10  # values; fewer say nothing of how well they are predicted
 FOLDS = 5
 STARTS = {"fast": 1, "best": 3}
-EXPERTS = {
-    "fast": (Expert("plain", 1, 0), Expert("plain", 3, 0), Expert("plain", 5, 0)),
-    "best": (
-        Expert("plain", 1, 0),
-        Expert("plain", 3, 0),
-        Expert("plain", 5, 0),
-        Expert("whitened", 1, 0),
-        Expert("whitened", 3, 0),
-    ),
-}
+PLAIN = tuple(Expert("plain", side, 0) for side in (1, 3, 5))
+EXPERTS = {"fast": PLAIN, "best": (*PLAIN, Expert("whitened", 1, 0), Expert("whitened", 3, 0))}
 
 
 @timed
@@ -117,37 +110,40 @@ def train_values(
         )
     if window is not None:
         check_window_fits(window, Scene.of(scene).shape)
-    scene, values = usable_bands(scene), as_values(values)
-    measured = _measured(scene, values, target_table(values, bounds))
-    scene = prepared(scene)
-    shown = bool(parameters.pop("verbose", 0))
-    given = (window, random_state, parameters, max_bytes, shown)
+    known, values = with_usable_bands(Scene.of(scene)), as_values(values)
+    measured = _measured(known, values, target_table(values, bounds))
+    known = prepared(known)
+    settings = TrainSettings.of(
+        preset=preset or "best",
+        goal=goal,
+        window=window,
+        random_state=random_state,
+        max_bytes=max_bytes,
+        **parameters,
+    )
     try:
-        fitting = _Fitting(scene, measured, preset or "best", *given)
+        fitting = _Fitting(known, measured, settings)
     except CANNOT as error:
         if preset is not None:
             raise
         warn_of_fast(error)
-        fitting = _Fitting(scene, measured, "fast", *given)
-    preset = fitting.preset
-    estimator, fit, fill = fitting.run()
-    line = f"regression on {fit.line}"
-    line += f", {STARTS[preset]} starts" if STARTS[preset] > 1 else ""
+        settings = replace(settings, preset="fast")
+        fitting = _Fitting(known, measured, settings)
+    estimator, fit = fitting.run()
+    starts = STARTS[settings.preset]
+    line = f"regression on {fit.line}" + (f", {starts} starts" if starts > 1 else "")
     if bounds is not None:
         line += f" > clipped to {fit.targets[0].low:g} to {fit.targets[0].high:g}"
-    training = training_record(scene, measured.pixels)
-    lost = {"without_data": measured.without_data, "incomplete": measured.incomplete}
-    return SceneModel(
+    model = scene_model(
+        known,
         estimator,
         fit.window,
         fit,
-        scene_bands(scene),
-        training.model_copy(update=lost),
-        Recipe.from_data({"preset": preset, "goal": goal, "line": line}, "recipe"),
-        fill,
-        radiometry_of(scene, measured.pixels),
-        repairs_soundness(scene),
+        measured.pixels,
+        recipe=Recipe.from_data({"preset": settings.preset, "goal": goal, "line": line}, "recipe"),
+        fill=fitting.fill,
     )
+    return model.with_training(without_data=measured.without_data, incomplete=measured.incomplete)
 
 
 class Measured(NamedTuple):
@@ -172,7 +168,7 @@ def check_values(scene: xr.DataArray | Scene, values: xr.DataArray) -> None:
     check_same_place(ours, theirs)
 
 
-def _measured(scene: xr.DataArray, values: xr.DataArray, targets: tuple[Target, ...]) -> Measured:
+def _measured(scene: Scene, values: xr.DataArray, targets: tuple[Target, ...]) -> Measured:
     """Return what can be learned from; raise `SceneError` where that is nothing."""
     check_values(scene, values)
     stored = values.values
@@ -231,24 +227,13 @@ def _check_target(numbers: Array, target: Target) -> None:
 class _Fitting:
     """One fit: its samples in each view, its folds, and the regressors that they choose."""
 
-    def __init__(
-        self,
-        scene: xr.DataArray,
-        measured: Measured,
-        preset: str,
-        window: int | None,
-        random_state: int,
-        parameters: Mapping[str, Any],
-        max_bytes: int | None,
-        shown: bool,
-    ) -> None:
-        self.measured, self.random_state, self.parameters = measured, random_state, parameters
-        self.preset = preset
-        self.experts, self.starts, self.shown = _experts(preset, window), STARTS[preset], shown
+    def __init__(self, scene: Scene, measured: Measured, settings: TrainSettings) -> None:
+        self.measured, self.settings = measured, settings
+        self.experts = _experts(settings.preset, settings.window)
         widest = max(expert.window for expert in self.experts)
         rows, cols = measured.pixels.T
         samples = Samples(scene, rows, cols, widest)
-        budget = memory_budget(max_bytes, share=0.25)
+        budget = memory_budget(settings.max_bytes, share=0.25)
         if samples.nbytes > budget:
             raise SceneError(
                 f"{len(measured.pixels):,} windows of {widest} x {widest} pixels take "
@@ -258,103 +243,82 @@ class _Fitting:
         windows = samples.take(slice(None))
         self.windows = windows[:, None, None] if widest == 1 else windows  # (n, w, w, bands)
         self.fill = samples.fill
-        self.view: NoiseWhitening | None = None
+        self.views: dict[str, NoiseWhitening | None] = {"plain": None}
         if any(expert.view == "whitened" for expert in self.experts):
-            with statistics_bar(shown) as bar:
-                found = scene_statistics(scene, "other-scenes", max_bytes, progress=bar)
-            self.view = found.whitening
+            with statistics_bar(settings.verbose) as bar:
+                found = scene_statistics(scene, "other-scenes", settings.max_bytes, progress=bar)
+            self.views["whitened"] = found.whitening
 
-    def run(self) -> tuple[RankRRegressor, Targets, tuple[float, ...] | None]:
-        """Return the joined regressor, how it came about, and the spectrum without data."""
+    def run(self) -> tuple[RankRRegressor, Targets]:
+        """Return the joined regressor, and how it came about."""
         numbers, targets = self.measured.numbers, self.measured.targets
-        some = _subset(len(numbers), self.random_state)
-        zeros = np.zeros(len(some), np.intp)
-        folds = spatial_folds(self.measured.pixels[some], zeros, FOLDS, self.random_state)
-        kinds = np.unique(folds.fold).tolist()
-        with progress(len(self.experts), self.shown) as step:
-            held, fitted = [], []
+        seed = self.settings.random_state
+        some = fold_subset(np.zeros(len(numbers), np.intp), seed)
+        folds = spatial_folds(self.measured.pixels[some], np.zeros_like(some), FOLDS, seed)
+        held, fitted, members = [], [], []
+        with progress(len(self.experts), self.settings.verbose) as step:
             for expert in self.experts:
-                own, predicted = self._held_out(expert, some, folds, kinds)
+                own, predicted = self._held_out(expert, some, folds)
                 held.append(clipped(predicted, targets))
                 fitted.append(own)
                 step()
             weights, kept = _weights(held, numbers[some], folds)
-            members = []
-            for k, weight in zip(kept, weights, strict=True):
-                members += self._whole(self.experts[k], float(weight))
-                view = self._view(self.experts[k])
-                members += [
-                    Member(own, view, float(weight), 1 + place)
-                    for place, own in enumerate(fitted[k])
-                ]
+            for k, weight in zip(kept, weights.tolist(), strict=True):
+                expert, view = self.experts[k], self.views[self.experts[k].view]
+                # The starts on all values share the weight; those of the folds tell deviations
+                count = max(round(STARTS[self.settings.preset] * weight), 1)
+                seeds, X = np.random.SeedSequence(seed).generate_state(count), self._samples(expert)
+                whole = [self._fit(X, numbers, int(start)) for start in seeds]
+                members += [Member(own, view, weight / count, 0) for own in whole]
+                members += [Member(own, view, weight, 1 + i) for i, own in enumerate(fitted[k])]
                 step()
         experts = tuple(self.experts[k] for k in kept)
-        window = max(expert.window for expert in experts)
-        scaler = ModeStandardScaler(-1).fit(self._samples(Expert("plain", 1, 0)))
-        # All outputs of the first block first, so that a map of values alone can drop the rest
-        members.sort(key=lambda member: member.group)
-        estimator = joined(members, scaler, window)
         mixed = np.tensordot(weights, np.stack([held[k] for k in kept]), axes=1)
-        scores = score_values(numbers[some], mixed, targets, folds.group, self.random_state)
         fit = Targets(
             experts=experts,
-            weights=tuple(map(float, weights)),
+            weights=tuple(weights.tolist()),
             targets=targets,
-            folds=len(kinds),
+            folds=len(np.unique(folds.fold)),
             noise=(0.0,) * len(targets),
-            scores=scores,
+            scores=score_values(numbers[some], mixed, targets, folds.group, seed),
             side=folds.side,
             points=len(some),
         )
-        outputs = self._outputs(estimator, window)[some]
+        scaler = ModeStandardScaler(-1).fit(self._samples(Expert("plain", 1, 0)))
+        # All outputs of the first block first, so that a map of values alone can drop the rest
+        members.sort(key=lambda member: member.group)
+        estimator = joined(members, scaler, fit.window)
+        outputs = estimator.predict(self._samples(Expert("plain", fit.window, 0)))
         missed = ((mixed - numbers[some]) ** 2).mean(axis=0)
-        noise = np.maximum(missed - fit.spread(outputs).mean(axis=0), 0)
-        fit = fit.model_copy(update={"noise": tuple(noise.tolist())})
-        return estimator, fit, self.fill
+        spread = fit.spread(outputs.reshape(len(outputs), -1)[some]).mean(axis=0)
+        noise = np.maximum(missed - spread, 0)
+        return estimator, fit.model_copy(update={"noise": tuple(noise.tolist())})
 
     def _held_out(
-        self, expert: Expert, some: Array, folds: SpatialFolds, kinds: Sequence[int]
+        self, expert: Expert, some: Array, folds: SpatialFolds
     ) -> tuple[list[RankRRegressor], Array]:
         """Return a regressor for each fold that never saw it, and what they say of their folds."""
         X, y = self._samples(expert)[some], self.measured.numbers[some]
         fitted, predicted = [], np.zeros(y.shape)
-        for k in kinds:
+        for k in np.unique(folds.fold):
             out = folds.fold == k
-            own = self._fit(X[~out], y[~out], self.random_state, epochs=FOLD_EPOCHS)
+            own = self._fit(X[~out], y[~out], self.settings.random_state, epochs=FOLD_EPOCHS)
             predicted[out] = own.predict(X[out])
             fitted.append(own)
         return fitted, predicted
 
-    def _whole(self, expert: Expert, weight: float) -> list[Member]:
-        """Return the starts of an expert on all values; they share its weight."""
-        count = max(round(self.starts * weight), 1)
-        seeds = np.random.SeedSequence(self.random_state).generate_state(count)
-        X, view = self._samples(expert), self._view(expert)
-        return [
-            Member(self._fit(X, self.measured.numbers, int(seed)), view, weight / count, 0)
-            for seed in seeds
-        ]
-
     def _fit(self, X: Array, y: Array, seed: int, **defaults: Any) -> RankRRegressor:
         options: dict[str, Any] = {"rank": 1, "activation": "tanh"}
-        options |= defaults | dict(self.parameters)
+        options |= defaults | dict(self.settings.parameters)
         return RankRRegressor(random_state=seed, **options).fit(X, y)
 
     def _samples(self, expert: Expert) -> Array:
         """Return samples ``(n, window, window, features)``, of single pixels ``(n, features)``."""
         margin = (self.windows.shape[1] - expert.window) // 2
         inner = slice(margin, self.windows.shape[1] - margin)
-        windows = self.windows[:, inner, inner]
-        view = self._view(expert)
+        windows, view = self.windows[:, inner, inner], self.views[expert.view]
         windows = windows if view is None else view.transform(windows)
         return windows[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(windows)
-
-    def _view(self, expert: Expert) -> NoiseWhitening | None:
-        return self.view if expert.view == "whitened" else None
-
-    def _outputs(self, estimator: RankRRegressor, window: int) -> Array:
-        predicted = estimator.predict(self._samples(Expert("plain", window, 0)))
-        return predicted.reshape(len(predicted), -1)
 
 
 def _experts(preset: str, window: int | None) -> list[Expert]:
@@ -372,11 +336,3 @@ def _weights(held: Sequence[Array], numbers: Array, folds: SpatialFolds) -> tupl
     weights = expert_weights(losses, folds.group, np.ones(len(numbers)))
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.sum()).tolist()
     return weights[kept] / weights[kept].sum(), kept
-
-
-def _subset(n: int, random_state: int) -> Array:
-    """Return which values the folds are made of: all, or a random part of very many."""
-    if n <= FOLD_LABELS:
-        return np.arange(n)
-    drawn = np.random.default_rng(random_state).permutation(n)[:FOLD_LABELS]
-    return np.sort(drawn)

@@ -43,7 +43,6 @@ from polyad.scene.map.classifier import block_classifier
 from polyad.scene.raster.classes import UNLABELED, class_dtype
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.selection import packed
 from polyad.scene.raster.windows import (
     TILE_BYTES,
     Block,
@@ -95,7 +94,7 @@ class Mapper:
         progress: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self.model, self.scene = model, viewed(model, scene)
+        self.model, self.scene = model, model.view(scene)
         self.numbers, self.progress, self.check = numbers, progress, check
         self.steps = active_steps(model, self.scene)
         self.propagation = next((s for s in self.steps if isinstance(s, Propagation)), None)
@@ -195,13 +194,6 @@ class Mapper:
         """Return the network's probabilities ``(h, w, classes)`` of a tile."""
         block = read_block(self.scene, tile, self.model.window // 2)
         return np.asarray(self._network(block)[1])
-
-
-def viewed(model: SceneModel, scene: Scene | xr.DataArray) -> Scene:
-    """Return a scene with the model's bands; one that has them already is returned as it is."""
-    scene = Scene.of(scene)
-    array = model.view(scene.array)
-    return scene if array is scene.array else Scene(array)
 
 
 def active_steps(model: SceneModel, scene: Scene) -> tuple[Step, ...]:
@@ -380,13 +372,13 @@ def propagated_shares(
     pixels, targets = model.training_pixels(shape), np.asarray(step.targets, np.intp)
     key = "" if model.cache is None else cache_key(scene, pixels, targets, settings, run)
     statistics = model.statistics
-    if statistics is None or statistics.inside != packed(scene.array):
+    if statistics is None or statistics.inside != scene.packed_mask:
         found = None if model.cache is None else read_cache(model.cache, key, shape, classes)
         if found is not None:
             return Shares(*found, step.weights)
         before = 1 - PROPAGATION
         statistics = graph_statistics(
-            scene.array,
+            scene,
             settings,
             progress=lambda stage, share: progress(stage, before * share),
             check=check,
@@ -442,8 +434,8 @@ def scene_digest(scene: Scene, run: RunOnScene | None = None) -> str:
     about = (scene.shape, scene.dtype.str, str(scene.nodata))
     rows = max(TILE_BYTES // max(width * bands * scene.dtype.itemsize, 1), 1)
     digest = hashlib.sha256(repr(about).encode())
-    digest.update(packed(scene.array) or b"")
-    run = run_here(scene.array) if run is None else run
+    digest.update(scene.packed_mask or b"")
+    run = run_here(scene) if run is None else run
     starts = range(0, height, rows)
     some = [starts[k : k + STRIPS] for k in range(0, len(starts), STRIPS)]
     for strips in run(_strip_digests, rows, some):
@@ -451,9 +443,9 @@ def scene_digest(scene: Scene, run: RunOnScene | None = None) -> str:
     return digest.hexdigest()
 
 
-def _strip_digests(array: xr.DataArray, rows: int, starts: range) -> bytes:
+def _strip_digests(scene: Scene, rows: int, starts: range) -> bytes:
     """Return the digests of strips of so many rows of a scene, one after the other."""
-    digests, scene = [], Scene.of(array)  # a worker's
+    digests = []
     for start in starts:
         strip = scene.read_stored(slice(start, min(start + rows, scene.shape[0])), slice(None))
         digests.append(hashlib.sha256(np.ascontiguousarray(strip).data).digest())

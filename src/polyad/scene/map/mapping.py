@@ -39,7 +39,7 @@ from polyad.scene.files.paths import (
 from polyad.scene.learn.adaptation import Adaptation, adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model
-from polyad.scene.map.mapper import Mapper, active_steps, scene_tiles, viewed
+from polyad.scene.map.mapper import Mapper, active_steps, scene_tiles
 from polyad.scene.raster.classes import (
     UNLABELED,
     VALUE_DIMS,
@@ -128,7 +128,8 @@ def map_scene(
     """
     model = as_scene_model(model, scene, window)
     model.check_classes("map it with polyad.scene.map_values, or polyad.map_file")
-    mapper = Mapper(adapt_model(model, scene, adapt), scene, probabilities, progress)
+    known = model.view(scene)
+    mapper = Mapper(adapt_model(model, known, adapt), known, probabilities, progress)
     class_map = blank_map(model, mapper.scene)
     shape = (*class_map.shape, len(model.classes))
     proba = np.empty(shape, np.float32) if probabilities else None
@@ -142,9 +143,8 @@ def map_scene(
     return class_map, xr.DataArray(proba, dims=("y", "x", "class"), coords=coords)
 
 
-def blank_map(model: SceneModel, scene: Scene | xr.DataArray) -> xr.DataArray:
+def blank_map(model: SceneModel, scene: Scene) -> xr.DataArray:
     """Return a map of ``scene`` in which no pixel has a class yet, dims ``(y, x)``."""
-    scene = Scene.of(scene)
     ids = np.zeros(scene.shape[:2], class_dtype(model.classes))
     class_map = xr.DataArray(ids, dims=("y", "x"), coords=scene.map_coords)
     return with_classes(class_map, model.classes).assign_attrs(_FillValue=UNLABELED)
@@ -198,7 +198,8 @@ def map_values(
         If asked for; see `polyad.scene.learn.outputs`.
     """
     fit = model.value_fit
-    mapper = Mapper(adapt_model(model, scene, adapt), scene, uncertainty, progress)
+    known = model.view(scene)
+    mapper = Mapper(adapt_model(model, known, adapt), known, uncertainty, progress)
     numbers = np.empty((*mapper.scene.shape[:2], fit.bands(uncertainty)), np.float32)
     for where, _, of_tile in mapper.run(scene_tiles(mapper.scene, tile, model)):
         numbers[where] = of_tile
@@ -339,9 +340,10 @@ def plan_map(model: SceneModel, scene: Scene, path: AnyPath, request: MapRequest
                 "and --probability-type, and ask for --uncertainty to have their standard deviation"
             )
         check_ending(path, "map of values")
-    adaptation = find_adaptation(model, scene.array, request.adapt)
+    scene = model.view(scene)
+    adaptation = find_adaptation(model, scene, request.adapt)
     adapted = model if adaptation is None else adaptation.apply(model)
-    scene = viewed(adapted, scene)
+    scene = adapted.view(scene)
     rule = None if request.coverage is None else set_rule(adapted, request.coverage, scene)
     tiles = scene_tiles(scene, request.tile, adapted)
     return MapPlan(adapted, scene, Path(path), request, tiles, rule, adaptation)
@@ -349,7 +351,7 @@ def plan_map(model: SceneModel, scene: Scene, path: AnyPath, request: MapRequest
 
 def map_file(
     model: Any,
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     path: AnyPath,
     *,
     window: int | None = None,
@@ -480,7 +482,7 @@ def set_rule(
             "were held out; train it with preset fast or best on labels in two places of each class"
         )
     steps = () if model.recipe is None else model.recipe.steps
-    if scene is not None and len(active_steps(model, viewed(model, scene))) < len(steps):
+    if scene is not None and len(active_steps(model, model.view(scene))) < len(steps):
         raise InputError(
             "the sets of a model for this-scene are calibrated with label propagation, which a map "
             "of another scene does not have; train with --goal other-scenes (in Python, "
@@ -511,7 +513,7 @@ class LabelDistance:
 
     def __init__(self, model: SceneModel, scene: Scene | xr.DataArray) -> None:
         self.tested = 0.0 if model.held_out is None else model.held_out.distance
-        scene = viewed(model, scene)
+        scene = model.view(scene)
         shape = scene.shape[:2]
         self.stride = max(math.isqrt(shape[0] * shape[1] // ASKED), 1)
         self.labels = None  # they lie in another scene

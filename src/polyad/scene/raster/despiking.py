@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-REPAIRS = "repairs"  # attribute of a scene whose pixels are read repaired
 HALO = 2  # pixels around one that it may be replaced by
 LEAST_BANDS = 16  # of fewer, roughness says little
 LEAST_SPECTRA = 64

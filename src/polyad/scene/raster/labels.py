@@ -184,11 +184,6 @@ def check_groups(ids: Array, name: str = "groups") -> None:
         )
 
 
-def groups_of(labels: xr.DataArray, pixels: Array) -> LabelGroups | None:
-    """Return the groups of labeled pixels; see `Labels.groups_at`."""
-    return Labels.of(labels).groups_at(pixels)
-
-
 @dataclass(frozen=True)
 class Merging:
     """Which classes become which.

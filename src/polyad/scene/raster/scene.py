@@ -12,7 +12,9 @@ takes all orders and the usual names; what it cannot understand fails with a cle
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import zlib
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +35,6 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
 from polyad.scene.raster.despiking import (
     HALO,
-    REPAIRS,
     Despiking,
     NoiseModel,
     despike,
@@ -203,7 +204,6 @@ def _georeference(scene: xr.DataArray, transform: Affine) -> xr.DataArray:
 SCENE_DIMS = ("y", "x", "band")
 LABEL_DIMS = ("y", "x")
 INSIDE = "inside"  # coordinate (y, x) of a masked scene
-RADIOMETRY = "light"  # attribute of a scene: its `RadiometricSample`
 SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # whose quantiles are taken
 SAMPLE = 4096  # spectra that quantiles are taken from
 KEPT = 256  # spectra that a model keeps
@@ -270,18 +270,6 @@ def as_labels(labels: Any) -> xr.DataArray:
     if labels.dims != LABEL_DIMS:
         labels = _ordered(labels, _named(labels, LABEL_DIMS, "label raster"), LABEL_DIMS)
     return _with_spatial_ref(labels)
-
-
-def label_values(labels: Any) -> Array:
-    """Return class ids ``(rows, columns)`` of a bare array, or of a DataArray put in order.
-
-    Examples
-    --------
-    >>> label_values(xr.DataArray(np.ones((5, 4), int), dims=("x", "y"))).shape
-    (4, 5)
-    """
-    named = isinstance(labels, xr.DataArray | xr.Dataset)
-    return np.asarray(as_labels(labels) if named else labels)
 
 
 def _one_array(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
@@ -528,6 +516,8 @@ class Scene(Raster):
     ----------
     array : DataArray, dims ``(y, x, band)``
         The pixels as they are stored, as a rule lazily. `read` is how they are read.
+    despiking : Despiking or None
+        By what `read` replaces corrupt pixels, and which it replaced; None if it does not.
 
     Examples
     --------
@@ -541,6 +531,8 @@ class Scene(Raster):
     >>> masked.read(slice(0, 1), slice(0, 2)).tolist()  # outside the mask there is no data
     [[[0.0, 12.0], [nan, nan]]]
     """
+
+    despiking: Despiking | None = None
 
     @classmethod
     def of(cls, scene: xr.DataArray | xr.Dataset | Scene) -> Scene:
@@ -581,11 +573,9 @@ class Scene(Raster):
         return None if source is None else str(source)
 
     @property
-    def despiking(self) -> Despiking | None:
-        """By what `read` replaces corrupt pixels, and which it replaced; None if it does not."""
-        repairs: Despiking | None = self.array.attrs.get(REPAIRS)
-        fits = repairs is not None and repairs.noise.bands == self.shape[2]
-        return repairs if fits else None
+    def packed_mask(self) -> bytes | None:
+        """The mask in few bytes; None if there is none. `unpack_mask` is the way back."""
+        return None if self.inside is None else zlib.compress(np.packbits(self.inside).tobytes())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -610,16 +600,7 @@ class Scene(Raster):
 
         It is taken when it is first asked for, from the stored pixels inside the mask.
         """
-        known: Any = self.array.attrs.get(RADIOMETRY)
-        if isinstance(known, RadiometricSample) and known.spectra.shape[1] == self.shape[2]:
-            return known
         return sample_radiometry(self)
-
-    def sampled(self) -> Scene:
-        """Return the scene with its `radiometry`, so that no copy of it takes the sample again."""
-        if self.radiometry is None or self.array.attrs.get(RADIOMETRY) is self.radiometry:
-            return self
-        return Scene(self.array.assign_attrs({RADIOMETRY: self.radiometry}))
 
     @cached_property
     def fill(self) -> float:
@@ -676,12 +657,12 @@ class Scene(Raster):
 
         It is not despiked: what is known of the noise is known of all bands.
         """
-        return Scene(self.despiked(None).array.isel(band=np.asarray(bands)))
+        return Scene(self.array.isel(band=np.asarray(bands)))
 
     def crop(self, rows: slice, cols: slice) -> Scene:
         """Return a rectangle of the scene, which counts its own despiked pixels."""
-        cut, despiking = Scene(self.array.isel(y=rows, x=cols)), self.despiking
-        return cut if despiking is None else cut.despiked(None).despiked(despiking.noise)
+        cut = Scene(self.array.isel(y=rows, x=cols))
+        return cut if self.despiking is None else cut.despiked(self.despiking.noise)
 
     def crop_to_mask(self) -> Scene:
         """Return the smallest rectangle that holds all pixels of the mask."""
@@ -705,23 +686,28 @@ class Scene(Raster):
             raise SceneMismatch(
                 "no pixel of the scene lies inside the mask; choose one that overlaps the scene"
             )
-        return Scene(self.array.assign_coords({INSIDE: (("y", "x"), inside)}))
+        masked = self.array.assign_coords({INSIDE: (("y", "x"), inside)})
+        return Scene(masked, self.despiking)
+
+    def unpack_mask(self, mask: bytes | None) -> Scene:
+        """Return the scene with the mask that `packed_mask` gave."""
+        if mask is None:
+            return self
+        height, width = self.shape[:2]
+        bits = np.unpackbits(np.frombuffer(zlib.decompress(mask), np.uint8), count=height * width)
+        return self.masked(bits.reshape(height, width))
 
     def despiked(self, noise: NoiseModel | None) -> Scene:
         """Return the scene whose corrupt pixels `read` replaces; None replaces none.
 
         Asked for the noise model that it has, it returns itself, so that one record counts.
         """
-        array, before = self.array, self.array.attrs.get(REPAIRS)
-        if noise is None or noise.bands != self.shape[2]:
-            if before is None:
-                return self
-            array = array.copy(deep=False)
-            del array.attrs[REPAIRS]
-            return Scene(array)
-        if before is not None and before.noise is noise and before.shape == self.shape[:2]:
+        wanted = None if noise is None or noise.bands != self.shape[2] else noise
+        if wanted is (None if self.despiking is None else self.despiking.noise):
             return self
-        return Scene(array.assign_attrs({REPAIRS: Despiking(noise, self.shape[:2])}))
+        other = copy.copy(self)  # with all that is known of the stored pixels
+        vars(other)["despiking"] = None if wanted is None else Despiking(wanted, self.shape[:2])
+        return other
 
     @property
     def map_coords(self) -> dict[Hashable, xr.DataArray]:

@@ -12,7 +12,6 @@ value at the wanted center is interpolated between the two bands around it,
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,34 +123,6 @@ def masked(scene: xr.DataArray) -> xr.DataArray:
     return pixels.where(known.array[INSIDE], known.fill)
 
 
-def note_read_whole(scene: xr.DataArray) -> None:
-    """Remember that every pixel of a scene has been read, and every corrupt one replaced."""
-    despiking = Scene.of(scene).despiking
-    if despiking is not None:
-        despiking.whole = True
-
-
-def without_mask(coords: Any) -> dict[Any, Any]:
-    """Return the coordinates that a map takes over from its scene."""
-    return {k: v for k, v in coords.items() if set(v.dims) <= {"y", "x"} and k != INSIDE}
-
-
-def packed(scene: xr.DataArray) -> bytes | None:
-    """Return the mask of a scene in few bytes, None if it has none."""
-    inside = Scene.of(scene).inside
-    return None if inside is None else zlib.compress(np.packbits(inside).tobytes())
-
-
-def unpacked(scene: xr.DataArray, mask: bytes | None) -> xr.DataArray:
-    """Return a scene with the mask that `packed` gave."""
-    known = Scene.of(scene)
-    if mask is None:
-        return known.array
-    height, width = known.shape[:2]
-    bits = np.unpackbits(np.frombuffer(zlib.decompress(mask), np.uint8), count=height * width)
-    return known.masked(bits.reshape(height, width)).array
-
-
 def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
     """Return which pixels of ``scene`` have a measurement in every band, shape ``(y, x)``.
 
@@ -196,9 +167,13 @@ def usable_bands(scene: xr.DataArray) -> xr.DataArray:
     >>> Scene.of(usable_bands(xr.DataArray(values, dims=("y", "x", "band")))).bands.left_out
     '2 without data in any pixel'
     """
-    known = Scene.of(scene)
+    return with_usable_bands(Scene.of(scene)).array
+
+
+def with_usable_bands(known: Scene) -> Scene:
+    """Return a scene without the bands that have no data, see `usable_bands`."""
     if LOOKED_AT in known.array.attrs or (known.dtype.kind != "f" and known.nodata is None):
-        return known.array  # in the second case every value is a measurement
+        return known  # in the second case every value is a measurement
     empty = np.ones(known.bands.count, bool)
     for tile in _looks(known):
         left = np.flatnonzero(empty)
@@ -208,7 +183,7 @@ def usable_bands(scene: xr.DataArray) -> xr.DataArray:
             break
     # A scene without any data is told as what it is by whoever wants its pixels
     usable = known.array if empty.all() else keep_bands(known.array, ~empty, EMPTY)
-    return usable.assign_attrs({LOOKED_AT: "yes"})
+    return Scene(usable.assign_attrs({LOOKED_AT: "yes"}))
 
 
 def _looks(scene: Scene) -> Iterator[Tile]:

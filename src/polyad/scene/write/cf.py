@@ -123,9 +123,8 @@ def _dataset(
         for name in variables:
             out[name].attrs["grid_mapping"] = GRID_MAPPING
     # No date: the same map gives the same bytes.
-    out.attrs = {"Conventions": CONVENTIONS, "title": "", "source": program} | title
-    out.attrs["history"] = f"written by {program}"
-    return out
+    about = {"Conventions": CONVENTIONS, "title": "", "source": program} | title
+    return out.assign_attrs(about | {"history": f"written by {program}"})
 
 
 def flag_meanings(classes: Sequence[ClassInfo]) -> list[str]:

@@ -317,8 +317,8 @@ def open_classes(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Rast
     Beside it go the names for GDAL (``.aux.xml``) and the style for QGIS (``.qml``).
     """
     classes, tags = frame.classes, class_tags(frame.classes)
-    if frame.attrs.get("quantity") is not None:  # what the ids are, if no map
-        tags["quantity"] = frame.attrs["quantity"]
+    if (quantity := frame.attrs.get("quantity")) is not None:  # what the ids are, if no map
+        tags["quantity"] = quantity
     colors = {UNLABELED: (0, 0, 0, 0)} | {c.value: (*rgb(c.color), 255) for c in classes}
     bands = Bands(["class"], class_dtype(classes).name, UNLABELED, tags, palette=colors)
     with open_bands(outputs, path, frame.grid, bands, companion=False) as raster:
