@@ -126,13 +126,16 @@ def command(folder: Path, name: str) -> list[str]:
 
 
 def _geojson(path: Path) -> None:
-    place = {"type": "Point", "coordinates": [15.0005, 45.1534]}
-    feature = {"type": "Feature", "properties": {"class": 1}, "geometry": place}
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature] * 9}))
+    places = [[15.0002, 45.1534], [15.0014, 45.1526]] * 2
+    features = [
+        {"type": "Feature", "properties": {"class": 1 + k % 2},
+         "geometry": {"type": "Point", "coordinates": place}}
+        for k, place in enumerate(places)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
 
 
 CSV = "row,col,class\n" + "".join(f"{k // 8},{k % 8},{1 + k % 2}\n" for k in range(64))
-_ENMAP = "<level_X><bandCharacterisation/></level_X>"
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "scene.tif": lambda path: write_raster(path, crs="EPSG:32633"),
     "scene.jp2": lambda path: write_raster(path, driver="JP2OpenJPEG", crs="EPSG:32633"),
