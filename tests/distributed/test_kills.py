@@ -141,16 +141,6 @@ def test_lost_scheduler_is_told_and_the_next_one_resumes(
     assert out.read_bytes() == wanted[0]
 
 
-def test_full_disk_is_told_and_after_making_room_it_resumes(
-    model, scene_path, wanted, tile, tmp_path, monkeypatch
-):
-    out = tmp_path / "map.tif"
-    half_done(model, scene_path, out, tile, monkeypatch)
-    assert len(lines(out)) == 20
-    map_files(model, scene_path, out, tile=tile)
-    assert out.read_bytes() == wanted[0]
-
-
 def test_limit_of_the_system_on_file_size_is_told(
     model, model_path, scene_path, wanted, tile, tmp_path
 ):
