@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMPORTED_AS = {"scikit-image": "skimage"}
+IMPORTED_AS = {"scikit-image": "skimage", "pillow": "PIL"}
 
 WITHOUT = """
 import sys, json

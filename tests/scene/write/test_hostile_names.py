@@ -74,7 +74,7 @@ def test_model_of_classes_with_hostile_names_is_kept_and_a_forged_file_refused(
     found = SceneModel.load(tmp_path / "m.polyad").classes
     assert found == (ClassInfo(1, "a", "#4477AA"), ClassInfo(2, "class 2", "#EE7733"))
     _, about = load_with_about(tmp_path / "m.polyad")
-    about["scene"]["classes"][0] = [1, "a\0", "red; } body {"]
+    about["scene"]["output"]["classes"][0] = [1, "a\0", "red; } body {"]
     save(network, tmp_path / "forged.polyad", about)
     with pytest.raises(ModelFileError, match=r"classes\[0\]"):
         SceneModel.load(tmp_path / "forged.polyad")
