@@ -287,7 +287,7 @@ def _inflating(shape: tuple[int, ...], name: bytes | None, kind: int, size: int)
 for _name, _shape in (("scene.mat", (2**11, 2**10, 2**10)), ("labels.mat", (2**16, 2**15))):
     for _label, _arguments, _says in (
         ("values", (_shape, b"real", 2, 2**31), "more than 200:1|must be read at once"),
-        ("name", ((1, 1), None, 1, 2**31 - 2**20), "cannot be listed|none among|no kind|takes mor"),
+        ("name", ((1, 1), None, 1, 2**31 - 2**20), "cannot be listed|none among|no kind|takes"),
     ):
 
         @case(_says, f"mat_{_name[:-4]}_with_endless_{_label}")
