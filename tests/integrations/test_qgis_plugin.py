@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -318,7 +319,8 @@ def test_cancel_after_the_end_interrupts_nothing(tmp_path):
         return len(asked) > 1
 
     def wait(line):
-        os.waitid(os.P_PID, int(line.text), os.WEXITED | os.WNOWAIT)
+        with suppress(ChildProcessError):  # it has ended, and that was seen already
+            os.waitid(os.P_PID, int(line.text), os.WEXITED | os.WNOWAIT)
 
     command = [sys.executable, "-c", "import os; print(os.getpid())"]
     ended = running.run(command, os.environ, wait, canceled)

@@ -226,7 +226,9 @@ class Trainer(threading.Thread):
         threads: int | None = None,
     ) -> None:
         super().__init__(name="polyad-trainer", daemon=True)
-        self.scene, self.session, self.truth = prepared(scene), session, truth
+        # A copy: what it loads is its own, and the tiles of the page are read from the file
+        self.scene = prepared(scene.copy(deep=False))
+        self.session, self.truth = session, truth
         self.settings = settings or Settings()
         if self.settings.window is not None:
             check_window_fits(self.settings.window, scene.shape)
