@@ -205,7 +205,7 @@ def test_records_of_other_packages_are_refused():
 
 @linux
 def test_an_answer_calls_no_function():
-    answer = {"$": "record", "t": "polyad.atomic:replacing", "v": {"path": "/tmp/target"}}
+    answer = {"$": "record", "t": "polyad.atomic:replacing", "v": {"path": "target"}}
     with pytest.raises(ValueError, match="replacing, which is no record"):
         sandbox._rich(answer, [])
 

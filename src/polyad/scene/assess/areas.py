@@ -51,7 +51,14 @@ from polyad.scene.raster.classes import (
     class_totals,
     has_own_name,
 )
-from polyad.scene.raster.grid import HECTARE, Grid, check_same_place, grid_of, row_areas
+from polyad.scene.raster.grid import (
+    HECTARE,
+    Grid,
+    check_covers,
+    check_same_place,
+    grid_of,
+    row_areas,
+)
 from polyad.scene.raster.labels import Labels, find_classes
 from polyad.scene.read.class_tables import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
@@ -282,12 +289,7 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
     stratum_map = class_map if strata is None else _checked(strata, "strata")
     if strata is not None:
         theirs = grid_of(stratum_map)
-        if grid.shape != theirs.shape:
-            raise SceneMismatch(
-                f"strata must cover the map's {grid.shape[0]} rows and {grid.shape[1]} columns, "
-                f"got {theirs.shape[0]} rows and {theirs.shape[1]} columns; resample them to its "
-                "grid"
-            )
+        check_covers("strata", grid.shape, theirs.shape, "map", "resample them to its grid")
         check_same_place(grid, theirs)
     areas = row_areas(grid)
     weights = np.ones(grid.shape[0]) if areas is None else areas / HECTARE

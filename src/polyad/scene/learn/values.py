@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import InputError, SceneError, SceneMismatch
+from polyad.errors import InputError, SceneError
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.files.option_values import check_preset, check_window
@@ -39,7 +39,7 @@ from polyad.scene.learn.scene_statistics import scene_statistics, statistics_bar
 from polyad.scene.learn.training import CANNOT, TrainSettings, timed, warn_of_fast, without_data
 from polyad.scene.learn.whitening import NoiseWhitening
 from polyad.scene.raster.classes import Target, as_values, clipped, size_fault, target_table
-from polyad.scene.raster.grid import check_same_place, grid_of
+from polyad.scene.raster.grid import check_covers, check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import with_usable_bands
@@ -159,12 +159,7 @@ class Measured(NamedTuple):
 def check_values(scene: xr.DataArray | Scene, values: xr.DataArray) -> None:
     """Raise an error unless values lie on the grid of ``scene``."""
     ours, theirs = Scene.of(scene).grid, grid_of(values)
-    if ours.shape != theirs.shape:
-        raise SceneMismatch(
-            f"values must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
-            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
-            "scene's grid"
-        )
+    check_covers("values", ours.shape, theirs.shape)
     check_same_place(ours, theirs)
 
 

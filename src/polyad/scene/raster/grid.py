@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -71,6 +72,29 @@ def move(transform: Affine, x: Coordinate, y: Coordinate) -> tuple[Coordinate, C
     """
     t = transform
     return t.a * x + t.b * y + t.c, t.d * x + t.e * y + t.f
+
+
+def check_covers(
+    what: str,
+    shape: Sequence[int],
+    got: Sequence[int],
+    owner: str = "scene",
+    remedy: str = "cut or resample them to the scene's grid",
+) -> None:
+    """Raise `SceneMismatch` unless ``what`` has the rows and columns of the scene or map.
+
+    Examples
+    --------
+    >>> check_covers("labels", (145, 145), (145, 144))
+    Traceback (most recent call last):
+    polyad.errors.SceneMismatch: labels must cover the scene's 145 rows and 145 columns, got 145
+    rows and 144 columns; cut or resample them to the scene's grid
+    """
+    if tuple(shape) != tuple(got):
+        raise SceneMismatch(
+            f"{what} must cover the {owner}'s {shape[0]} rows and {shape[1]} columns, got {got[0]} "
+            f"rows and {got[1]} columns; {remedy}"
+        )
 
 
 def check_same_place(ours: Grid, theirs: Grid) -> None:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 
 from polyad import sandbox
-from polyad.errors import SceneError, SceneMismatch, reason
+from polyad.errors import SceneError, reason
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
+from polyad.scene.raster.grid import check_covers
 from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.envi import find_envi, read_header
@@ -239,11 +240,8 @@ def _admit(
             f"{path}: labels are a 2-D raster of class ids, got shape {tuple(got)} of {dtype}; "
             f"choose another array"
         )
-    if shape is not None and tuple(got) != tuple(shape):
-        raise SceneMismatch(
-            f"{path}: labels must cover the scene's {shape[0]} rows and {shape[1]} columns, got "
-            f"{got[0]} rows and {got[1]} columns; cut or resample them to the scene's grid"
-        )
+    if shape is not None:
+        check_covers(f"{path}: labels", shape, got)
     held = guards.declared_bytes(got, dtype) + got[0] * got[1] * _ID_BYTES
     guards.check_budget(path, held, budget, "a label raster")
 

@@ -18,12 +18,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from polyad.errors import SceneError, SceneMismatch, told_as
+from polyad.errors import SceneError, told_as
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_same_place
+from polyad.scene.raster.grid import Grid, check_covers, check_same_place
 from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, Labels, check_groups
 from polyad.scene.raster.scene import Scene, describe
@@ -191,12 +191,7 @@ def check_place(ours: Grid, labels: Labels) -> None:
             f"{values.min(initial=0)} to {values.max(initial=0)}; put 0 where there is no label, "
             "as in labels.fillna(0).astype('uint16')"
         )
-    if ours.shape != theirs.shape:
-        raise SceneMismatch(
-            f"labels must cover the scene's {ours.shape[0]} rows and {ours.shape[1]} columns, got "
-            f"{theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample them to the "
-            f"scene's grid"
-        )
+    check_covers("labels", ours.shape, theirs.shape)
     check_same_place(ours, theirs)
     if not (values != UNLABELED).any():
         raise SceneError(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from affine import Affine
@@ -235,6 +235,7 @@ class Shape:
 
 
 Mark = Points | Shape
+M = TypeVar("M", Points, Shape, Mark)
 
 
 def annotations_of(marks: Sequence[Mark]) -> list[Annotation]:
@@ -270,14 +271,8 @@ def draw(
     """
     ids, names, colors = _number(path, marks)
     values = np.zeros(grid.shape, dtype=np.uint16)
-    clashes, first, work, outside = 0, "", 0, 0
-    for mark in marks:
-        work += _work(mark, grid.shape)
-        if work > MAX_WORK:
-            raise SceneError(
-                f"{path}, {mark.where(0)}: its polygon and those before it take too long to draw; "
-                "wanted them simpler and apart, or labels as a raster"
-            )
+    clashes, first, outside = 0, "", 0
+    for mark in _drawable(path, marks, grid, "labels"):
         if isinstance(mark, Points):
             over, lost = _draw_points(path, mark, ids, values, owners)
         else:
@@ -299,14 +294,8 @@ def draw(
 
 def filled(path: Path, shapes: Sequence[Shape], grid: Grid) -> NDArray[np.bool_]:
     """Return which pixels of the grid have their centers in one of some polygons."""
-    inside, work = np.zeros(grid.shape, bool), 0
-    for shape in shapes:
-        work += _work(shape, grid.shape)
-        if work > MAX_WORK:
-            raise SceneError(
-                f"{path}, {shape.where()}: its polygon and those before it take too long to draw; "
-                "wanted them simpler and apart, or the mask as a raster"
-            )
+    inside = np.zeros(grid.shape, bool)
+    for shape in _drawable(path, shapes, grid, "the mask"):
         box = covered(shape, grid.shape, whole_pixels=False)
         if box is not None:
             inside[box[0]] |= box[1]
@@ -328,6 +317,19 @@ def _tell_outside(path: Path, marks: Sequence[Mark], grid: Grid, outside: int) -
         f"{path}: all {count:,} labels lie outside the scene: {describe_extents(corners, grid)}; "
         "check the coordinates and their reference system"
     )
+
+
+def _drawable(path: Path, marks: Sequence[M], grid: Grid, what: str) -> Iterator[M]:
+    """Yield marks as long as drawing them takes some seconds, and then raise `SceneError`."""
+    work = 0
+    for mark in marks:
+        work += _work(mark, grid.shape)
+        if work > MAX_WORK:
+            raise SceneError(
+                f"{path}, {mark.where(0)}: its polygon and those before it take too long to draw; "
+                f"wanted them simpler and apart, or {what} as a raster"
+            )
+        yield mark
 
 
 def _work(mark: Mark, shape: tuple[int, int]) -> int:

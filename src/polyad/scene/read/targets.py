@@ -22,7 +22,7 @@ from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.paths import locate, no_file
 from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_same_place, describe_extents, grid_of
+from polyad.scene.raster.grid import Grid, check_covers, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.read.columns import Column, number_fields
@@ -258,12 +258,7 @@ def _read_raster(
     """Return a raster of values on the scene's grid; each of its bands is a target."""
     raster = open_scene(str(path) if key is None else f"{path}:{key}", max_bytes=budget)
     theirs = grid_of(raster)
-    if theirs.shape != grid.shape:
-        raise SceneMismatch(
-            f"{path}: values must cover the scene's {grid.shape[0]} rows and {grid.shape[1]} "
-            f"columns, got {theirs.shape[0]} rows and {theirs.shape[1]} columns; cut or resample "
-            "them to the scene's grid"
-        )
+    check_covers(f"{path}: values", grid.shape, theirs.shape)
     check_same_place(grid, theirs)
     count = raster.sizes["band"]
     names = fields or [f"value {k + 1}" if count > 1 else "value" for k in range(count)]
