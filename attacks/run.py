@@ -59,7 +59,7 @@ class Outcome:
         wanted = 0 if self.case.says == EITHER and self.code == 0 else wanted
         found = []
         if self.code != wanted:
-            found.append(f"exit code {self.code}, wanted {wanted}")
+            found.append(f"exit code {self.code}, expected {wanted}")
         if "Traceback" in self.said:
             found.append("a traceback")
         if self.case.says and not re.search(self.case.says, self.said):

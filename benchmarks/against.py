@@ -246,7 +246,7 @@ def _one_epoch(child: subprocess.Popen[str], script: Path) -> float:
     if not line:
         said = child.stderr.read().strip().splitlines()
         raise InputError(
-            f"{script} did not run ({said[-1] if said else 'it said nothing'}); wanted is the "
+            f"{script} did not run ({said[-1] if said else 'it said nothing'}); expected is the "
             "published Rank_R_FNN.py as it is, with torch, TensorLy and scikit-learn installed"
         )
     return float(line)

@@ -18,10 +18,10 @@ Measured = dict[str, Any]
 def parts(measured: Measured) -> dict[str, str]:
     """Return the measured parts of the page, section by section."""
     rows = [
-        [t["what"], t["wanted"], t["measured"], "yes" if t["reached"] else "**no**"]
+        [t["what"], t["expected"], t["measured"], "yes" if t["reached"] else "**no**"]
         for t in targets(measured)
     ]
-    found = {"targets": table(["target", "wanted", "measured", "reached"], rows)}
+    found = {"targets": table(["target", "expected", "measured", "reached"], rows)}
     for name, section in SECTIONS.items():
         found[f"{name}, machine"] = _measured_on(measured["machines"].get(name))
         found |= section(measured)
@@ -45,7 +45,7 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
     def add(what: str, wanted: str, value: float, reached: bool, unit: str = "x") -> None:
         text = f"{100 * value:.0f} %" if unit == "%" else f"{value:.3g}{unit}"
-        rows.append({"what": what, "wanted": wanted, "measured": text, "reached": reached})
+        rows.append({"what": what, "expected": wanted, "measured": text, "reached": reached})
 
     for rank in (1, 4):
         table = measured["epochs"][f"alternating, rank {rank}"]
@@ -86,8 +86,8 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
     what = "fits and maps beside two busy processes over quiet, the slowest"
     add(what, f"at most {BUSY_WANTED:g}x", slowest, slowest <= BUSY_WANTED)
     for name, row in measured["startup"].items():
-        if row["wanted"] is not None:
-            ratio, most = row["over"]["median"], row["wanted"]
+        if row["expected"] is not None:
+            ratio, most = row["over"]["median"], row["expected"]
             add(f"`{name}` against `{row['base']}`", f"at most {most:g}x", ratio, ratio <= most)
     return rows
 
@@ -300,11 +300,11 @@ def _startup(measured: Measured) -> dict[str, str]:
             _seconds(row["seconds"]),
             _ratio(row["over"]),
             f"`{row['base']}`",
-            "-" if row["wanted"] is None else f"at most {row['wanted']:g}",
+            "-" if row["expected"] is None else f"at most {row['wanted']:g}",
         ]
         for name, row in measured["startup"].items()
     ]
-    return {"startup": table(["", "seconds", "ratio", "to that of", "wanted"], lines)}
+    return {"startup": table(["", "seconds", "ratio", "to that of", "expected"], lines)}
 
 
 def _busy(measured: Measured) -> dict[str, str]:

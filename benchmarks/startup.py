@@ -84,7 +84,7 @@ def startup(rounds: int) -> dict[str, Any]:
             "seconds": taken.median,
             "over": vars(taken.over(times[STARTS[name].base])),
             "base": STARTS[name].base,
-            "wanted": STARTS[name].wanted,
+            "expected": STARTS[name].wanted,
         }
         for name, taken in times.items()
     }

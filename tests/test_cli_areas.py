@@ -350,7 +350,8 @@ def test_a_class_of_one_pixel_is_sampled_whole_and_has_no_error_of_its_own(land,
     without = [r for r in filled if r["map_name"] != "Pond"]
     said = refused(capsys, "area", "map.tif", write_rows(land / "w.csv", without))
     assert (
-        "class 4 Pond has one pixel on the map and no point in the sample, wanted that one" in said
+        "class 4 Pond has one pixel on the map and no point in the sample, expected that one"
+        in said
     )
 
 
@@ -361,7 +362,7 @@ def test_a_margin_is_reached_with_a_class_of_one_pixel_and_too_few_points_are_re
     assert told["margin"] <= 0.1
     said = refused(capsys, "sample", "map.tif", "--size", 6, "--out", "t.csv")
     assert "6 points are too few for 4 strata" in said
-    assert "wanted 7 or more" in said
+    assert "expected 7 or more" in said
     assert not (land / "t.csv").exists()
 
 
@@ -399,7 +400,7 @@ SAMPLES = [
     (("--size", 5), "5 points are too few for 3 strata of at least 2 each"),
     (("--size", 6000, "--allocation", "equal"), "pixels, and 2,000 points would be drawn from it"),
     (("--size", 60, "--allocation", "best"), "unknown allocation 'best'"),
-    ((), "wanted a size or a margin of error"),
+    ((), "expected a size or a margin of error"),
     (("--margin", 0), "margin of error must lie between 0 and 1"),
     (("--size", 60, "--strata", "none.tif"), "none.tif: no such file"),
     (("--size", 60, "--accuracy", "Maize=0.9"), "no stratum is called 'Maize'"),
@@ -411,9 +412,9 @@ SAMPLES = [
     (("--size", 60, "--deviation", "inf"), "must be from 1e-30 to 1e+30, got inf"),
     (("--size", 60, "--minimum", 10**20), "minimum must be at most 7,975"),
     (("--margin", 0.05, "--minimum", 10**20), "minimum must be at most 7,975"),
-    (("--size", 10**23), "wanted at most 7,975 points, as many as the map has pixels"),
-    (("--size", 60, "--out", "points.shp"), "wanted a name ending in .gpkg, .geojson, .csv"),
-    (("--size", 60, "--out", "map.tif"), "wanted a name ending in"),
+    (("--size", 10**23), "expected at most 7,975 points, as many as the map has pixels"),
+    (("--size", 60, "--out", "points.shp"), "expected a name ending in .gpkg, .geojson, .csv"),
+    (("--size", 60, "--out", "map.tif"), "expected a name ending in"),
 ]
 
 
@@ -464,8 +465,8 @@ def renamed(rows):
 
 
 POINTS = [
-    (without_water, "class 3 Water has 1,", "no point in the sample, wanted at least two"),
-    (one_of_water, "class 3 Water has 1,", "one point in the sample, wanted at least two"),
+    (without_water, "class 3 Water has 1,", "no point in the sample, expected at least two"),
+    (one_of_water, "class 3 Water has 1,", "one point in the sample, expected at least two"),
     (doubled, "line 5 and line 202 lie in one pixel", "a sample has each pixel once"),
     (changed(7, row="900"), "1 of 200 points lie off the map, the first in line 9", "remove them"),
     (changed(7, row="1", col="2"), "1 of 200 points lie where the map has no class", "line 9"),
@@ -473,7 +474,11 @@ POINTS = [
     (changed(7, reference="Maize"), "line 9: reference 'Maize' is no class of the map", "1 Corn"),
     (changed(7, reference="0"), "line 9: reference '0' is no class of the map", "3 Water"),
     (renamed, "with 'reference' in place of class", "got 'id,x,y,row,col"),
-    (lambda rows: [rows[0] | {"row": "north"}], "line 2: wanted numbers for row and col", "north"),
+    (
+        lambda rows: [rows[0] | {"row": "north"}],
+        "line 2: expected numbers for row and col",
+        "north",
+    ),
 ]
 
 
@@ -492,20 +497,22 @@ def test_polygons_other_fields_and_rasters_are_no_points_of_a_sample(land, capsy
     shapes = [polygon(box(0, 0, 10, 10, PLACE))]
     write(land / "p.gpkg", shapes, {"reference": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "p.gpkg")
-    assert "feature 1: wanted one point for each feature of a sample, got 1 of kind Polygon" in said
+    assert (
+        "feature 1: expected one point for each feature of a sample, got 1 of kind Polygon" in said
+    )
     write(land / "q.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "q.gpkg")
     assert "there is no field 'reference'; it has kind (1 value)" in said
-    assert "wanted the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
+    assert "expected the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--design", "systematic"), "unknown design 'systematic'; wanted one of stratified"),
-        (("--out", "t.xlsx"), "wanted a name ending in .csv, .json"),
-        (("--report", "a.pdf"), "wanted a name ending in .html, .htm, got '.pdf'"),
-        (("--report", "a"), "wanted a name ending in .html, .htm, got 'no ending'"),
+        (("--design", "systematic"), "unknown design 'systematic'; expected one of stratified"),
+        (("--out", "t.xlsx"), "expected a name ending in .csv, .json"),
+        (("--report", "a.pdf"), "expected a name ending in .html, .htm, got '.pdf'"),
+        (("--report", "a"), "expected a name ending in .html, .htm, got 'no ending'"),
         (("--out", "checked.csv"), "it is the input checked.csv, which would be lost"),
         (("--strata", "small.tif"), "labels must cover the scene's 80 rows and 100 columns"),
     ],

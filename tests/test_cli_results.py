@@ -158,11 +158,11 @@ def test_training_learns_merged_classes_and_keeps_their_colors(
     ("options", "said"),
     [
         (["--merge", "corm+soy=x"], "no class is called 'corm'; the classes are 1 corn, 2 soy"),
-        (["--merge", "corn"], "wanted classes and the name of the new one"),
+        (["--merge", "corn"], "expected classes and the name of the new one"),
         (["--colors", "missing.csv"], "missing.csv: no such file"),
         (["--colors", "other.csv"], "no class is called 'rye'"),
         (["--colors", "o.qml", "--out", "o.tif"], "it is the input o.qml"),
-        (["--uncertainty", "u.png"], "wanted a name ending in .tif"),
+        (["--uncertainty", "u.png"], "expected a name ending in .tif"),
         (["--uncertainty", "map.tif"], "need a file each"),
     ],
 )

@@ -349,7 +349,7 @@ def test_no_input_is_written_over(arguments, folder, models, tmp_path, monkeypat
     with pytest.raises(SystemExit, match="2"):
         main(arguments.split())
     report = "--report" in arguments  # of no input's kind, which is told first
-    wanted = "wanted a name ending in .html" if report else "which would be lost"
+    wanted = "expected a name ending in .html" if report else "which would be lost"
     assert wanted in capsys.readouterr().err
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     assert {path.name for path in tmp_path.iterdir()} == {*before, "link.tif"}

@@ -135,7 +135,7 @@ for _label, _name in {
     "a_driver": f"GTIFF_DIR:1:../{SECRET}",
     "xml": "&lt;VRTDataset/&gt;",
 }.items():
-    case("wanted files beside the VRT|no such file|another kind", f"vrt_names_{_label}")(
+    case("expected files beside the VRT|no such file|another kind", f"vrt_names_{_label}")(
         lambda folder, name=_name: _vrt(folder, name)
     )
 
@@ -310,7 +310,7 @@ for _label, _statements in {
     ],
     "a_virtual_table": ["CREATE VIRTUAL TABLE words USING fts5(x)"],
 }.items():
-    case("wanted plain|no GeoPackage", f"geopackage_with_{_label}")(
+    case("expected plain|no GeoPackage", f"geopackage_with_{_label}")(
         lambda folder, statements=_statements: _database(folder, *statements)
     )
 

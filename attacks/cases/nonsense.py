@@ -129,7 +129,9 @@ for _label, _header in {
 }.items():
     for _name in ("scene.npy", "labels.npy"):
 
-        @case("wanted|declares|holds pickled|needs three|2-D raster", f"{_name[:-4]}_npy_{_label}")
+        @case(
+            "expected|declares|holds pickled|needs three|2-D raster", f"{_name[:-4]}_npy_{_label}"
+        )
         def _npy(folder: Path, name: str = _name, header: str = _header) -> list[str]:
             arguments = command(folder, name)
             head = b"\x93NUMPY\1\0" + struct.pack("<H", len(header))

@@ -268,7 +268,7 @@ def disk_full(path: Path, got: str = "a full disk or quota") -> OutputError:
     """Return the error that says that ``path`` could not be written whole."""
     free = shutil.disk_usage(path.parent).free
     return OutputError(
-        f"cannot write {path}: wanted room for the whole file, got {got} "
+        f"cannot write {path}: expected room for the whole file, got {got} "
         f"({free:,} bytes free in {path.parent}); free some space or choose another folder. "
         "What was there before is untouched"
     )
@@ -277,7 +277,7 @@ def disk_full(path: Path, got: str = "a full disk or quota") -> OutputError:
 def _checked(path: str | os.PathLike[str]) -> Path:
     if "\0" in os.fspath(path):
         raise OutputError(
-            f"cannot write {os.fspath(path)!r}: wanted a file name, got one with a NUL in it; "
+            f"cannot write {os.fspath(path)!r}: expected a file name, got one with a NUL in it; "
             "choose another name"
         )
     return Path(path)
@@ -288,24 +288,24 @@ def _check_target(target: Path, as_folder: bool = False) -> None:
     if not folder.is_dir():
         got = "a file of that name" if folder.exists() else "no such folder"
         raise OutputError(
-            f"cannot write {target}: wanted the folder {folder}, got {got}; "
+            f"cannot write {target}: expected the folder {folder}, got {got}; "
             "create it or choose another output"
         )
     if as_folder:
         if target.exists() and not target.is_dir():
             raise OutputError(
-                f"cannot write {target}: wanted a new folder in {folder}, got a file of that "
+                f"cannot write {target}: expected a new folder in {folder}, got a file of that "
                 "name; choose another output"
             )
         return
     if target.is_dir():
         raise OutputError(
-            f"cannot write {target}: wanted a file name, got an existing folder; "
+            f"cannot write {target}: expected a file name, got an existing folder; "
             f"name a file in it, such as {target / 'name'}"
         )
     if target.exists() and not target.is_file():  # renaming over /dev/null would destroy it
         raise OutputError(
-            f"cannot write {target}: wanted a regular file, got a device or pipe; "
+            f"cannot write {target}: expected a regular file, got a device or pipe; "
             "choose a file name and copy it from there"
         )
 
@@ -321,7 +321,7 @@ def _create(temporary: Path, target: Path) -> None:
         if error.errno in _FULL:
             raise disk_full(target) from error
         raise OutputError(
-            f"cannot write {target}: wanted a folder that may be written to, got "
+            f"cannot write {target}: expected a folder that may be written to, got "
             f"'{error.strerror}'; change its permissions or choose another folder"
         ) from error
 
@@ -388,7 +388,7 @@ def _move(temporary: Path, target: Path) -> None:
         temporary.replace(target)
     except PermissionError as error:
         raise OutputError(
-            f"cannot write {target}: wanted a file that can be replaced, got '{error.strerror}'; "
+            f"cannot write {target}: expected a file that can be replaced, got '{error.strerror}'; "
             "close it in other programs, or choose another name"
         ) from error
 

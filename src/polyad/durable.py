@@ -189,7 +189,7 @@ class LineFile:
         if ours.st_size != self._size:
             raise Changed(
                 errno.ESTALE,
-                f"another program changed it: wanted {self._size:,} bytes, got {ours.st_size:,}",
+                f"another program changed it: expected {self._size:,} bytes, got {ours.st_size:,}",
             )
         try:
             named = self.path.lstat()

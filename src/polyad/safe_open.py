@@ -63,7 +63,7 @@ def open_own(path: Path, mode: int, flags: int = 0) -> int:
         file = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "wanted a plain file")
+        raise OSError(errno.EINVAL, "expected a plain file")
     return file
 
 
@@ -90,4 +90,4 @@ def _refuse_other_kinds(path: Path, mode: int, error: type[PolyadError]) -> None
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         kind = next((name for matches, name in _KINDS if matches(mode)), "no file")
-        raise error(f"{path}: is {kind}, wanted a regular file; copy what it holds into one")
+        raise error(f"{path}: is {kind}, expected a regular file; copy what it holds into one")

@@ -352,7 +352,7 @@ def test_another_tab_hears_of_an_answer(blind_page):
             lambda table: [row | {"x": float(row["x"]) + 300} for row in table],
             "drawn from a map on another grid",
         ),
-        (lambda table: [], "wanted the points of a sample, the file has none"),
+        (lambda table: [], "expected the points of a sample, the file has none"),
     ],
 )
 def test_a_sample_that_cannot_be_checked_is_refused_in_one_sentence(land, tmp_path, edit, words):
@@ -395,7 +395,7 @@ def test_an_output_that_is_something_else_is_left_as_it_is(land, tmp_path):
     draw_sample(land[1], 20, random_state=9).save(other)
     with pytest.raises(SceneMismatch, match="holds 20 points, and not those of"):
         opened(land, sample, out=other)
-    with pytest.raises(OutputError, match="wanted a name ending in"):
+    with pytest.raises(OutputError, match="expected a name ending in"):
         opened(land, sample, out=tmp_path / "o.shp")
     assert not list(tmp_path.glob("*.jsonl"))
 

@@ -161,10 +161,10 @@ def test_a_field_that_is_something_else_is_refused(scene, folder, field):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (("2", "Barley"), "map_class 2 is called 'B' here and 'Barley' before, wanted one name"),
+        (("2", "Barley"), "map_class 2 is called 'B' here and 'Barley' before, expected one name"),
         (("٢", "Barley"), "map_class 2 is called 'B' here and 'Barley' before"),
-        (("9" * 5000, "A"), "line 2: wanted a map_class up to 65535, got 9{40};"),
-        (("65536", "A"), "wanted a map_class up to 65535, got 65536"),
+        (("9" * 5000, "A"), "line 2: expected a map_class up to 65535, got 9{40};"),
+        (("65536", "A"), "expected a map_class up to 65535, got 65536"),
     ],
 )
 def test_classes_of_a_sample_that_contradict_each_other_are_refused(scene, folder, changed, words):
@@ -211,5 +211,5 @@ def test_a_start_that_cannot_write_leaves_no_journal(scene, folder, monkeypatch)
 
 @pytest.mark.parametrize("port", [-1, 65536, 99999, 10**30])
 def test_a_port_that_is_none_is_refused(port):
-    with pytest.raises(InputError, match=f"wanted a --port from 1 to 65535, or 0 .* got {port}"):
+    with pytest.raises(InputError, match=f"expected a --port from 1 to 65535, or 0 .* got {port}"):
         launch.prepare("no-such-scene", port=port)

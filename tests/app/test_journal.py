@@ -67,7 +67,7 @@ def test_a_link_is_not_followed(tmp_path):
 @pytest.mark.unix
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "j")
-    with pytest.raises(OutputError, match="wanted a plain file"):
+    with pytest.raises(OutputError, match="expected a plain file"):
         Journal(tmp_path / "j", ABOUT)
 
 

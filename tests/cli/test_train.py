@@ -140,7 +140,7 @@ def test_a_class_of_one_polygon_is_named_as_not_tested(place, tmp_path, capsys):
         (("--folds-by", "clusters"), "--folds-by clusters is for --cross-validate; add that"),
         (
             ("--folds-by", "clusters", "--groups", "class", "--cross-validate"),
-            "by --groups class or by --folds-by clusters, wanted one of the two, got both",
+            "by --groups class or by --folds-by clusters, expected one of the two, got both",
         ),
     ],
 )

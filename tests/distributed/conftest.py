@@ -80,7 +80,7 @@ def model_path(model, tmp_path_factory):
 @pytest.fixture(scope="session")
 def wanted(model_path, scene_path, tmp_path_factory):
     """The map and its probabilities as one machine makes them, as bytes."""
-    folder = tmp_path_factory.mktemp("wanted")
+    folder = tmp_path_factory.mktemp("expected")
     out, proba = folder / "map.tif", folder / "proba.tif"
     map_file(
         SceneModel.load(model_path), open_scene(scene_path), out, probabilities=proba, tile=TILE

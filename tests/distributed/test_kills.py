@@ -211,8 +211,8 @@ def test_tiles_of_another_model_are_not_used(model, scene_path, tile, tmp_path, 
     other = SceneModel.load(path)
     other.estimator.network_.output.weight.data.neg_()
     map_files(other, scene_path, out, tile=tile)
-    map_file(other, open_scene(scene_path), tmp_path / "wanted.tif", tile=tile)
-    assert out.read_bytes() == (tmp_path / "wanted.tif").read_bytes()
+    map_file(other, open_scene(scene_path), tmp_path / "expected.tif", tile=tile)
+    assert out.read_bytes() == (tmp_path / "expected.tif").read_bytes()
     assert not (tmp_path / "map.tif.tiles").exists()
 
 

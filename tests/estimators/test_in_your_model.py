@@ -201,7 +201,7 @@ def test_a_pipeline_with_another_step_is_refused(tmp_path):
 
 def test_a_file_of_another_kind_than_wanted_is_refused(tmp_path):
     polyad.save(RankRClassifier(**QUICK).fit(X, Y), tmp_path / "m.polyad")
-    with pytest.raises(ModelFileError, match="holds a RankRClassifier, wanted a RankRRegressor"):
+    with pytest.raises(ModelFileError, match="holds a RankRClassifier, expected a RankRRegressor"):
         polyad.load(tmp_path / "m.polyad", RankRRegressor)
 
 

@@ -66,7 +66,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_map_that_does_not_fit_leaves_the_old_one(small_disk: Path, ending: str) -> None:
     write_map(small_disk / f"map{ending}", noise(50))
     before = files(small_disk)
-    with pytest.raises(OutputError, match="wanted room for the whole file"):
+    with pytest.raises(OutputError, match="expected room for the whole file"):
         write_map(small_disk / f"map{ending}", noise(900))
     assert files(small_disk) == before
 
@@ -81,7 +81,7 @@ def test_probabilities_that_do_not_fit_keep_the_new_map_away_too(small_disk: Pat
 
     write(20)
     before = files(small_disk)
-    with pytest.raises(OutputError, match="wanted room for the whole file"):
+    with pytest.raises(OutputError, match="expected room for the whole file"):
         write(200)
     assert files(small_disk) == before
 

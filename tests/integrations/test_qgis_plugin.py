@@ -209,7 +209,7 @@ def test_source_of_a_raster_layer_becomes_the_file(source, file):
     ],
 )
 def test_layer_that_is_no_plain_file_is_refused_with_a_remedy(provider, source):
-    with pytest.raises(ValueError, match="wanted a plain file on this machine; save it"):
+    with pytest.raises(ValueError, match="expected a plain file on this machine; save it"):
         sources.raster_file(provider, source)
 
 

@@ -119,7 +119,7 @@ def test_several_targets_are_several_bands(place):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--field", "crop"), "line 2: wanted a number for 'crop', got 'corn'"),
+        (("--field", "crop"), "line 2: expected a number for 'crop', got 'corn'"),
         (("--field", "cover", "--bounds", "1", "0"), "bounds must be two finite numbers"),
         (("--field", "cover", "--bounds", "0", "1e300"), "bounds must be from -3.4e+38"),
         (("--field", "cover,cover"), "got 'cover' more than once"),

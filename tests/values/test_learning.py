@@ -145,8 +145,8 @@ def test_deviations_of_very_large_and_small_values_are_as_those_of_others(scale)
 @pytest.mark.parametrize(
     ("scale", "said"),
     [
-        (1e300, "'cover' cannot be learned in single precision: wanted numbers from -1e"),
-        (1e-310, "'cover' cannot be learned in single precision: wanted numbers of which some"),
+        (1e300, "'cover' cannot be learned in single precision: expected numbers from -1e"),
+        (1e-310, "'cover' cannot be learned in single precision: expected numbers of which some"),
     ],
 )
 def test_values_that_single_precision_cannot_hold_are_refused(scale, said):
@@ -156,7 +156,7 @@ def test_values_that_single_precision_cannot_hold_are_refused(scale, said):
 
 
 def test_too_few_values_say_how_many_are_wanted():
-    with pytest.raises(SceneError, match="wanted at least 10 pixels with a value, got 6"):
+    with pytest.raises(SceneError, match="expected at least 10 pixels with a value, got 6"):
         train_values(scene(), measured(6), **QUICK)
 
 

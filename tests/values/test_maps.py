@@ -93,10 +93,10 @@ def test_a_map_may_be_replaced_by_the_next_one(model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ({"out": "m.hdr"}, OutputError, "wanted a name ending in .tif, .tiff, .png, .nc, .npy"),
+        ({"out": "m.hdr"}, OutputError, "expected a name ending in .tif, .tiff, .png, .nc, .npy"),
         ({"probabilities": "p.tif"}, InputError, "values, which have no probabilities"),
         ({"coverage": 0.9}, InputError, "ask for --uncertainty instead of --coverage"),
-        ({"merge": "a+b=c"}, InputError, "predicts values, wanted one of classes; leave out"),
+        ({"merge": "a+b=c"}, InputError, "predicts values, expected one of classes; leave out"),
         ({"colors": {"a": "#112233"}}, InputError, "leave out --colors"),
     ],
 )
@@ -112,13 +112,13 @@ def test_what_values_do_not_have_is_refused_and_nothing_written(
 
 
 def test_ways_of_classes_refuse_values_and_the_other_way_round(model):
-    with pytest.raises(InputError, match="predicts values, wanted one of classes; map it with"):
+    with pytest.raises(InputError, match="predicts values, expected one of classes; map it with"):
         polyad.map_scene(model, scene())
     with pytest.raises(InputError, match="predicts values"):
         polyad.evaluate(model, scene(), measured())
     classes = (measured().isel(target=0, drop=True).fillna(-1) * 2 + 1).astype(int)
     fitted = polyad.train(scene(), classes.clip(0), window=1, preset="paper", epochs=1)
-    with pytest.raises(InputError, match="predicts classes, wanted one of values"):
+    with pytest.raises(InputError, match="predicts classes, expected one of values"):
         map_values(fitted, scene())
 
 

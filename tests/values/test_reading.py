@@ -103,8 +103,8 @@ def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "head", "field", "said"),
     [
-        (["1,2,abc"], "row,col,cover", "cover", "line 2: wanted a number for 'cover', got 'abc'"),
-        (["1,2,inf"], "row,col,cover", "cover", "line 2: wanted a finite number for 'cover'"),
+        (["1,2,abc"], "row,col,cover", "cover", "line 2: expected a number for 'cover', got 'abc'"),
+        (["1,2,inf"], "row,col,cover", "cover", "line 2: expected a finite number for 'cover'"),
         (["1,2,"], "row,col,cover", "cover", "no feature has a number in cover"),
         (["1,2,3"], "row,col,mass", "cover", "'cover' in place of class"),
         (["1,2,3"], "row,col,cover", None, "expected the field that holds the values"),
@@ -114,13 +114,13 @@ def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
             ["1,2,1e308", "1,2,1e308"],
             "row,col,cover",
             "cover",
-            "'cover' cannot be kept in single precision: wanted numbers from -1e+30 to 1e+30",
+            "'cover' cannot be kept in single precision: expected numbers from -1e+30 to 1e+30",
         ),
         (
             ["1,2,0", "1,3,-5e-311"],
             "row,col,cover",
             "cover",
-            "wanted numbers of which some reach 1e-30, got none beyond -5e-311; give them in other",
+            "expected numbers of which some reach 1e-30, got none beyond -5e-311; give them in",
         ),
     ],
 )

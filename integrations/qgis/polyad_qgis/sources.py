@@ -33,7 +33,7 @@ def raster_file(provider: str, source: str) -> str:
         return f"{inside['quoted'] or inside['bare']}:{key}"
     if provider != "gdal" or path.startswith("/vsi") or "://" in path or _DRIVER.match(path):
         raise ValueError(
-            f"layer {source}: wanted a plain file on this machine; save it with Export > Save As "
+            f"layer {source}: expected a plain file on this machine; save it with Export > Save As "
             "in its menu, and take that layer"
         )
     return path

@@ -160,7 +160,7 @@ class AccessControl:
         return None
 
     def _too_large(self) -> tuple[int, str]:
-        return 413, f"the body is too large; wanted at most {self.max_body:,} bytes"
+        return 413, f"the body is too large; expected at most {self.max_body:,} bytes"
 
     def _bounded(self, receive: Receive) -> Receive:
         """Count the bytes of a body, whose length may be missing or wrong."""

@@ -188,7 +188,7 @@ class Checklist:
         unsure = command.get("unsure", False)
         if type(point) is not int or not 0 <= point < len(self.answers):
             raise InputError(
-                f"there is no point {repr(point)[:40]}; wanted 0 to {len(self.answers) - 1}"
+                f"there is no point {repr(point)[:40]}; expected 0 to {len(self.answers) - 1}"
             )
         note = command.get("note", self.answers[point].note)
         if type(value) is not int or (value != 0 and value not in self._by_id):
@@ -196,7 +196,7 @@ class Checklist:
         if type(unsure) is not bool or not isinstance(note, str):
             raise InputError("unsure must be true or false, and a note must be text")
         if value and unsure:
-            raise InputError("a point has a class or cannot be told, wanted one of the two")
+            raise InputError("a point has a class or cannot be told, expected one of the two")
         return point, Answer(value, unsure, _clean(note))
 
     # -- the journal ----------------------------------------------------------------------------
@@ -475,7 +475,7 @@ class CheckWorkspace(ScenePage):
     def do(self, body: Mapping[str, Any]) -> Json:
         """Take an answer, see `Checklist.do`."""
         if body.get("do") != "answer":
-            raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; wanted 'answer'")
+            raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; expected 'answer'")
         return self.checklist.do(body)
 
     def class_map(self) -> ClassMap | None:
@@ -552,7 +552,9 @@ def _classes(
             "classes with --classes 'Corn, Soil, Water'"
         )
     if len(classes) > MAX_CLASSES:
-        raise InputError(f"wanted at most {MAX_CLASSES} classes to choose from, got {len(classes)}")
+        raise InputError(
+            f"expected at most {MAX_CLASSES} classes to choose from, got {len(classes)}"
+        )
     return classes
 
 
@@ -568,14 +570,14 @@ def _mapped_classes(points: SampleFile) -> tuple[ClassInfo, ...]:
         number = int(value[-5:]) if len(value.lstrip("0")) <= 5 else 2**16
         if number >= 2**16:
             raise SceneError(
-                f"{points.path}, {place}: wanted a map_class up to 65535, got {value[:40]}; "
+                f"{points.path}, {place}: expected a map_class up to 65535, got {value[:40]}; "
                 f"{remedy}"
             )
         before = names.get(number, "")
         if name and before and name != before:
             raise SceneError(
                 f"{points.path}, {place}: map_class {number} is called {name[:80]!r} here and "
-                f"{before[:80]!r} before, wanted one name; {remedy}"
+                f"{before[:80]!r} before, expected one name; {remedy}"
             )
         names[number] = before or name
     return tuple(

@@ -149,7 +149,7 @@ def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path
     """Raise an error unless the journal is of a known format and was written for this scene."""
     if header.get("polyad journal") != FORMAT:
         raise SceneError(
-            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, wanted "
+            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, expected "
             f"{FORMAT}; use the polyad that wrote it, or move it away to start anew"
         )
     if header.get("sample") != about.get("sample"):

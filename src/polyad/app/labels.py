@@ -144,7 +144,9 @@ class LabelState:
         if do == "redo":
             return self._undone[-1] if self._undone else Change()
         if not isinstance(do, str) or do not in _PLANS:
-            raise InputError(f"no such command: {repr(do)[:40]}; wanted one of {', '.join(_PLANS)}")
+            raise InputError(
+                f"no such command: {repr(do)[:40]}; expected one of {', '.join(_PLANS)}"
+            )
         try:
             return _PLANS[do](self, command)
         except InputError:
@@ -276,7 +278,7 @@ class LabelState:
             raise InputError("pixels must be a list of [row, column]")
         if len(raw) > MAX_PIXELS:
             raise InputError(
-                f"{len(raw):,} pixels at once are too many, wanted at most {MAX_PIXELS:,}; send "
+                f"{len(raw):,} pixels at once are too many, expected at most {MAX_PIXELS:,}; send "
                 "them in parts"
             )
         return [self._pixel(pixel) for pixel in raw]

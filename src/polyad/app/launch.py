@@ -281,7 +281,7 @@ def _listen_for(
 
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
-        raise InputError(f"wanted a --port from 1 to 65535, or 0 to take a free one, got {port}")
+        raise InputError(f"expected a --port from 1 to 65535, or 0 to take a free one, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small answers at once only if the socket names TCP
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -211,8 +211,8 @@ def _check_folds(folds_by: str | None, cross_validate: bool, groups: str | None)
         fail(f"--folds-by {folds_by} is for --cross-validate; add that, or leave it out")
     if groups is not None:
         fail(
-            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, wanted one of "
-            "the two, got both; leave one out"
+            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, expected one "
+            "of the two, got both; leave one out"
         )
 
 

@@ -65,7 +65,7 @@ def open_cluster(cluster: Any) -> Iterator[Any]:
         options["scheduler_file"] = text
     else:
         raise ClusterError(
-            f"--cluster {text}: wanted local, an address such as tcp://10.0.0.1:8786, or a "
+            f"--cluster {text}: expected local, an address such as tcp://10.0.0.1:8786, or a "
             "scheduler file, got no such file; start one with dask scheduler --scheduler-file"
         )
     client = None
@@ -105,7 +105,7 @@ def import_distributed() -> Any:
 def _local(distributed: Any, text: str) -> Iterator[Any]:
     asked = text.removeprefix("local").removeprefix(":")
     if asked and (not asked.isdecimal() or int(asked) < 1):
-        raise ClusterError(f"--cluster {text}: wanted local or local:N, N workers, at least one")
+        raise ClusterError(f"--cluster {text}: expected local or local:N, N workers, at least one")
     from polyad.threads import usable_cores  # imports torch
 
     workers = int(asked) if asked else usable_cores()

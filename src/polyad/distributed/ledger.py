@@ -127,8 +127,8 @@ class Ledger:
         content = lines.read()
         if not HEADER.startswith(content[: len(HEADER)]):
             raise OutputError(
-                f"cannot keep finished tiles in {self.path}: wanted a ledger of polyad or no file, "
-                "got something else, which would be lost; move it away, or choose another output"
+                f"cannot keep finished tiles in {self.path}: expected a ledger of polyad or no "
+                "file, got something else; move it away, or choose another output"
             )
         if not content.startswith(HEADER):  # new, or cut by a kill
             lines.keep(0)

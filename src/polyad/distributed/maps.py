@@ -438,7 +438,7 @@ class _Job:
     def run(self, client: Any, progress: bool) -> list[SceneError]:
         """Do what is left to do; return why some scenes cannot be read."""
         if getattr(client, "asynchronous", False):
-            raise InputError("wanted a synchronous distributed.Client, got an asynchronous one")
+            raise InputError("expected a synchronous distributed.Client, got an asynchronous one")
         self.client, self.progress = client, progress
         with (
             self._saying_what_is_kept(),

@@ -129,8 +129,8 @@ def load(path: PathLike, kind: type[Any] | None = None) -> Any:
     model = load_with_about(path)[0]
     if kind is not None and not isinstance(model, kind):
         raise ModelFileError(
-            f"{os.fspath(path)} holds a {type(model).__name__}, wanted a {kind.__name__}; load it "
-            "as what it is"
+            f"{os.fspath(path)} holds a {type(model).__name__}, expected a {kind.__name__}; load "
+            "it as what it is"
         )
     return model
 

@@ -195,8 +195,8 @@ def test_a_sample_says_how_its_size_came_about():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"size": 9, "margin": 0.1}, "wanted a size or a margin of error"),
-        ({"size": 99, "deviations": 0.5, "accuracy": 0.5}, "wanted one of the two, got both"),
+        ({"size": 9, "margin": 0.1}, "expected a size or a margin of error"),
+        ({"size": 99, "deviations": 0.5, "accuracy": 0.5}, "expected one of the two, got both"),
         ({"size": 99, "minimum": 1}, "minimum must be at least 2, got 1"),
         ({"size": 99, "accuracy": 80.0}, "between 0 and 1, got .80.0, .*; give shares"),
     ],
@@ -208,7 +208,7 @@ def test_a_sample_that_cannot_be_drawn_is_refused(given, words):
 
 @pytest.mark.parametrize("text", ["high", "Corn=", "Corn=much"])
 def test_an_accuracy_that_is_no_number_is_refused(text):
-    with pytest.raises(InputError, match=r"wanted a number such as 0.8, or Corn=0.9"):
+    with pytest.raises(InputError, match=r"expected a number such as 0.8, or Corn=0.9"):
         parse_by_stratum([text])
 
 

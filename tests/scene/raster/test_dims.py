@@ -228,45 +228,45 @@ def cube(*dims, size=2):
     [
         (
             np.zeros((4, 5, 3)),
-            "wanted a scene as a DataArray with dims (y, x, band), got ndarray of shape "
+            "expected a scene as a DataArray with dims (y, x, band), got ndarray of shape "
             "(4, 5, 3), whose axes have no names; make one of it with scene_from_array(values), "
             "values as (rows, columns, bands)",
         ),
         (
             None,
-            "wanted a scene as a DataArray with dims (y, x, band), got NoneType, whose axes have "
+            "expected a scene as a DataArray with dims (y, x, band), got NoneType, whose axes have "
             "no names; make one of it with scene_from_array(values), values as (rows, columns, "
             "bands)",
         ),
         (
             "scene.hdr",
-            "wanted a scene as a DataArray, got the path 'scene.hdr'; open it first with "
+            "expected a scene as a DataArray, got the path 'scene.hdr'; open it first with "
             "open_scene('scene.hdr')",
         ),
         (
             cube("dim_0", "dim_1", "dim_2"),
-            "wanted a scene with dims (y, x, band), got dims (dim_0, dim_1, dim_2), none of which "
-            "can be y; rename it, as with .rename({'dim_0': 'y'})",
+            "expected a scene with dims (y, x, band), got dims (dim_0, dim_1, dim_2), none of "
+            "which can be y; rename it, as with .rename({'dim_0': 'y'})",
         ),
         (
             cube("y", "x", "date"),
-            "wanted a scene with dims (y, x, band), got dims (y, x, date), none of which can be "
+            "expected a scene with dims (y, x, band), got dims (y, x, date), none of which can be "
             "band; rename it, as with .rename({'date': 'band'})",
         ),
         (
             cube("y", "x"),
-            "wanted a scene with dims (y, x, band), got dims (y, x), none of which can be band; if "
-            'it has one band, add it with .expand_dims("band", -1)',
+            "expected a scene with dims (y, x, band), got dims (y, x), none of which can be band; "
+            'if it has one band, add it with .expand_dims("band", -1)',
         ),
         (
             cube("time", "band", "y", "x"),
-            "wanted a scene with dims (y, x, band), got dims (time, band, y, x) with 2 entries "
+            "expected a scene with dims (y, x, band), got dims (time, band, y, x) with 2 entries "
             "along 'time'; choose one, as with .isel(time=0)",
         ),
         (
             cube("band", "channel", "y", "x"),
-            "wanted a scene with dims (y, x, band), got dims (band, channel, y, x), 2 of which can "
-            "be band; choose along one of them, as with .isel(channel=0)",
+            "expected a scene with dims (y, x, band), got dims (band, channel, y, x), 2 of which "
+            "can be band; choose along one of them, as with .isel(channel=0)",
         ),
         (
             cube("row", "x", "band").assign_coords(y=3.0),
@@ -275,12 +275,12 @@ def cube(*dims, size=2):
         ),
         (
             xr.Dataset({"rfl": cube("band", "y", "x"), "rad": cube("y", "x", "band")}),
-            "wanted one scene, got a Dataset of 2: rfl, rad; pass one of them, as in "
+            "expected one scene, got a Dataset of 2: rfl, rad; pass one of them, as in "
             "dataset['rfl']",
         ),
         (
             xr.Dataset({"red": cube("y", "x"), "nir": cube("y", "x")}),
-            "wanted a Dataset with one variable of dims (y, x, band), got one with red (y, x), "
+            "expected a Dataset with one variable of dims (y, x, band), got one with red (y, x), "
             'nir (y, x); stack bands with dataset.to_dataarray("band"), or pass a DataArray',
         ),
     ],
@@ -296,23 +296,23 @@ def test_what_is_no_scene_is_refused_in_one_sentence(scene, sentence, model):
     [
         (
             np.zeros((4, 5), int),
-            "wanted a label raster as a DataArray with dims (y, x), got ndarray of shape "
+            "expected a label raster as a DataArray with dims (y, x), got ndarray of shape "
             '(4, 5), whose axes have no names; make one of it with xarray.DataArray(values, '
             'dims=("y", "x"))',
         ),
         (
             "labels.tif",
-            "wanted a label raster as a DataArray, got the path 'labels.tif'; open it first with "
+            "expected a label raster as a DataArray, got the path 'labels.tif'; open it first with "
             "open_labels('labels.tif')",
         ),
         (
             cube("band", "y", "x", size=3),
-            "wanted a label raster with dims (y, x), got dims (band, y, x) with 3 entries along "
+            "expected a label raster with dims (y, x), got dims (band, y, x) with 3 entries along "
             "'band'; choose one, as with .isel(band=0)",
         ),
         (
             xr.Dataset({"band": 3}),
-            "wanted a Dataset with one variable of dims (y, x), got one with band (); rename its "
+            "expected a Dataset with one variable of dims (y, x), got one with band (); rename its "
             "dims, or pass a DataArray",
         ),
     ],

@@ -53,9 +53,9 @@ def test_rules_add_up() -> None:
     [
         (["corm+soy=crops"], r"no class is called 'corm'; the classes are 2 corn, 3 soy"),
         (["corn+=crops"], "no class is called ''"),
-        (["corn+soy"], "wanted classes and the name of the new one"),
-        (["corn+soy="], "wanted classes and the name of the new one"),
-        (["=crops"], "wanted classes and the name of the new one"),
+        (["corn+soy"], "expected classes and the name of the new one"),
+        (["corn+soy="], "expected classes and the name of the new one"),
+        (["=crops"], "expected classes and the name of the new one"),
         (["corn+soy=x", "soy+water=y"], "3 soy is in another rule already"),
         (["corn+99=x"], "no class is called '99'"),
     ],

@@ -153,7 +153,7 @@ def test_interior_is_where_reflection_changes_nothing():
         ({"cube": np.zeros((9, 8))}, r"an array \(height, width, bands\), got shape \(9, 8\)"),
         (
             {"cube": xr.DataArray(np.zeros((9, 8, 2)), dims=("up", "across", "band"))},
-            r"wanted a scene with dims \(y, x, band\), got dims \(up, across, band\)",
+            r"expected a scene with dims \(y, x, band\), got dims \(up, across, band\)",
         ),
     ],
 )

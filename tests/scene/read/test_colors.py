@@ -118,7 +118,7 @@ def test_table_of_other_classes_is_refused_with_the_known_ones() -> None:
 
 
 def test_color_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="wanted one such as"):
+    with pytest.raises(InputError, match="expected one such as"):
         recolored(CLASSES, {"corn": "red"})
 
 

@@ -136,7 +136,9 @@ def test_a_field_of_thousands_of_values_is_refused_with_their_number(tmp_path):
     shapes = [point(*at(k % 8 + 0.5, k % 6 + 0.5)) for k in range(2 * n)]
     path = write(tmp_path / "a.fgb", shapes, {"parcel": [k % n for k in range(2 * n)]},
                  driver="FlatGeobuf", geometry_type="Point")  # fmt: skip
-    with pytest.raises(SceneError, match=r"field 'parcel' has 5,000 values, wanted at most 1,000"):
+    with pytest.raises(
+        SceneError, match=r"field 'parcel' has 5,000 values, expected at most 1,000"
+    ):
         open_labels(path, scene(), field="parcel")
     with pytest.raises(SceneError, match=r"--field .*, got parcel \(5,000 values\)"):
         open_labels(path, scene())

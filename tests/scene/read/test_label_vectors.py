@@ -87,7 +87,7 @@ def test_class_names_are_numbered_alphabetically(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         ("lon,lat", "lon,lat"),
         ("Longitude,Latitude", "lon,lat"),
@@ -191,9 +191,9 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
             r"they reach from \(0, 0\) to \(0, 0\), the scene from",
         ),
         ("lon,lat,class\n1e9,4,2", "outside the scene"),
-        ("0,1,2\n", r"first line must name the columns, wanted 'row,col,class', .* got '0,1,2'"),
+        ("0,1,2\n", r"first line must name the columns, expected 'row,col,class', .* got '0,1,2'"),
         ("row,col\n0,1", "must name the columns"),
-        ("row,col,class\n0,,2", "line 2: wanted numbers for row and col, got '0' and ''"),
+        ("row,col,class\n0,,2", "line 2: expected numbers for row and col, got '0' and ''"),
         ("row,col,class\n0.5,1,2", r"whole numbers counted from 0, got 0.5 and 1; name map coord"),
         ("row,col,class\n0,1,", "line 2: no class"),
         (
@@ -213,7 +213,7 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
             "they have no place on its map, the scene from",
         ),
         ("x,y,class\n1e308,-1e308,1", "all 1 labels lie outside the scene"),
-        ("row,col,class\n0", "line 2: wanted numbers for row and col, got '0' and ''"),
+        ("row,col,class\n0", "line 2: expected numbers for row and col, got '0' and ''"),
         ("row,col,class\n0,0," + "x" * 200_000, "line 2: not a CSV"),
         ("row,col,class\n0,1,2.5\n0,0,corn", "unknown class '2.5'"),
         ("row,col,class\n", "no label in the file"),
@@ -282,16 +282,19 @@ def test_points_and_polygons_are_drawn_in_the_order_of_the_file(tmp_path):
     [
         ("{", "not a JSON file"),
         ("[" * 100_000, "not a JSON file"),
-        ("[1]", "wanted a GeoJSON FeatureCollection"),
+        ("[1]", "expected a GeoJSON FeatureCollection"),
         ('{"type": "FeatureCollection", "features": []}', "no label in the file"),
         (json.dumps(feature(FAR, label=1)), "all 1 labels lie outside the scene: they reach from"),
-        (json.dumps(feature(CURVE, label=1)), "wanted points, lines or polygons, got CircularStr"),
-        (json.dumps(feature(None, label=1)), "wanted points, lines or polygons, got no geometry"),
+        (
+            json.dumps(feature(CURVE, label=1)),
+            "expected points, lines or polygons, got CircularStr",
+        ),
+        (json.dumps(feature(None, label=1)), "expected points, lines or polygons, got no geometry"),
         (json.dumps(feature(BROKEN, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(EMPTY, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(KEYED, label=1)), "damaged coordinates of its Point"),
         (json.dumps(feature(HUGE, label=1)), "all 1 labels lie outside the scene"),
-        (json.dumps(feature(FAR)), "no class, wanted a value for one of class, label"),
+        (json.dumps(feature(FAR)), "no class, expected a value for one of class, label"),
         (
             json.dumps(feature(FAR, label=1) | {"crs": {"properties": {"name": "EPSG:0"}}}),
             "reference system 'EPSG:0' is not known",

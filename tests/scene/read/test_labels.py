@@ -211,7 +211,7 @@ def test_hostile_files_are_refused(tmp_path):
     header = np.lib.format.header_data_from_array_1_0(np.zeros((1, 1), dtype=np.uint8))
     with (tmp_path / "lying.npy").open("wb") as out:
         np.lib.format.write_array_header_1_0(out, {**header, "shape": (2**21, 2**22)})
-    with pytest.raises(SceneError, match="wanted a plain NumPy array"):
+    with pytest.raises(SceneError, match="expected a plain NumPy array"):
         open_labels(tmp_path / "lying.npy")
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["gt"] = h5py.ExternalLink("/etc/other.h5", "x")
@@ -222,7 +222,7 @@ def test_hostile_files_are_refused(tmp_path):
     with pytest.raises(BudgetExceeded, match="a label raster must be read at once and takes 96"):
         open_labels(tmp_path / "huge.h5")
     vrt = "<VRTDataset rasterXSize='1' rasterYSize='1'></VRTDataset>"
-    with pytest.raises(SceneError, match="wanted a GTiff raster"):
+    with pytest.raises(SceneError, match="expected a GTiff raster"):
         open_labels(text(tmp_path / "disguise.tif", vrt))
 
 

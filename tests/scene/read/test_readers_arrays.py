@@ -113,7 +113,7 @@ def test_with_several_cubes_the_key_is_asked_for(tmp_path, write):
 def test_a_matlab_file_without_a_cube_says_so(tmp_path):
     path = tmp_path / "gt.mat"
     scipy.io.savemat(path, {"gt": CUBE[..., 0]})
-    with pytest.raises(SceneError, match=r"wanted one 3-D array .* found none"):
+    with pytest.raises(SceneError, match=r"expected one 3-D array .* found none"):
         open_scene(path)
     with pytest.raises(SceneError, match=r"three axes .* got shape \(5, 4\)"):
         open_scene(f"{path}:gt")

@@ -170,7 +170,9 @@ def test_enmap_folder_of_two_scenes_asks_for_one(tmp_path):
     other = ENMAP.replace("_008_", "_009_")
     write_image(tmp_path / f"{other}-SPECTRAL_IMAGE.TIF", pixels())
     (tmp_path / f"{other}-METADATA.XML").write_text(metadata.read_text())
-    with pytest.raises(SceneError, match=r"wanted one EnMAP or DESIS scene, got 2: .*_008_.*_009_"):
+    with pytest.raises(
+        SceneError, match=r"expected one EnMAP or DESIS scene, got 2: .*_008_.*_009_"
+    ):
         open_scene(tmp_path)
     assert open_scene(metadata).shape == (8, 6, 6)
 

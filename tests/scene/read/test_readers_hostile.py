@@ -209,7 +209,7 @@ def test_vrt_that_names_a_file_elsewhere_is_refused_whatever_its_name(tmp_path, 
         "<SimpleSource><SourceFilename>/etc/hosts</SourceFilename></SimpleSource>"
         "</VRTRasterBand></VRTDataset>"
     )
-    assert "names the file '/etc/hosts', wanted files beside the VRT" in refusal(path)
+    assert "names the file '/etc/hosts', expected files beside the VRT" in refusal(path)
 
 
 def test_zarr_with_a_codec_that_unpickles(tmp_path):
@@ -295,7 +295,7 @@ def test_a_damaged_chunk_is_reported_when_it_is_read(tmp_path):
     [
         ("s.txt", b"hello", "of no kind that is read"),
         ("s.npz", b"PK\x03\x04rest", "a zip or .npz archive is not read"),
-        ("s.nc", b"CDF\x01rest", "NetCDF classic is not read, wanted NetCDF-4"),
+        ("s.nc", b"CDF\x01rest", "NetCDF classic is not read, expected NetCDF-4"),
         ("s.mat", b"not a matlab file", "the MATLAB variables cannot be listed"),
         ("s.hdr", b"ENVI\nsamples = 1\n", "no data file beside this ENVI header"),
     ],
@@ -309,10 +309,10 @@ def test_other_files_are_named_for_what_they_are(tmp_path, name, content, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("samples = four", "wanted 'samples = <whole number>', got 'four'"),
-        ("lines = -5", "wanted 'lines = <whole number>', got '-5'"),
-        ("data type = 6", "wanted 'data type' to be one of 1, 2, 3"),
-        ("interleave = zig", "wanted 'interleave' to be one of bsq, bil, bip, got 'zig'"),
+        ("samples = four", "expected 'samples = <whole number>', got 'four'"),
+        ("lines = -5", "expected 'lines = <whole number>', got '-5'"),
+        ("data type = 6", "expected 'data type' to be one of 1, 2, 3"),
+        ("interleave = zig", "expected 'interleave' to be one of bsq, bil, bip, got 'zig'"),
         ("file compression = 1", "'file compression = 1' is not read"),
         ("bands = 0", "each of at least 1, got shape (5, 4, 0)"),
     ],

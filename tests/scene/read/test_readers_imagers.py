@@ -77,7 +77,7 @@ def test_tanager_window_equals_the_cut_of_the_whole(tmp_path):
     assert_array_equal(part.values, scene.values[1:3][:, [2, 0]][..., [3, 1]])
 
 
-@pytest.mark.parametrize(("epsg", "zone", "wanted"), [
+@pytest.mark.parametrize(("epsg", "zone", "expected"), [
     (32610, 99, 32610), (None, 10, 32610), (None, -56, 32756),
 ])  # fmt: skip
 def test_tanager_grid_starts_at_the_outer_corner_of_its_first_pixel(tmp_path, epsg, zone, wanted):
@@ -104,7 +104,7 @@ def test_tanager_with_too_few_flags_is_refused(tmp_path):
     with h5py.File(path, "r+") as file:
         cube = file["HDFEOS/GRIDS/HYP/Data Fields/surface_reflectance"]
         cube.attrs["good_wavelengths"] = GOOD[:5]
-    with pytest.raises(SceneError, match=r"wanted 6 values of 'good_wavelengths', .* got 5"):
+    with pytest.raises(SceneError, match=r"expected 6 values of 'good_wavelengths', .* got 5"):
         open_scene(path)
 
 

@@ -144,7 +144,7 @@ OTHER = tuple(
 @pytest.mark.parametrize("sources", OTHER)
 def test_vrt_follows_no_name_but_that_of_a_file_beside_it(tmp_path, sources):
     write_tiff(tmp_path / "a.tif")
-    with pytest.raises(SceneError, match="wanted files beside the VRT by their names alone"):
+    with pytest.raises(SceneError, match="expected files beside the VRT by their names alone"):
         open_scene(write_vrt(tmp_path, vrt(sources)))
 
 
@@ -166,9 +166,9 @@ def test_vrt_that_does_more_than_put_files_together_is_refused(tmp_path, text, n
 
 @pytest.mark.parametrize(("text", "match"), [
     (vrt(source(band=4)), "cannot be read"),
-    (vrt(source(), kind="CFloat32"), "wanted integer or real values"),
+    (vrt(source(), kind="CFloat32"), "expected integer or real values"),
     (vrt(source("none.tif")), "no such file"),
-    (vrt(source("scene.vrt")), "wanted a TIFF or JPEG 2000 file"),
+    (vrt(source("scene.vrt")), "expected a TIFF or JPEG 2000 file"),
     (vrt("", size=(4_000_000, 4_000_000)), "declares .* more than 200:1"),
     (vrt(source(), size=(9_000_000, 9_000_000)), "declares"),
 ])  # fmt: skip
@@ -229,14 +229,14 @@ def test_list_of_files_is_one_scene_in_the_order_given(tmp_path):
 def test_bands_on_different_grids_are_refused(tmp_path, options, what):
     write_tiff(tmp_path / "b1.tif", CUBE[..., :1])
     write_tiff(tmp_path / "b2.tif", **{"cube": CUBE[..., 1:2], **options})
-    with pytest.raises(SceneError, match=f"wanted one {what}.* in all files of the scene"):
+    with pytest.raises(SceneError, match=f"expected one {what}.* in all files of the scene"):
         open_scene(tmp_path)
 
 
 def test_folder_with_a_file_of_several_bands_names_it(tmp_path):
     write_tiff(tmp_path / "b1.tif", CUBE[..., :1])
     write_tiff(tmp_path / "rgb.tif")
-    with pytest.raises(SceneError, match=r"rgb.tif: wanted files of one band each, got 3 bands"):
+    with pytest.raises(SceneError, match=r"rgb.tif: expected files of one band each, got 3 bands"):
         open_scene(tmp_path)
 
 

@@ -261,7 +261,7 @@ def test_a_pixel_interleaved_tiff_whose_block_exceeds_the_budget_is_refused(tmp_
 
 def test_a_geotiff_is_opened_by_the_tiff_driver_alone(tmp_path):
     with (
-        pytest.raises(SceneError, match="wanted a GTiff raster"),
+        pytest.raises(SceneError, match="expected a GTiff raster"),
         open_raster(write_envi(tmp_path, CUBE).with_suffix(".img"), "GTiff"),
     ):
         pass

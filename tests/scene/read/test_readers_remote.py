@@ -138,7 +138,7 @@ def test_address_is_read_only_when_asked_for():
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1/s.tif", "ftp://h/s.tif", "s3://b/s.tif"])
 def test_other_addresses_are_refused_also_when_asked_for(address):
-    with pytest.raises(SceneError, match="wanted a file or an https:// address"):
+    with pytest.raises(SceneError, match="expected a file or an https:// address"):
         open_scene(address, remote=True)
 
 

@@ -145,7 +145,7 @@ def test_block_that_is_missing_in_either_file_is_found_out(
         return real(path, mode, **options)
 
     monkeypatch.setattr(geotiff, "open_quietly", spoiled)
-    with pytest.raises(OutputError, match="wanted room for the whole file"):
+    with pytest.raises(OutputError, match="expected room for the whole file"):
         write_map(tmp_path / "map.tif", placed_map((600, 500)))
     assert len(done) == 1
     assert list(tmp_path.iterdir()) == []

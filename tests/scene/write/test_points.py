@@ -62,9 +62,9 @@ def test_numbers_too_long_for_a_geopackage_are_kept_as_text(tmp_path, values):
         ("gpkg", {"a": ["x", "v\0"]}, "in the field 'a' of point 2"),
         ("gpkg", {"Row": [1, 2]}, "has the name of what places a point"),
         ("geojson", {"row": [1, 2]}, "has the name of what places a point"),
-        ("geojson", {"a": [1.0, float("nan")]}, "wanted finite numbers"),
+        ("geojson", {"a": [1.0, float("nan")]}, "expected finite numbers"),
         ("csv", {"id": [1, 2], "Y": [1, 2]}, "has the name of what places a point"),
-        ("csv", {"a": ["x", "\udc80"]}, "wanted text in Unicode"),
+        ("csv", {"a": ["x", "\udc80"]}, "expected text in Unicode"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused_and_the_file_left(tmp_path, ending, fields, words):

@@ -380,7 +380,7 @@ def test_disk_that_fills_while_writing_keeps_the_old_map(tmp_path: Path, name: s
     before = {other: (tmp_path / other).read_bytes() for other in names(tmp_path)}
     command = [sys.executable, "-c", WRITER_WITHOUT_ROOM, str(tmp_path / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert "wanted room for the whole file" in done.stdout
+    assert "expected room for the whole file" in done.stdout
     assert {other: (tmp_path / other).read_bytes() for other in names(tmp_path)} == before
 
 

@@ -92,7 +92,7 @@ def test_missing_window_is_an_error_and_leaves_the_old_map(tmp_path: Path) -> No
     write_map(tmp_path / "map.zarr", small_map((40, 30)))
     before = files(tmp_path / "map.zarr")
     with (
-        pytest.raises(OutputError, match=r"wanted 1,200 pixels, got 600"),
+        pytest.raises(OutputError, match=r"expected 1,200 pixels, got 600"),
         MapWriter(tmp_path / "map.zarr", (40, 30), CLASSES) as out,
     ):
         out.write((slice(0, 20), slice(0, 30)), np.ones((20, 30), int))

@@ -595,7 +595,7 @@ def estimate_areas(
     ([2400.0, 2600.0], 0.88)
     """
     if design not in DESIGNS:
-        raise InputError(f"unknown design {design[:40]!r}; wanted one of {', '.join(DESIGNS)}")
+        raise InputError(f"unknown design {design[:40]!r}; expected one of {', '.join(DESIGNS)}")
     region = region_of(class_map, strata)
     if design == "stratified":
         file = points.place(0).rpartition(", ")[0] if points.where else "the sample"
@@ -662,8 +662,8 @@ def _counts(
             raise SceneError(
                 f"{kind} {class_key(info) if has_own_name(info) else info.value} has "
                 f"{f'{size:,} pixels' if size > 1 else 'one pixel'} on the map and "
-                f"{'one point' if n else 'no point'} in the sample, wanted {wanted}; {remedy}, or "
-                f"merge it with another {kind}"
+                f"{'one point' if n else 'no point'} in the sample, expected {wanted}; {remedy}, "
+                f"or merge it with another {kind}"
             )
     return where, counts
 

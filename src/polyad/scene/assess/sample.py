@@ -67,7 +67,7 @@ def allocation_shares(allocation: str, pixels: ArrayLike, deviations: ArrayLike)
     sizes, spread = np.asarray(pixels, np.float64), np.asarray(deviations, np.float64)
     if allocation not in ALLOCATIONS:
         raise InputError(
-            f"unknown allocation {str(allocation)[:40]!r}; wanted one of {', '.join(ALLOCATIONS)}"
+            f"unknown allocation {str(allocation)[:40]!r}; expected one of {', '.join(ALLOCATIONS)}"
         )
     if allocation == "equal":
         wanted = np.ones(len(sizes))
@@ -161,8 +161,8 @@ def allocate(size: int, shares: ArrayLike, minimum: int = 2) -> Counts:
         raise InputError(f"minimum must be at least 2, got {minimum}: one point has no variance")
     if size < minimum * len(own):
         raise InputError(
-            f"{size:,} points are too few for {len(own)} strata of at least {minimum} each; wanted "
-            f"{minimum * len(own):,} or more"
+            f"{size:,} points are too few for {len(own)} strata of at least {minimum} each; "
+            f"expected {minimum * len(own):,} or more"
         )
     fixed = np.zeros(len(own), bool)
     while True:
@@ -204,7 +204,7 @@ def allocate_within(size: int, shares: ArrayLike, pixels: ArrayLike, minimum: in
     if minimum >= 2 and size < least:
         raise InputError(
             f"{size:,} points are too few for {len(own)} strata of at least {minimum} each, or all "
-            f"of their pixels; wanted {least:,} or more"
+            f"of their pixels; expected {least:,} or more"
         )
     counts = room.copy()
     if not whole.all():
@@ -492,7 +492,7 @@ def draw_sample(
     pixels, known = region.pixels, region.strata
     if (size is None) == (margin is None):
         raise InputError(
-            "wanted a size or a margin of error, one of the two; give --size N or --margin M"
+            "expected a size or a margin of error, one of the two; give --size N or --margin M"
         )
     _check_asked(size, minimum, int(pixels.sum()))
     users, spread = _expected(accuracy, deviations, known)
@@ -547,7 +547,7 @@ def parse_by_stratum(texts: Sequence[str]) -> float | dict[str | int, float] | N
             value = float(number)
         except ValueError as error:
             raise InputError(
-                f"wanted a number such as 0.8, or Corn=0.9 for one stratum, got {text[:80]!r}"
+                f"expected a number such as 0.8, or Corn=0.9 for one stratum, got {text[:80]!r}"
             ) from error
         if not key and len(texts) > 1:
             raise InputError(
@@ -594,11 +594,11 @@ def _expected(
         users = np.where(np.isnan(users), EXPECTED, users)
         return users, accuracy_deviations(users)
     if accuracy is not None:
-        raise InputError("accuracies give standard deviations; wanted one of the two, got both")
+        raise InputError("accuracies give standard deviations; expected one of the two, got both")
     spread = _by_stratum(deviations, strata, "standard deviation")
     if not (spread > 0).all():  # NaN too
         raise InputError(
-            f"wanted a standard deviation above 0 for each stratum; {known_classes(strata)}"
+            f"expected a standard deviation above 0 for each stratum; {known_classes(strata)}"
         )
     low, high = DEVIATIONS
     odd = spread[(spread < low) | (spread > high)]
@@ -632,7 +632,7 @@ def _check_asked(size: int | None, minimum: int, pixels: int) -> None:
     """Raise `InputError` for numbers of points that no sample of the map has."""
     if size is not None and size > pixels:
         raise InputError(
-            f"wanted at most {pixels:,} points, as many as the map has pixels with a class and a "
+            f"expected at most {pixels:,} points, as many as the map has pixels with a class and a "
             f"stratum, got {size:,}; lower --size"
         )
     if minimum > pixels:

@@ -92,7 +92,7 @@ def merge_rules(merge: str | Sequence[str]) -> list[tuple[str, str, str]]:
         left, equals, name = (text.strip() for text in rule.rpartition("="))
         if not (left and equals and clean_name(name)):
             raise InputError(
-                f"cannot merge by {rule!r}: wanted classes and the name of the new one, such as "
+                f"cannot merge by {rule!r}: expected classes and the name of the new one, such as "
                 "'corn+soy=crops'"
             )
         rules.append((rule, left, name))

@@ -92,7 +92,7 @@ def check_scene(source: str, *, remote: bool = False) -> None:
     """
     if is_address(source) and not Path(source).exists():
         if not source.lower().startswith("https://"):
-            raise SceneError(f"{source}: wanted a file or an https:// address; download it first")
+            raise SceneError(f"{source}: expected a file or an https:// address; download it first")
         if not remote:
             raise SceneError(
                 f"{source}: an address is read only when asked for; add --remote (in Python, "
@@ -138,7 +138,7 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     folder = Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
         raise OutputError(
-            f"cannot write {os.fspath(path)}: wanted a folder that may be written to, {folder} "
+            f"cannot write {os.fspath(path)}: expected a folder that may be written to, {folder} "
             "may not; change its permissions or choose another folder"
         )
 
@@ -332,7 +332,7 @@ def check_ending(path: str | os.PathLike[str], what: str) -> str:
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS[what]:
         raise OutputError(
-            f"cannot write the {what} {os.fspath(path)}: wanted a name ending in "
+            f"cannot write the {what} {os.fspath(path)}: expected a name ending in "
             f"{', '.join(ENDINGS[what])}, got {ending or 'no ending'!r}; rename the output"
         )
     return ending

@@ -466,7 +466,7 @@ def _unlike(found: Comparison) -> str:
     if not found.varies:
         way = "all pixels of the scene have one spectrum, which is not near the training scene: "
     return (
-        f"{way}{_apart(found)}, wanted at most {FAR:.0f}; "
+        f"{way}{_apart(found)}, expected at most {FAR:.0f}; "
         "check its sensor, bands and unit, or train on labels of this scene"
     )
 

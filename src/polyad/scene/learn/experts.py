@@ -225,7 +225,7 @@ def fit_weights(
     True
     """
     if len(experts) != len(prior) or min(prior) <= 0:
-        raise InputError(f"wanted one prior above 0 for each of {len(experts)} experts")
+        raise InputError(f"expected one prior above 0 for each of {len(experts)} experts")
     stack = np.stack([np.asarray(e, np.float64) for e in experts])  # (E, n, C)
     start, own = np.log(np.asarray(prior, np.float64)), np.arange(len(targets))
 

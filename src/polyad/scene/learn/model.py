@@ -118,7 +118,7 @@ class SceneModel:
         """Its ``values``; `InputError` of a model of classes."""
         if not isinstance(self.output, Targets):
             raise InputError(
-                "the model predicts classes, wanted one of values; train one with "
+                "the model predicts classes, expected one of values; train one with "
                 "--task regression (in Python, polyad.scene.train_values)"
             )
         return self.output
@@ -126,7 +126,7 @@ class SceneModel:
     def check_classes(self, remedy: str) -> None:
         """Raise `InputError` if the model predicts values and no classes."""
         if not isinstance(self.output, Classes):
-            raise InputError(f"the model predicts values, wanted one of classes; {remedy}")
+            raise InputError(f"the model predicts values, expected one of classes; {remedy}")
 
     def merged(self, merge: str | Sequence[str]) -> SceneModel:
         """Return a model whose maps have some classes merged; their probabilities are summed.

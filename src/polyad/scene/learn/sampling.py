@@ -372,7 +372,7 @@ def _pixels_by_class(
             inside = f" whose {window} x {window} window is whole" if border == "drop" else ""
             raise InputError(
                 f"class {_name(labels, value)} has {len(own)} labeled pixel"
-                f"{'' if len(own) == 1 else 's'}{inside}, but at least {least} are wanted to "
+                f"{'' if len(own) == 1 else 's'}{inside}, but at least {least} are expected to "
                 f"train and to test; label more of it, or leave it out: set its labels to 0 (in "
                 f"Python, labels.where(labels != {value}, 0))"
             )

@@ -190,7 +190,7 @@ def _measured(scene: Scene, values: xr.DataArray, targets: tuple[Target, ...]) -
 
 
 def _too_few(n: int, incomplete: int = 0, lost: int = 0) -> str:
-    said = f"wanted at least {LEAST} pixels with a value, got {n}"
+    said = f"expected at least {LEAST} pixels with a value, got {n}"
     said += f" ({lost} more lie where the scene has no data)" if lost else ""
     said += f" ({incomplete} more lack one of the targets)" if incomplete else ""
     return f"{said}; measure some more, in other places of the scene"
@@ -206,7 +206,7 @@ def _check_target(numbers: Array, target: Target) -> None:
     if high - low <= 1e-7 * max(abs(low), abs(high)):
         raise SceneError(
             f"all {len(numbers)} values of {target.name!r} are {low:g}: there is nothing to learn; "
-            "wanted values that differ, check --field"
+            "expected values that differ, check --field"
         )
     outside = np.zeros(len(numbers), bool)
     if target.low is not None and target.high is not None:

@@ -421,7 +421,7 @@ def as_values(values: Any) -> xr.DataArray:
     if not isinstance(values, xr.DataArray) or values.dtype.kind not in "iuf":
         got = values.dtype if isinstance(values, xr.DataArray) else type(values).__name__
         raise InputError(
-            f"wanted values as a DataArray of numbers with dims (y, x) or (y, x, target), got {got}"
+            f"expected a DataArray of numbers with dims (y, x) or (y, x, target), got {got}"
         )
     if set(values.dims) == {"y", "x"}:
         name = "value" if values.name is None else str(values.name)
@@ -432,7 +432,7 @@ def as_values(values: Any) -> xr.DataArray:
         names = [f"value {k + 1}" for k in range(values.sizes["target"])]
         values = values.assign_coords(target=names)
     if not 1 <= values.sizes["target"] <= MOST_TARGETS:
-        raise InputError(f"wanted 1 to {MOST_TARGETS} targets, got {values.sizes['target']}")
+        raise InputError(f"expected 1 to {MOST_TARGETS} targets, got {values.sizes['target']}")
     return values.transpose(*VALUE_DIMS)
 
 
@@ -463,13 +463,13 @@ def size_fault(numbers: NDArray[Any]) -> str | None:
     farthest = float(known[np.abs(known).argmax()]) if len(known) else 0.0
     if abs(farthest) > LARGEST:
         return (
-            f"wanted numbers from {-LARGEST:g} to {LARGEST:g}, got {farthest:g}; give them in "
+            f"expected numbers from {-LARGEST:g} to {LARGEST:g}, got {farthest:g}; give them in "
             "other units"
         )
     if 0 < abs(farthest) < SMALLEST:
         return (
-            f"wanted numbers of which some reach {SMALLEST:g}, got none beyond {farthest:g}; give "
-            "them in other units"
+            f"expected numbers of which some reach {SMALLEST:g}, got none beyond {farthest:g}; "
+            "give them in other units"
         )
     return None
 

@@ -160,7 +160,7 @@ def _corner(grid: Grid) -> str:
 def grid_of(raster: xr.DataArray) -> Grid:
     """Return size and georeference of a scene or label raster."""
     if not {"y", "x"} <= set(raster.dims):
-        raise SceneError(f"wanted a raster with dims y and x, got {raster.dims}; rename them")
+        raise SceneError(f"expected a raster with dims y and x, got {raster.dims}; rename them")
     crs, transform = georeference(raster)
     return Grid((raster.sizes["y"], raster.sizes["x"]), crs, transform)
 

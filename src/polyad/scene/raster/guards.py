@@ -121,7 +121,7 @@ def check_extent(path: Path | str, shape: tuple[int, int, int]) -> None:
     """Refuse more rows, columns or bands than any scene has, before something is kept of each."""
     if max(shape[:2]) > MAX_SIDE or shape[2] > MAX_BANDS:
         raise SceneError(
-            f"{path}: wanted a scene of at most {MAX_SIDE:,} rows and columns and {MAX_BANDS:,} "
+            f"{path}: expected a scene of at most {MAX_SIDE:,} rows and columns and {MAX_BANDS:,} "
             f"bands, got {shape[0]:,}, {shape[1]:,} and {shape[2]:,}; are the axes in another "
             "order?"
         )
@@ -132,7 +132,7 @@ def check_place(path: Path | str, transform: Affine) -> None:
     size = transform.a * transform.e - transform.b * transform.d
     if not (all(map(math.isfinite, transform)) and math.isfinite(size) and size):
         raise SceneError(
-            f"{path}: wanted a finite origin and pixel size other than 0, got "
+            f"{path}: expected a finite origin and pixel size other than 0, got "
             f"{tuple(transform)[:6]}; write the georeference again"
         )
 
@@ -141,8 +141,8 @@ def check_numeric(path: Path | str, dtype: np.dtype) -> None:
     """Refuse element types that are not real numbers (objects, text, records, complex)."""
     if dtype.kind not in "biuf":
         raise SceneError(
-            f"{path}: wanted integer or real values, got elements of type {dtype}; save the scene "
-            "as a plain numeric array"
+            f"{path}: expected integer or real values, got elements of type {dtype}; save the "
+            "scene as a plain numeric array"
         )
 
 
@@ -195,8 +195,8 @@ def check_count(path: Path | str, count: int, most: int, what: str) -> None:
     """Refuse a file with more than ``most`` entries of one kind, each of which costs time."""
     if count > most:
         raise SceneError(
-            f"{path}: wanted at most {most:,} {what}, got more; it is damaged or made to keep the "
-            "reader busy, write the scene alone into a new file"
+            f"{path}: expected at most {most:,} {what}, got more; it is damaged or made to keep "
+            "the reader busy, write the scene alone into a new file"
         )
 
 

@@ -180,7 +180,7 @@ def check_groups(ids: Array, name: str = "groups") -> None:
     if len(ids) and (ids == ids[0]).all():
         raise SceneError(
             f"{name}: all {len(ids):,} labels are of one group, so none is left to train on when "
-            "it is held out; wanted two groups at least"
+            "it is held out; expected two groups at least"
         )
 
 
@@ -305,7 +305,7 @@ def recolored(
     unknown: list[str] = []
     for key, color in colors.items():
         if not is_color(color):
-            raise InputError(f"the color of {key!r} is {color!r}, wanted one such as '#4477AA'")
+            raise InputError(f"the color of {key!r} is {color!r}, expected one such as '#4477AA'")
         found = find_classes(classes, key)
         unknown += [] if found else [str(key)]
         new |= {c.value: c._replace(color=color.upper()) for c in found}

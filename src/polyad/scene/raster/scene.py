@@ -283,7 +283,7 @@ def _one_array(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
     if isinstance(given, str | PathLike):
         opener = "open_scene" if dims == SCENE_DIMS else "open_labels"
         raise InputError(
-            f"wanted a {what} as a DataArray, got the path {str(given)!r}; open it first with "
+            f"expected a {what} as a DataArray, got the path {str(given)!r}; open it first with "
             f"{opener}({str(given)!r})"
         )
     shape = getattr(given, "shape", None)
@@ -294,7 +294,7 @@ def _one_array(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
         else 'xarray.DataArray(values, dims=("y", "x"))'
     )
     raise InputError(
-        f"wanted a {what} as a DataArray with dims {_shown(dims)}, got {got}, whose axes "
+        f"expected a {what} as a DataArray with dims {_shown(dims)}, got {got}, whose axes "
         f"have no names; make one of it with {remedy}"
     )
 
@@ -310,15 +310,15 @@ def _only_variable(dataset: xr.Dataset, dims: tuple[str, ...], what: str) -> xr.
         return array
     if fitting:
         raise InputError(
-            f"wanted one {what}, got a Dataset of {len(fitting)}: {_listed(fitting)}; pass one of "
-            f"them, as in dataset[{fitting[0]!r}]"
+            f"expected one {what}, got a Dataset of {len(fitting)}: {_listed(fitting)}; pass one "
+            f"of them, as in dataset[{fitting[0]!r}]"
         )
     held = _listed([f"{n} {_shown(a.dims)}" for n, a in arrays.items()])
     remedy = (
         'stack bands with dataset.to_dataarray("band")' if "band" in dims else "rename its dims"
     )
     raise InputError(
-        f"wanted a Dataset with one variable of dims {_shown(dims)}, got one with "
+        f"expected a Dataset with one variable of dims {_shown(dims)}, got one with "
         f"{held or 'no variable'}; {remedy}, or pass a DataArray"
     )
 
@@ -335,14 +335,14 @@ def _named(array: xr.DataArray, dims: tuple[str, ...], what: str) -> dict[str, H
         if len(names) != 1:
             got = f"{len(names) or 'none'} of which can be {role}"
             raise InputError(
-                f"wanted a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)}, "
+                f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)}, "
                 f"{got}; {_remedy(array, role, names, dims)}"
             )
         axes[role] = names[0]
     for dim in array.dims:
         if dim not in axes.values() and array.sizes[dim] != 1:
             raise InputError(
-                f"wanted a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)} with "
+                f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)} with "
                 f"{array.sizes[dim]} entries along {str(dim)!r}; choose one, as with "
                 f".isel({dim}=0)"
             )

@@ -265,7 +265,7 @@ def parse_ranges(ranges: Ranges) -> list[tuple[float, float]]:
         pairs = pairs if len(pairs) == len(matches) else []
     if not pairs or any(low > high for low, high in pairs):
         raise InputError(
-            f"wanted wavelengths in nm as ranges such as 400-1300,1450-1800, the smaller end "
+            f"expected wavelengths in nm as ranges such as 400-1300,1450-1800, the smaller end "
             f"first, got {ranges!r}"
         )
     return pairs

@@ -258,7 +258,7 @@ def read_colors(path: str | os.PathLike[str]) -> dict[str, str]:
     colors = {name: color for name, color in rows if name.strip().casefold() not in _NO_CLASS}
     if not colors:
         raise SceneError(
-            f"{file}: wanted the colors of classes, such as 'corn,#ffdd00' in each line, or a "
+            f"{file}: expected the colors of classes, such as 'corn,#ffdd00' in each line, or a "
             "paletted style of QGIS, found none; check the file"
         )
     return colors
@@ -300,8 +300,8 @@ def _text_rows(path: Path) -> Iterator[tuple[str, str]]:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise SceneError(
-            f"{path}: wanted a table of colors of at most {human_bytes(MAX_BYTES)}, got more; this "
-            "is another file"
+            f"{path}: expected a table of colors of at most {human_bytes(MAX_BYTES)}, got more; "
+            "this is another file"
         )
     text = content.decode("utf-8-sig", errors="replace").replace("\0", "")
     lines = [
@@ -315,7 +315,7 @@ def _text_rows(path: Path) -> Iterator[tuple[str, str]]:
             yield row
         elif position:
             raise SceneError(
-                f"{path}: line {number} is {line[:60]!r}, wanted a class and its color, such as "
+                f"{path}: line {number} is {line[:60]!r}, expected a class and its color, such as "
                 "'corn,#ffdd00' or '1,255,221,0'; mend the line"
             )
 

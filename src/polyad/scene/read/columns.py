@@ -172,8 +172,8 @@ def _named(path: Path, columns: Sequence[Column], field: str) -> Column:
     column = find_column(path, columns, field)
     if len(column.values) > MOST_CLASSES:
         raise SceneError(
-            f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, wanted at most "
-            f"{MOST_CLASSES:,} classes; choose another --field, or add one that groups them"
+            f"{path}: field {column.name[:80]!r} has {len(column.values):,} values, expected at "
+            f"most {MOST_CLASSES:,} classes; choose another --field, or add one that groups them"
         )
     return column
 

@@ -163,7 +163,7 @@ class Features:
             except ValueError as error:
                 line = self.where(int(np.argmax(column.codes == code)))
                 raise SceneError(
-                    f"{self.path}, {line}: wanted a number for {name[:80]!r}, got {text[:40]!r}; "
+                    f"{self.path}, {line}: expected a number for {name[:80]!r}, got {text[:40]!r}; "
                     "choose a --field of numbers, or leave the cell empty"
                 ) from error
         return np.array([*numbers, np.nan])[column.codes]  # of -1 the last
@@ -183,8 +183,8 @@ class Features:
             if len(parts) != 1 or parts[0].kind != "Point":
                 got = "no geometry" if not parts else f"{len(parts)} of kind {parts[0].kind}"
                 raise SceneError(
-                    f"{self.path}, {self.where(k)}: wanted one point for each feature of a sample, "
-                    f"got {got}; keep the points alone"
+                    f"{self.path}, {self.where(k)}: expected one point for each feature of a "
+                    f"sample, got {got}; keep the points alone"
                 )
         return self.pixels(np.array([parts[0].rings[0][0] for parts in self.parts]), grid)
 
@@ -349,7 +349,7 @@ def _position(
         x, y = float(told_x), float(told_y)
     except ValueError as error:
         raise SceneError(
-            f"{path}, line {line}: wanted numbers for {names[down].lower()} and "
+            f"{path}, line {line}: expected numbers for {names[down].lower()} and "
             f"{names[across].lower()}, got {told_y[:40]!r} and {told_x[:40]!r}"
         ) from error
     if system == "pixel" and not (x.is_integer() and y.is_integer()):
@@ -377,8 +377,8 @@ def _check_columns_differ(path: Path, names: Sequence[str]) -> None:
         key = name.lower() if name.lower() in PLACE_NAMES else name
         if key and key in seen:
             raise SceneError(
-                f"{path}: wanted columns of different names, got two called {name[:80]!r}; rename "
-                "one of them or take it out"
+                f"{path}: expected columns of different names, got two called {name[:80]!r}; "
+                "rename one of them or take it out"
             )
         seen.add(key)
 
@@ -392,7 +392,7 @@ def check_columns(features: Features, named: Sequence[str], field: str | None = 
         return
     instead = "" if field is None else f"with {field[:80]!r} in place of class, "
     raise SceneError(
-        f"{features.path}: the first line must name the columns, wanted 'row,col,class', "
+        f"{features.path}: the first line must name the columns, expected 'row,col,class', "
         f"'x,y,class' or 'lon,lat,class', {instead}got {features.heading[:80]!r}; name the column "
         "of the classes with --field, of numbers with --task regression too"
     )
@@ -405,7 +405,7 @@ def _read_geojson(path: Path, budget: int) -> Features:
         raise SceneError(f"{path}: not a JSON file ({reason(error)}); save it again") from error
     kind = document.get("type") if isinstance(document, dict) else None
     if kind not in ("FeatureCollection", "Feature"):
-        raise SceneError(f"{path}: wanted a GeoJSON FeatureCollection, got another JSON document")
+        raise SceneError(f"{path}: expected a GeoJSON FeatureCollection, got another JSON document")
     members = document.get("features") if kind == "FeatureCollection" else [document]
     features = members if isinstance(members, list) else []
     parts = [_parts_of_json(path, k, each) for k, each in enumerate(features, start=1)]
@@ -464,7 +464,7 @@ def _read_text(path: Path, budget: int, each: bytes | None = None) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SceneError(
-            f"{path}: wanted text in UTF-8 ({reason(error)}); save it as UTF-8"
+            f"{path}: expected text in UTF-8 ({reason(error)}); save it as UTF-8"
         ) from error
 
 
@@ -543,8 +543,8 @@ def class_annotations(features: Features, field: str | None = None) -> list[Anno
         annotations = _recorded(features, named)
         if None in annotations:
             raise SceneError(
-                f"{path}, {features.where(annotations.index(None))}: no class, wanted a value for "
-                f"one of {', '.join(CLASS_FIELDS)}"
+                f"{path}, {features.where(annotations.index(None))}: no class, expected a value "
+                f"for one of {', '.join(CLASS_FIELDS)}"
             )
         return annotations
     column = choose_field(path, class_columns(features), field)

@@ -157,7 +157,7 @@ def read_stored(path: Path, key: str | None, shape: Shape | None, budget: int) -
         _refuse_key(path, key)
         return _read_one_band(path, None, shape, budget)
     raise SceneError(
-        f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; wanted GeoTIFF, ENVI, "
+        f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; expected GeoTIFF, ENVI, "
         f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
     )
 
@@ -324,7 +324,7 @@ def _read_npy(path: Path, key: str | None, shape: Shape | None, budget: int) -> 
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except _NPY_ERRORS as error:
         raise SceneError(
-            f"{path}: wanted a plain NumPy array, got none ({reason(error)}); it is "
+            f"{path}: expected a plain NumPy array, got none ({reason(error)}); it is "
             f"truncated or holds Python objects, save it again as a plain integer array"
         ) from error
     _admit(path, values.shape, values.dtype, shape, budget)
@@ -416,13 +416,13 @@ def _choose(
         return next(iter(candidates))
     if not candidates:
         raise SceneError(
-            f"{path}: wanted one 2-D array of class ids, found none among {_listing(arrays)}"
+            f"{path}: expected one 2-D array of class ids, found none among {_listing(arrays)}"
             if arrays
-            else f"{path}: wanted one 2-D array of class ids, the file holds no numeric array"
+            else f"{path}: expected one 2-D array of class ids, the file holds no numeric array"
         )
     first = next(iter(candidates))
     raise SceneError(
-        f"{path}: wanted one 2-D array of class ids, found {len(candidates)}: "
+        f"{path}: expected one 2-D array of class ids, found {len(candidates)}: "
         f"{_listing(candidates)}; name one of them, as in '{path.name}:{first}'"
     )
 

@@ -117,7 +117,7 @@ def open_labels(
     ways = _Ways(layer, field, all_touched, groups)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
-        raise SceneError("wanted at least one file of labels, got none; name one")
+        raise SceneError("expected at least one file of labels, got none; name one")
     if groups is not None and not all(map(is_vector, sources)):
         raster = next(each for each in sources if not is_vector(each))
         raise SceneError(

@@ -60,7 +60,9 @@ def parts_of_geojson(geometry: Any) -> Iterator[Part]:
         return
     single = str(kind).removeprefix("Multi")
     if single not in _LEAST:
-        raise ValueError(f"wanted points, lines or polygons, got {str(kind or 'no geometry')[:80]}")
+        raise ValueError(
+            f"expected points, lines or polygons, got {str(kind or 'no geometry')[:80]}"
+        )
     try:
         items = geometry.get("coordinates")
         for item in items if single != kind else [items]:
@@ -129,7 +131,7 @@ class _Reader:
             if rings and len(rings[0]) > 3:
                 yield Part("Polygon", tuple(ring for ring in rings if len(ring) > 3))
         else:
-            raise ValueError(f"a geometry of kind {kind}, wanted points, lines or polygons")
+            raise ValueError(f"a geometry of kind {kind}, expected points, lines or polygons")
 
     def _take(self, form: str) -> Any:
         try:
@@ -327,7 +329,7 @@ def _drawable(path: Path, marks: Sequence[M], grid: Grid, what: str) -> Iterator
         if work > MAX_WORK:
             raise SceneError(
                 f"{path}, {mark.where(0)}: its polygon and those before it take too long to draw; "
-                f"wanted them simpler and apart, or {what} as a raster"
+                f"expected them simpler and apart, or {what} as a raster"
             )
         yield mark
 

@@ -227,7 +227,7 @@ def _read_points(
             raise no_file(path)
         if feature_format(path) is None:
             raise SceneError(
-                f"{path}: wanted the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
+                f"{path}: expected the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
                 "FlatGeobuf or KML, got another kind of file"
             )
         named = MOST_POINTS if fields is None else MOST_CLASSES
@@ -240,7 +240,7 @@ def _read_points(
         if fields is None and features.system == "pixel" and grid.transform is not None:
             _check_coordinates(features, grid, xy)
     if not len(features):
-        raise SceneError(f"{path}: wanted the points of a sample, the file has none")
+        raise SceneError(f"{path}: expected the points of a sample, the file has none")
     if fields is None:
         guards.check_count(path, len(features), MOST_POINTS, "points of a sample")
     where = [features.where(k) for k in range(len(features))]

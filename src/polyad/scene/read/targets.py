@@ -86,7 +86,7 @@ def open_values(
     grid, budget = Scene.of(scene).grid, memory_budget(max_bytes)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
-        raise SceneError("wanted at least one file of values, got none; name one")
+        raise SceneError("expected at least one file of values, got none; name one")
     fields = field_names(field)
     size = (*grid.shape, max(len(fields), 1))
     check_budget(str(sources[0]), math.prod(size) * 20, budget, "a raster of values")
@@ -100,8 +100,8 @@ def open_values(
     given = field_names(units, empty=True) or [""] * values.sizes["target"]
     if len(given) != values.sizes["target"]:
         raise SceneError(
-            f"wanted a unit for each of {values.sizes['target']} targets, got {len(given)}; write "
-            "--units as many times as --field"
+            f"expected a unit for each of {values.sizes['target']} targets, got {len(given)}; "
+            "write --units as many times as --field"
         )
     return values.assign_coords(units=("target", given))
 
@@ -146,17 +146,17 @@ def _open(
     twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
     if twice is not None:
         raise SceneError(
-            f"{path}: wanted different fields, got {twice[:80]!r} more than once; name it once "
+            f"{path}: expected different fields, got {twice[:80]!r} more than once; name it once "
             "(upper and lower case are the same)"
         )
     if len(fields) > MOST_TARGETS:
         raise SceneError(
-            f"{path}: wanted at most {MOST_TARGETS} fields, got {len(fields)}; train several models"
+            f"{path}: expected at most {MOST_TARGETS} fields, got {len(fields)}; train several"
         )
     features = read_features(path, budget, layer=layer, fields=fields, numbers=fields)
     table = np.stack([features.values(name) for name in fields], axis=1)
     if not len(features):
-        raise SceneError(f"{path}: wanted measured values, the file has none")
+        raise SceneError(f"{path}: expected measured values, the file has none")
     rows = [Annotation(str(k), "", "") for k in range(len(features))]
     measured = _Measured(features.marks(rows, grid), table)
     return _frame(_drawn(path, measured, grid, fields, all_touched), grid, fields)
@@ -179,7 +179,7 @@ def _drawn(
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0].tolist()
         raise SceneError(
-            f"{path}, {_where(measured.marks, row)}: wanted a finite number for "
+            f"{path}, {_where(measured.marks, row)}: expected a finite number for "
             f"{fields[column][:80]!r}, got {table[row, column]}; correct it, or leave it empty"
         )
     _check_sizes(path, table, fields)
@@ -264,7 +264,7 @@ def _read_raster(
     names = fields or [f"value {k + 1}" if count > 1 else "value" for k in range(count)]
     if len(names) != count or count > MOST_TARGETS:
         raise SceneMismatch(
-            f"{path}: has {count} bands, wanted one for each of {len(names)} targets; name them "
+            f"{path}: has {count} bands, expected one for each of {len(names)} targets; name them "
             "with --field, or select bands as with gdal_translate -b"
         )
     stored = Scene.of(raster).read(slice(None), slice(None))

@@ -263,7 +263,7 @@ class ZarrMap:
         wanted = self._shape[0] * self._shape[1]
         if self._written < wanted:
             raise OutputError(
-                f"cannot finish {self._target}: wanted {wanted:,} pixels, got {self._written:,}; "
+                f"cannot finish {self._target}: expected {wanted:,} pixels, got {self._written:,}; "
                 "write every window of the scene before leaving the block"
             )
 

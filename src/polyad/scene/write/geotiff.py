@@ -134,7 +134,7 @@ class Raster:
             self.dataset.close()
             if self._written < height * width:
                 raise OutputError(
-                    f"cannot finish {self._target}: wanted {height * width:,} pixels, got "
+                    f"cannot finish {self._target}: expected {height * width:,} pixels, got "
                     f"{self._written:,}; write every window of the scene before leaving the block"
                 )
             if factors := overview_factors((height, width)):

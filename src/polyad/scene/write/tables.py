@@ -191,8 +191,8 @@ def _check_names(path: Path, ending: str, names: Sequence[str]) -> None:
     for name in names:
         if not _is_text(name, ending):
             raise OutputError(
-                f"cannot write {path}: wanted names of fields in Unicode, got {ascii(name)[:80]}; "
-                "rename the field"
+                f"cannot write {path}: expected names of fields in Unicode, got "
+                f"{ascii(name)[:80]}; rename the field"
             )
         key = name.lower() if ending == ".gpkg" or name.lower() in _OWN[ending] else name
         if key in taken:
@@ -213,7 +213,7 @@ def _check_values(path: Path, ending: str, name: str, values: Sequence[Any]) -> 
         else:
             continue
         raise OutputError(
-            f"cannot write {path}: wanted {wanted}, got {ascii(value)[:80]} in the field "
+            f"cannot write {path}: expected {wanted}, got {ascii(value)[:80]} in the field "
             f"{name[:80]!r} of point {k}; correct the sample"
         )
 

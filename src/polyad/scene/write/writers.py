@@ -322,7 +322,7 @@ class ValueWriter(_Writer):
         wanted = (*mapped.shape, count * (1 if self._deviation is None else 2))
         if numbers is None or numbers.shape != wanted:
             got = "none" if numbers is None else f"{numbers.shape}"
-            raise InputError(f"wanted numbers of shape {wanted} for a window, got {got}")
+            raise InputError(f"expected numbers of shape {wanted} for a window, got {got}")
         bands = np.moveaxis(numbers.astype(np.float32), -1, 0)  # (bands, rows, columns)
         self._map.write(window, bands[:count])
         if self._deviation is not None:

@@ -292,8 +292,8 @@ def placed(path: Path, numbers: Iterable[float]) -> Affine:
     area = transform.a * transform.e - transform.b * transform.d
     if not (np.isfinite(transform[:6]).all() and np.isfinite(area) and area != 0):
         raise SceneError(
-            f"{path}: wanted a place on the map in finite numbers and pixels of some size, got the "
-            f"transform {tuple(transform[:6])}; the file is damaged, copy it again"
+            f"{path}: expected a place on the map in finite numbers and pixels of some size, got "
+            f"the transform {tuple(transform[:6])}; the file is damaged, copy it again"
         )
     return transform
 

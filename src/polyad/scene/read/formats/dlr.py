@@ -70,7 +70,7 @@ def find_dlr(path: Path) -> tuple[Path, Path] | None:
             pairs.setdefault(metadata, (folder / metadata, folder / image))
     if len(pairs) > 1:
         raise SceneError(
-            f"{path}: wanted one EnMAP or DESIS scene, got {len(pairs)}: "
+            f"{path}: expected one EnMAP or DESIS scene, got {len(pairs)}: "
             f"{guards.listing(pairs)}; name one of these files"
         )
     return next(iter(pairs.values()), None)
@@ -81,8 +81,8 @@ def open_dlr(path: Path, key: str | None, budget: int) -> Opened:
     pair = find_dlr(path)
     if pair is None:
         raise SceneError(
-            f"{path}: wanted METADATA.XML and SPECTRAL_IMAGE.TIF of one scene side by side, found "
-            "not both; put them in one folder"
+            f"{path}: expected METADATA.XML and SPECTRAL_IMAGE.TIF of one scene side by side, "
+            "found not both; put them in one folder"
         )
     if key is not None:
         raise SceneError(
@@ -131,7 +131,7 @@ def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]
     if np.isnan(table[:, [0, 2, 3]]).any():
         known = int((~np.isnan(table[:, 0])).sum())
         raise SceneError(
-            f"{path}: wanted wavelength, gain and offset of {count} bands, got {known}; metadata "
+            f"{path}: expected wavelength, gain and offset of {count} bands, got {known}; metadata "
             "and image are not of one scene, or one is damaged"
         )
     return table

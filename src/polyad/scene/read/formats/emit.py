@@ -158,7 +158,7 @@ def open_emit(opened: Hdf5File, key: str | None) -> Opened:
         t.ndim != 2 or t.dtype.kind not in "iu" for t in tables
     ):
         raise SceneError(
-            f"{path}: wanted glt_x and glt_y of one 2-D shape in whole numbers, got "
+            f"{path}: expected glt_x and glt_y of one 2-D shape in whole numbers, got "
             f"{tables[1].shape} of {tables[1].dtype} and {tables[0].shape} of {tables[0].dtype}; "
             "the file is damaged, download it again"
         )
@@ -192,7 +192,7 @@ def _per_band(opened: Hdf5File, name: str, count: int) -> NDArray[np.float64] | 
         return None
     if values.shape != (count,):
         raise SceneError(
-            f"{opened.path}: wanted {count} values of '{name}', one per band, got shape "
+            f"{opened.path}: expected {count} values of '{name}', one per band, got shape "
             f"{values.shape}; the file is damaged, download it again"
         )
     return values.astype(np.float64)
@@ -206,7 +206,7 @@ def _place(opened: Hdf5File) -> dict[str, Any]:
     numbers = np.ravel(root["geotransform"])
     if numbers.size != 6 or numbers.dtype.kind not in "iuf":
         raise SceneError(
-            f"{opened.path}: wanted 6 numbers in 'geotransform', got {numbers.size} of "
+            f"{opened.path}: expected 6 numbers in 'geotransform', got {numbers.size} of "
             f"{numbers.dtype}; the file is damaged, download it again"
         )
     # GDAL's order: it starts at the outer corner of the first pixel, no half pixel to add.

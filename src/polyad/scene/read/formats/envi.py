@@ -82,7 +82,7 @@ def find_envi(path: Path) -> tuple[Path, Path] | None:
                 if data.is_file():
                     return path, data
         raise SceneError(
-            f"{path}: no data file beside this ENVI header, wanted {path.stem} with one of "
+            f"{path}: no data file beside this ENVI header, expected {path.stem} with one of "
             f"{', '.join(s for s in ENVI_DATA if s)} or no suffix; put it in the same folder"
         )
     for header in (path.with_suffix(".hdr"), path.with_name(path.name + ".hdr")):
@@ -205,8 +205,8 @@ def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
     for name in ("file compression", "major frame offsets", "minor frame offsets"):
         if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
             raise SceneError(
-                f"{header}: '{name} = {fields[name]}' is not read, wanted plain pixels; export the "
-                "scene again as uncompressed ENVI or GeoTIFF"
+                f"{header}: '{name} = {fields[name]}' is not read, expected plain pixels; export "
+                "the scene again as uncompressed ENVI or GeoTIFF"
             )
     offset = _integer(header, fields, "header offset", default=0)
     element = np.dtype(order + dtype)
@@ -220,7 +220,7 @@ def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | 
     text = fields.get(name, "" if default is None else str(default))
     if not (text.strip().isdecimal() and len(text.strip()) <= 18):
         raise SceneError(
-            f"{header}: wanted '{name} = <whole number>', got {text[:40] or 'nothing'!r}; the "
+            f"{header}: expected '{name} = <whole number>', got {text[:40] or 'nothing'!r}; the "
             "header is damaged, correct that line"
         )
     return int(text)
@@ -236,7 +236,7 @@ def _choice(
     text = fields.get(name, default).strip().lower()
     if text not in table:
         raise SceneError(
-            f"{header}: wanted '{name}' to be one of {', '.join(table)}, got "
+            f"{header}: expected '{name}' to be one of {', '.join(table)}, got "
             f"{text[:40] or 'nothing'!r}; correct the header or convert the scene"
         )
     return table[text]
@@ -297,7 +297,7 @@ def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[s
     for text in told.values():
         if len(text) > MAX_CHARACTERS:
             raise SceneError(
-                f"{header}: wanted a reference system below {MAX_CHARACTERS} characters, got "
+                f"{header}: expected a reference system below {MAX_CHARACTERS} characters, got "
                 f"{len(text)}; correct the header"
             )
         refuse_grids(header, _ROTATION.sub("", text))

@@ -64,8 +64,8 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
         file = h5py.File(path, "r", locking=False)
     except (OSError, RuntimeError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted an HDF5 file, HDF5 cannot open it ({reason(error)}); it is truncated, "
-            "damaged or of another kind, copy it again"
+            f"{path}: expected an HDF5 file, HDF5 cannot open it ({reason(error)}); it is "
+            "truncated, damaged or of another kind, copy it again"
         ) from error
     with file:
         yield file
@@ -108,7 +108,7 @@ def _is_inside(path: Path, group: h5py.Group, name: str, full: str) -> bool:
         link = None
     if link is None or isinstance(link, h5py.ExternalLink):
         raise SceneError(
-            f"{path}: '{full}' is an external link to another file, wanted all data inside the "
+            f"{path}: '{full}' is an external link to another file, expected all data inside the "
             "file; refused, write the data into one file"
         )
     return isinstance(link, h5py.HardLink)
@@ -127,8 +127,8 @@ def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     if array.is_virtual or array.external:
         kind = "virtual" if array.is_virtual else "external"
         raise SceneError(
-            f"{path}: '{name}' has {kind} storage, its values lie in other files, wanted all data "
-            "inside the file; refused, write the data into one file"
+            f"{path}: '{name}' has {kind} storage, its values lie in other files, expected all "
+            "data inside the file; refused, write the data into one file"
         )
     return array
 
@@ -190,13 +190,13 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
         return next(iter(arrays))
     if not arrays:
         raise SceneError(
-            f"{path}: wanted one 3-D array (rows, columns, bands), found none; check that this is "
-            "the image and not its labels"
+            f"{path}: expected one 3-D array (rows, columns, bands), found none; check that this "
+            "is the image and not its labels"
         )
     listing = guards.listing(f"{name} {shape}" for name, shape in arrays.items())
     first = next(iter(arrays))
     raise SceneError(
-        f"{path}: wanted one 3-D array, found {len(arrays)}: {listing}; name one of them, as in "
+        f"{path}: expected one 3-D array, found {len(arrays)}: {listing}; name one of them, as in "
         f"'{path.name}:{first}'"
     )
 

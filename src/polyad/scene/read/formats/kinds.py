@@ -93,7 +93,7 @@ _KINDS: tuple[tuple[Sniffer, Opener], ...] = (
     (lambda _, head: b"<VRTDataset" in head, open_vrt),
     (
         _begins(b"CDF\x01", b"CDF\x02", b"CDF\x05"),
-        _refuse("NetCDF classic is not read, wanted NetCDF-4; convert it with nccopy -k nc4"),
+        _refuse("NetCDF classic is not read, expected NetCDF-4; convert it with nccopy -k nc4"),
     ),
     (
         _begins(b"PK\x03\x04"),
@@ -130,7 +130,7 @@ def open_source(path: Path, key: str | None, budget: int) -> Opened:
 def open_files(files: Sequence[Path], budget: int) -> Opened:
     """Open a list of files, one for each band."""
     if not files:
-        raise SceneError("wanted a list of files, one for each band, got none; name the files")
+        raise SceneError("expected a list of files, one for each band, got none; name the files")
     remedy = "a file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{files[0]}: the bands cannot be read", remedy):
         guards.check_count(files[0], len(files), MOST_FILES, "files of bands")
@@ -257,11 +257,11 @@ def opener_of(path: Path) -> Opener:
             return opener
     if vector_kind(path) is not None:
         raise SceneError(
-            f"{path}: holds points, lines or polygons, wanted a scene; give it as labels, as in "
+            f"{path}: holds points, lines or polygons, expected a scene; give it as labels, as in "
             f"polyad train scene.tif {path.name}"
         )
     raise SceneError(
-        f"{path}: of no kind that is read, wanted ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
+        f"{path}: of no kind that is read, expected ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
         "MATLAB, NetCDF-4, HDF5, .npy, Zarr, a folder of single-band TIFFs, or an EMIT, PRISMA, "
         "EnMAP, DESIS or Tanager product; convert it to one of these"
     )

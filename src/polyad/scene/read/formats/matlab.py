@@ -83,7 +83,7 @@ def read_variable(path: Path, name: str, shape: tuple[int, ...], budget: int) ->
     guards.check_budget(path, values.nbytes, budget, what)
     if values.dtype.kind not in "biuf":
         raise SceneError(
-            f"{path}: '{name}' is a MATLAB cell, struct, text or complex array, wanted real "
+            f"{path}: '{name}' is a MATLAB cell, struct, text or complex array, expected real "
             "numbers; save it as a plain array"
         )
     return values.astype(values.dtype.newbyteorder("="), copy=False)

@@ -119,7 +119,7 @@ def vector_kind(path: Path) -> str | None:
         raise SceneError(f"{path}: is a zipped KML; unzip it and name the .kml in it")
     if promised is not None and kind != promised:
         raise SceneError(
-            f"{path}: wanted a {promised} by its ending, its content is "
+            f"{path}: expected a {promised} by its ending, its content is "
             f"{'none' if kind is None else f'a {kind}'}; it is damaged or has the wrong ending"
         )
     return kind
@@ -238,8 +238,8 @@ def read_here(
         return _read(pyogrio, path, layer, named, numbers, options, budget)
     except pyogrio.errors.DataSourceError as error:
         raise SceneError(
-            f"{path}: wanted a sound {kind}, reading it failed ({reason(error)}); it is truncated, "
-            "damaged or hostile, export it again"
+            f"{path}: expected a sound {kind}, reading it failed ({reason(error)}); it is "
+            "truncated, damaged or hostile, export it again"
         ) from error
 
 
@@ -331,12 +331,12 @@ def check_geopackage(path: Path) -> None:
         for kind, name, sql in rows:
             if kind == "view" or (kind == "table" and not _PLAIN.match(str(sql))):
                 raise SceneError(
-                    f"{path}: {str(name)[:80]!r} is a view or a computed table, wanted plain "
+                    f"{path}: {str(name)[:80]!r} is a view or a computed table, expected plain "
                     "layers; export the labels to a file of their own"
                 )
             if kind == "table" and _computes(database, str(name)):
                 raise SceneError(
-                    f"{path}: {str(name)[:80]!r} has a computed field, wanted plain ones; export "
+                    f"{path}: {str(name)[:80]!r} has a computed field, expected plain ones; export "
                     "the labels to a file of their own"
                 )
 
@@ -383,6 +383,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield database
     except sqlite3.Error as error:
         raise SceneError(
-            f"{path}: wanted a sound GeoPackage, its tables cannot be read ({reason(error)}); it "
+            f"{path}: expected a sound GeoPackage, its tables cannot be read ({reason(error)}); it "
             "is truncated or damaged, export it again"
         ) from error

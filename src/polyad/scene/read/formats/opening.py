@@ -71,7 +71,7 @@ def check_beside(named: Path, path: Path) -> Path:
     folders = {where} if named.is_dir() else {where.parent, named.parent.resolve()}
     if path != named and path.resolve().parent not in folders:
         raise SceneError(
-            f"{path}: is a link that leads out of the folder of {named.name}, wanted the file "
+            f"{path}: is a link that leads out of the folder of {named.name}, expected the file "
             "itself beside it; copy it there"
         )
     check_regular(path)
@@ -115,7 +115,7 @@ def _opened(path: Path, driver: str, opener: Callable[[], Any]) -> Iterator[Any]
         dataset = opener()
     except (RasterioError, UnicodeError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted a {driver} raster, GDAL cannot read it as one ({reason(error)}); it "
+            f"{path}: expected a {driver} raster, GDAL cannot read it as one ({reason(error)}); it "
             "is truncated, damaged or of another kind"
         ) from error
     with dataset:

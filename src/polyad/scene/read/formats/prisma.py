@@ -129,13 +129,13 @@ def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
         cube = hdf.find(opened, _cube(detector))
         guards.check_shape(path, cube.shape)
         if cube.dtype.kind != "u" or cube.dtype.itemsize > 2:
-            raise SceneError(f"{path}: wanted cubes of uint16, got {cube.dtype}; not L2D data")
+            raise SceneError(f"{path}: expected cubes of uint16, got {cube.dtype}; not L2D data")
         hdf.check_dataset(opened, cube)
         grids.add((cube.shape[0], cube.shape[2]))
         bands += _detector_bands(opened, detector, cube.shape[1])
     if len(grids) > 1 or not bands:
         raise SceneError(
-            f"{path}: wanted two cubes of one size with named bands, got {sorted(grids)} and "
+            f"{path}: expected two cubes of one size with named bands, got {sorted(grids)} and "
             f"{len(bands)} bands; the file is damaged, download it again"
         )
     bands.sort(key=lambda b: b.wavelength)
@@ -155,13 +155,13 @@ def _numbers(opened: Hdf5File, name: str) -> NDArray[np.float64]:
     """Return an attribute of finite numbers, at least one."""
     if name not in opened.file.attrs:
         raise SceneError(
-            f"{opened.path}: wanted the attribute '{name}' of PRISMA L2D, it is missing"
+            f"{opened.path}: expected the attribute '{name}' of PRISMA L2D, it is missing"
         )
     value = np.ravel(attributes(opened.file, [name]).get(name, ()))
     if value.dtype.kind not in "iuf" or not value.size or not np.isfinite(value).all():
         got = "none" if not value.size else f"{value.size} of {value.dtype}"
         raise SceneError(
-            f"{opened.path}: wanted finite numbers in the attribute '{name}' of PRISMA L2D, got "
+            f"{opened.path}: expected finite numbers in the attribute '{name}' of PRISMA L2D, got "
             f"{got}; the file is damaged or of another kind, download it again"
         )
     return value.astype(np.float64)
@@ -177,7 +177,7 @@ def _detector_bands(opened: Hdf5File, detector: str, count: int) -> list[Band]:
     flags = _optional(opened, f"List_Cw_{detector}_Flags", 1.0, count)
     if not centers.size == widths.size == flags.size == count:
         raise SceneError(
-            f"{opened.path}: wanted {count} {detector} wavelengths, widths and flags, one per "
+            f"{opened.path}: expected {count} {detector} wavelengths, widths and flags, one per "
             f"band, got {centers.size}, {widths.size} and {flags.size}; the file is damaged, "
             "download it again"
         )

@@ -172,7 +172,7 @@ def describe_raster(path: Path, budget: int) -> RasterFile:
     with open_regular(path) as file:
         head = file.read(16)
     if not head.startswith((*TIFF_MAGIC, *JP2_MAGIC)):
-        raise SceneError(f"{path}: wanted a TIFF or JPEG 2000 file, got another kind; convert it")
+        raise SceneError(f"{path}: expected a TIFF or JPEG 2000 file, got another kind; convert it")
     driver = "GTiff" if head.startswith(TIFF_MAGIC) else "JP2OpenJPEG"
     if driver != "GTiff":
         _check_names(path)
@@ -200,7 +200,7 @@ def check_raster(
     dtypes = {np.dtype(d) for d in dataset.dtypes}
     if len(dtypes) > 1:
         raise SceneError(
-            f"{path}: wanted bands of one type, got {sorted(map(str, dtypes))}; write the bands "
+            f"{path}: expected bands of one type, got {sorted(map(str, dtypes))}; write the bands "
             "again with a common type"
         )
     (dtype,) = dtypes
@@ -248,8 +248,9 @@ def _check_names(path: Path) -> None:
     strange = [name for name in _NAMES.findall(content) if not _SYSTEM.fullmatch(name.strip())]
     if strange:
         raise SceneError(
-            f"{path}: its metadata name {strange[0][:60].decode('latin-1') or 'a link'!r}, wanted "
-            "a code such as 'EPSG:32632' and no other file; write it again, as with gdal_translate"
+            f"{path}: its metadata name {strange[0][:60].decode('latin-1') or 'a link'!r}, "
+            "expected a code such as 'EPSG:32632' and no other file; "
+            "write it again, as with gdal_translate"
         )
 
 
@@ -319,7 +320,7 @@ def open_bands(path: Path, files: Sequence[Path], budget: int) -> Opened:
     for raster in rasters:
         if raster.source.shape[2] != 1:
             raise SceneError(
-                f"{raster.source.path}: wanted files of one band each, got "
+                f"{raster.source.path}: expected files of one band each, got "
                 f"{raster.source.shape[2]} bands; open that file alone, or move it elsewhere"
             )
     centers = [raster.bands[0][0] for raster in rasters]
@@ -346,7 +347,7 @@ def _common(path: Path, what: str, values: Sequence[Any]) -> Any:
         nan = value != value and first != first  # noqa: PLR0124  (nodata may be NaN)
         if value != first and not nan:
             raise SceneError(
-                f"{path}: wanted one {what} in all files of the scene, got {first} and {value}; "
+                f"{path}: expected one {what} in all files of the scene, got {first} and {value}; "
                 "write the files on one grid with one type"
             )
     return first
@@ -393,7 +394,7 @@ def _beside(vrt: Path, element: ET.Element) -> str:
     plain = name not in ("", ".", "..") and not set(name) & set("/\\:\0")
     if not (element.get("relativeToVRT") == "1" and plain):
         raise SceneError(
-            f"{vrt}: names the file {name[:80]!r}, wanted files beside the VRT by their names "
+            f"{vrt}: names the file {name[:80]!r}, expected files beside the VRT by their names "
             "alone (relativeToVRT); build the VRT in the folder of its files"
         )
     guards.existing_file(vrt.parent / name)

@@ -112,7 +112,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG00
         raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
     with path.open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-        what = f"{path}: wanted a .npy file of version 1 or 2, its header cannot be read"
+        what = f"{path}: expected a .npy file of version 1 or 2, its header cannot be read"
         remedy = "it is truncated or damaged, save it again with numpy.save"
         check_header(path)
         with told_as(SceneError, what, remedy):
@@ -120,7 +120,7 @@ def open_npy(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG00
         offset = file.tell()
     if dtype.hasobject:
         raise SceneError(
-            f"{path}: holds pickled Python objects, which can run code when loaded, wanted plain "
+            f"{path}: holds pickled Python objects, which can run code when loaded, expected plain "
             "numbers; refused, save the scene as a numeric array"
         )
     guards.check_numeric(path, dtype)
@@ -136,12 +136,12 @@ def check_header(path: Path) -> None:
     with open_regular(path) as file:
         start = file.read(12)
     if start.startswith(b"PK"):
-        raise SceneError(f"{path}: wanted one array (.npy), got an archive; save the array alone")
+        raise SceneError(f"{path}: expected one array (.npy), got an archive; save the array alone")
     width = 2 if start[6:7] == b"\x01" else 4
     length = int.from_bytes(start[8 : 8 + width], "little")
     if not start.startswith(npy.MAGIC_PREFIX) or length > _HEADER_BYTES:
         raise SceneError(
-            f"{path}: wanted a plain NumPy array with a header of at most "
+            f"{path}: expected a plain NumPy array with a header of at most "
             f"{guards.human_bytes(_HEADER_BYTES)}, got none; it is another kind of file or "
             "damaged, save it again with numpy.save"
         )

@@ -70,7 +70,7 @@ def check_directories(path: Path | str, file: BinaryIO, budget: int) -> None:
         while start and start not in seen:
             if len(seen) == MAX_DIRECTORIES:
                 raise SceneError(
-                    f"{path}: wanted a TIFF of one image, got more than {MAX_DIRECTORIES}; "
+                    f"{path}: expected a TIFF of one image, got more than {MAX_DIRECTORIES}; "
                     "save the scene alone"
                 )
             seen.add(start)
@@ -88,7 +88,7 @@ def _check_directory(
     (count,) = struct.unpack(order + count_form, file.read(8 if big else 2))
     if count > MAX_TAGS:
         raise SceneError(
-            f"{path}: wanted at most {MAX_TAGS} tags in a TIFF, got {count}; it is damaged"
+            f"{path}: expected at most {MAX_TAGS} tags in a TIFF, got {count}; it is damaged"
         )
     size = struct.calcsize(order + entry_form)
     entries = struct.iter_unpack(order + entry_form, _exactly(file, count * size))
@@ -101,7 +101,7 @@ def _check_directory(
         plain += taken
         if plain > MAX_BYTES or (tag == _METADATA and taken > MAX_METADATA_BYTES):
             raise SceneError(
-                f"{path}: wanted at most {guards.human_bytes(MAX_METADATA_BYTES)} of metadata, "
+                f"{path}: expected at most {guards.human_bytes(MAX_METADATA_BYTES)} of metadata, "
                 f"TIFF tag {tag} has {guards.human_bytes(taken)}; save the scene without it"
             )
     if tables > guards.HARMLESS_BYTES:
@@ -152,7 +152,7 @@ class RemoteBlocks:
 
     def __init__(self, address: str) -> None:
         if urlsplit(address).scheme.lower() not in SCHEMES or not urlsplit(address).hostname:
-            raise SceneError(f"{address}: wanted an https:// address of a GeoTIFF")
+            raise SceneError(f"{address}: expected an https:// address of a GeoTIFF")
         self.address = address
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._lock = threading.Lock()
@@ -276,7 +276,7 @@ def open_remote_tiff(address: str) -> Iterator[Any]:
             yield dataset
     except RasterioError as error:
         raise SceneError(
-            f"{address}: wanted a GeoTIFF, GDAL cannot read it ({reason(file.trouble or error)}); "
+            f"{address}: expected a GeoTIFF; GDAL failed ({reason(file.trouble or error)}); "
             "try again, or download it"
         ) from error
     if file.trouble is not None:
@@ -310,7 +310,7 @@ def open_remote(address: str, budget: int) -> Opened:
         ) from error
     if not head.startswith(TIFF_MAGIC):
         raise SceneError(
-            f"{address}: wanted a GeoTIFF, best a cloud-optimized one, got another kind of file; "
+            f"{address}: expected a GeoTIFF, best a cloud-optimized one, got another kind of file; "
             "download it"
         )
     file = RemoteFile(blocks)

@@ -157,8 +157,8 @@ def read_text(path: Path, what: str, max_bytes: int) -> str:
         content = file.read(min(size, max_bytes) + 1)
     if len(content) > max_bytes:
         raise SceneError(
-            f"{path}: wanted {what} of at most {guards.human_bytes(max_bytes)}, got more; this is "
-            "another file"
+            f"{path}: expected {what} of at most {guards.human_bytes(max_bytes)}, got more; this "
+            "is another file"
         )
     return content.decode("utf-8-sig", errors="replace")
 
@@ -166,14 +166,16 @@ def read_text(path: Path, what: str, max_bytes: int) -> str:
 def parse_xml(path: Path, text: str, what: str) -> ET.Element:
     """Return the root element of XML that stands in a file; see `read_xml`."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise SceneError(f"{path}: wanted {what} in plain XML, got a DOCTYPE; remove it")
+        raise SceneError(f"{path}: expected {what} in plain XML, got a DOCTYPE; remove it")
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:
-        raise SceneError(f"{path}: wanted {what}, got {elements:,} elements; this is another file")
+        raise SceneError(
+            f"{path}: expected {what}, got {elements:,} elements; this is another file"
+        )
     try:
         return _tree(text)
     except (expat.ExpatError, ValueError) as error:
         raise SceneError(
-            f"{path}: wanted {what}, it is not well-formed XML ({reason(error)}); remove it or "
+            f"{path}: expected {what}, it is not well-formed XML ({reason(error)}); remove it or "
             "copy it again"
         ) from error
 

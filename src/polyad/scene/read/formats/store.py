@@ -205,8 +205,8 @@ def _entries(path: Path, folder: Path) -> dict[str, os.DirEntry[str]]:
         if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
             kind = "a symbolic link" if entry.is_symlink() else "neither a file nor a folder"
             raise SceneError(
-                f"{path}: {name} is {kind}, wanted all chunks as files inside the store; refused, "
-                "copy the files into it"
+                f"{path}: {name} is {kind}, expected all chunks as files inside the store; "
+                "refused, copy the files into it"
             )
     return entries
 
@@ -225,7 +225,7 @@ def _check_codecs(folder: Path, metadata: Any) -> None:
         name = str(about.get("id", about.get("name"))).removeprefix("numcodecs.")
         if name not in _CODECS:
             raise SceneError(
-                f"{folder}: is packed with {name[:80]}, wanted one of the plain codecs "
+                f"{folder}: is packed with {name[:80]}, expected one of the plain codecs "
                 f"{', '.join(sorted(_CODECS))}; refused, write the store again"
             )
         _check_codecs(folder, about.get("configuration") or {})

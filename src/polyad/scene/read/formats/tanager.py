@@ -80,7 +80,7 @@ def _per_band(
         return None
     if values.size != count:
         raise SceneError(
-            f"{opened.path}: wanted {count} values of '{name}', one per band, got {values.size}; "
+            f"{opened.path}: expected {count} values of '{name}', one per band, got {values.size}; "
             "the file is damaged, download it again"
         )
     return values.astype(np.float64)
