@@ -44,7 +44,7 @@ def test_answers_come_in_the_order_of_the_tasks_whoever_is_first(run):
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "said"),
+    ("error", "wanted", "said"),
     [
         (SceneError("no such band"), SceneError, "^no such band$"),
         (ZeroDivisionError("oh"), ClusterError, r"failed to read .*scene\.hdr: ZeroDivisionError"),

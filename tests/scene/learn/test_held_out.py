@@ -161,7 +161,7 @@ def checked(stored, names):
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("change", "wanted"),
     [
         ({"by": "luck"}, "accuracy.spatial.by must be 'blocks'"),
         ({"overall_accuracy": 1.5}, "accuracy.spatial.overall_accuracy must be less than"),

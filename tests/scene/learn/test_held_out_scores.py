@@ -47,7 +47,7 @@ def test_distinct_scores_are_held_no_more_often_than_one_in_n_above_the_level(n,
     assert level - 1e-9 <= np.mean(held) <= level + 1 / (n + 1) + 1e-9
 
 
-@pytest.mark.parametrize(("level", "expected"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19)])
+@pytest.mark.parametrize(("level", "wanted"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19)])
 def test_so_many_labels_are_enough_and_one_less_is_not(level, wanted):
     assert labels_wanted(level) == wanted
     least_probability(np.linspace(0, 1, wanted), level)

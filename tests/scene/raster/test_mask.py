@@ -40,7 +40,7 @@ def a_mask():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "nodata", "expected"),
+    ("dtype", "nodata", "wanted"),
     [
         (np.float32, None, np.float32),
         (np.float32, -9999, np.float32),

@@ -87,7 +87,7 @@ def test_class_names_are_numbered_alphabetically(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("given", "wanted"),
     [
         ("lon,lat", "lon,lat"),
         ("Longitude,Latitude", "lon,lat"),

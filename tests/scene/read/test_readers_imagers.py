@@ -77,7 +77,7 @@ def test_tanager_window_equals_the_cut_of_the_whole(tmp_path):
     assert_array_equal(part.values, scene.values[1:3][:, [2, 0]][..., [3, 1]])
 
 
-@pytest.mark.parametrize(("epsg", "zone", "expected"), [
+@pytest.mark.parametrize(("epsg", "zone", "wanted"), [
     (32610, 99, 32610), (None, 10, 32610), (None, -56, 32756),
 ])  # fmt: skip
 def test_tanager_grid_starts_at_the_outer_corner_of_its_first_pixel(tmp_path, epsg, zone, wanted):

@@ -456,7 +456,7 @@ def size_fault(numbers: NDArray[Any]) -> str | None:
     Examples
     --------
     >>> size_fault(np.array([0.5, 1e300]))
-    'wanted numbers from -1e+30 to 1e+30, got 1e+300; give them in other units'
+    'expected numbers from -1e+30 to 1e+30, got 1e+300; give them in other units'
     >>> size_fault(np.array([0.0, np.nan, 7.0]))
     """
     known = numbers[np.isfinite(numbers)].astype(np.float64)
