@@ -47,7 +47,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.training import TrainSettings, fit_preset, train_on
 from polyad.scene.map.classifier import block_classifier
-from polyad.scene.map.mapper import Mapper, keep_shares, scene_tiles
+from polyad.scene.map.mapper import Mapper, cache_propagation, scene_tiles
 from polyad.scene.map.mapping import map_file
 from polyad.scene.raster.windows import read_block
 from polyad.scene.read.scenes import open_scene
@@ -237,7 +237,7 @@ def best(folder: Path, megabytes: int, repeats: int, patience: float) -> dict[st
 
 
 def fit_best(folder: Path, stages: Stages) -> None:
-    """Fit the best preset on a few labels, and keep what they propagate to beside its file."""
+    """Fit the best preset on a few labels, and cache what they propagate to."""
     scene = open_scene(folder / "scene.hdr")
     with np.load(folder / "labels.npz") as stored:
         truth, pixels = stored["truth"], np.argwhere(stored["train"])
@@ -247,12 +247,12 @@ def fit_best(folder: Path, stages: Stages) -> None:
     model = fit_preset(scene, labels, chosen, TrainSettings(folds=0, starts=1), statistics=learned)
     model.save(folder / "model.polyad")
     stages.time("propagation", Mapper(model, scene).propagate)
-    keep_shares(model, scene, folder / "model.polyad")
+    cache_propagation(model, scene)
 
 
 def cut_shares(model: SceneModel, scene: xr.DataArray, stages: Stages) -> dict[str, int]:
     """Cut the shares of every tile as they are sent; return how many there are and their size."""
-    shares = stages.time("shares that were kept", Mapper(model, scene).propagate)
+    shares = stages.time("shares from the cache", Mapper(model, scene).propagate)
     tiles = scene_tiles(scene, None, model)
     tasks = stages.time("cutting all tiles", lambda: [shares.cut(tile) for tile in tiles])
     largest = max(part.nodes.nbytes + part.logs.nbytes for part in tasks)

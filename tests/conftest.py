@@ -59,6 +59,12 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Keep what tests cache, also in commands that they start, out of the user's cache folder."""
+    os.environ["POLYAD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if os.name != "posix" and (

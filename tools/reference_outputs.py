@@ -231,6 +231,7 @@ def main() -> int:
     digests = dict[str, str]()
     for name, steps in chosen.items():
         with tempfile.TemporaryDirectory() as folder:
+            os.environ["POLYAD_CACHE"] = folder
             try:
                 for key, value in run_case(steps, Path(folder)):
                     digests[f"{name}: {key}"] = digest(value)

@@ -165,7 +165,7 @@ def train(
                 polyad.cross_validate(cube, marks, by=by, progress=bar, **options)
             )
         model.save(out)
-        polyad.scene.keep_shares(model, cube, out, progress=bar)
+        polyad.scene.cache_propagation(model, cube, progress=bar)
     if report:
         inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
         inputs["colors"] = None if colors is None else str(colors)

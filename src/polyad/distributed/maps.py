@@ -157,7 +157,7 @@ def model_digest(model: SceneModel) -> str:
     estimator = model.estimator
     digest = hashlib.sha256(type(estimator).__name__.encode())
     for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics", "cache"):
+        if field.name not in ("estimator", "training", "statistics"):
             digest.update(str(joblib.hash(getattr(model, field.name))).encode())
     if model.recipe is not None and model.recipe.propagation is not None:
         digest.update(f"{model.training.scene} {model.training.packed_pixels}".encode())

@@ -61,7 +61,7 @@ from .learn.training import train_on as train_on
 from .learn.values import train_values as train_values
 from .map.export import export_file as export_file
 from .map.export import export_onnx as export_onnx
-from .map.mapper import keep_shares as keep_shares
+from .map.mapper import cache_propagation as cache_propagation
 from .map.mapping import map_file as map_file
 from .map.mapping import map_scene as map_scene
 from .map.mapping import map_values as map_values

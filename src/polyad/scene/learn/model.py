@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,6 @@ from polyad.scene.read.classes import Colors, with_colors
 
 Array = npt.NDArray[Any]
 NEAR = ", which lie next to each other: expect less elsewhere"
-CACHE = ".cache"  # ending of the folder beside a model file
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,6 @@ class SceneModel:
     untested : dict
         Labels by class that the score of ``choice`` knows nothing of: all labels of such a class
         were held out together. Kept in memory, not in the model file.
-    cache : Path or None
-        Folder beside the model file where maps of the training scene keep what they share.
     """
 
     estimator: Any
@@ -99,7 +95,6 @@ class SceneModel:
     merging: Merging | None = None
     adapted: str | None = None
     untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
-    cache: Path | None = field(default=None, repr=False, compare=False)
 
     # -- what it predicts -------------------------------------------------------------------------
 
@@ -401,19 +396,7 @@ def model_from_about(
         raise ModelFileError(
             f"{os.fspath(path)} does not describe its scene as polyad does: {fault}; train it again"
         ) from fault
-    return SceneModel(estimator, **dict(scene), cache=cache_folder(path))
-
-
-def cache_folder(model: str | os.PathLike[str]) -> Path:
-    """Return where the cache of a model file lies.
-
-    Examples
-    --------
-    >>> cache_folder("maps/model.polyad").name
-    'model.polyad.cache'
-    """
-    path = Path(model)
-    return path.with_name(path.name + CACHE)
+    return SceneModel(estimator, **dict(scene))
 
 
 def _told(centers: Any) -> bool:

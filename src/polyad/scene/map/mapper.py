@@ -1,10 +1,9 @@
 """A model on one scene: its network, and the steps of its recipe, tile by tile.
 
-Label propagation needs the whole scene, and gives the same for every map of it. So ``polyad train``
-keeps the result in ``<model>.cache/<key>.safetensors``, where the key is a digest of the scene's
-content, the labels and the settings: another scene, or a scene that has changed in one pixel, has
-another key. A file is read only if it has the key, the size and the values that it must have;
-anything else is as if it were not there. The folder may be removed at any time.
+Label propagation needs the whole scene, and gives the same for every map of it. So the result is
+kept in the propagation cache, a folder of the user's own: a file that comes with a model could
+change its maps. A file's name is a digest of the scene's content, the labels and the settings, so
+that a scene that has changed in one pixel has another one. The folder may be removed at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,13 +22,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 from tqdm import tqdm
 
 from polyad.atomic import replacing
-from polyad.errors import OutputError, PolyadError, PolyadWarning, SceneError
-from polyad.scene.learn.model import SceneModel, cache_folder
+from polyad.errors import OutputError, PolyadWarning, SceneError
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings, Step
 from polyad.scene.learn.scene_statistics import (
     Progress,
@@ -350,7 +350,8 @@ def propagated_shares(
 ) -> Shares:
     """Propagate the model's labels over its scene, whose graphs are built if it has none.
 
-    What comes of it is kept beside the model file, and found there by the next map.
+    What comes of it is kept in the propagation cache, and found there by the next map, unless the
+    model holds its scene's statistics.
 
     Parameters
     ----------
@@ -370,10 +371,10 @@ def propagated_shares(
     settings, shape, classes = step.settings, scene.shape[:2], len(model.classes)
     _check_room(shape, classes, settings)
     pixels, targets = model.training_pixels(shape), np.asarray(step.targets, np.intp)
-    key = "" if model.cache is None else cache_key(scene, pixels, targets, settings, run)
-    statistics = model.statistics
+    statistics, key = model.statistics, None
     if statistics is None or statistics.inside != scene.packed_mask:
-        found = None if model.cache is None else read_cache(model.cache, key, shape, classes)
+        key = cache_key(model, scene, step, run)
+        found = read_cache(key, shape, classes)
         if found is not None:
             return Shares(*found, step.weights)
         before = 1 - PROPAGATION
@@ -388,8 +389,8 @@ def propagated_shares(
     logs = propagator.log_shares(
         pixels, targets, classes, lambda left: progress("propagation", 1 - PROPAGATION * left)
     )
-    if model.cache is not None:
-        write_cache(model.cache, key, statistics.nodes, logs)
+    if key is not None:
+        write_cache(key, statistics.nodes, logs)
     return Shares(statistics.nodes, logs, step.weights)
 
 
@@ -405,22 +406,23 @@ def _check_room(shape: tuple[int, int], classes: int, settings: PropagationSetti
         )
 
 
-def keep_shares(
-    model: SceneModel, scene: xr.DataArray, path: str | os.PathLike[str], progress: bool = False
+def cache_propagation(
+    model: SceneModel, scene: xr.DataArray | Scene, progress: bool = False
 ) -> None:
-    """Keep beside the model file ``path`` what label propagation gives the model's own scene.
+    """Write to the propagation cache what the labels of a model propagate to in its own scene.
 
-    Maps of the scene then begin at once. A model that does not propagate labels keeps nothing.
+    Maps of the scene then begin at once. A model that does not propagate labels caches nothing.
     """
-    Mapper(replace(model, cache=cache_folder(path)), scene, progress=progress).propagate()
+    mapper = Mapper(model, scene, progress=progress)
+    shares = mapper.propagate()
+    if shares is not None and mapper.propagation is not None and model.statistics is not None:
+        write_cache(cache_key(model, mapper.scene, mapper.propagation), shares.nodes, shares.logs)
 
 
 # --- the propagation cache -----------------------------------------------------------------------
 
-FORMAT = 2
-MARK = "polyad-shares"
+FORMAT = 3
 CACHE_BYTES = 2**30  # of all files in the folder; the oldest give way
-HEADER_BYTES = 4096
 STRIPS = 4  # of a scene are read by one task: some hundredths of a second
 LOWEST = -50.0  # of a log share; `log_shares` has a floor far above
 
@@ -453,128 +455,58 @@ def _strip_digests(scene: Scene, rows: int, starts: range) -> bytes:
 
 
 def cache_key(
-    scene: Scene,
-    pixels: Array,
-    targets: Array,
-    settings: PropagationSettings,
-    run: RunOnScene | None = None,
+    model: SceneModel, scene: Scene, step: Propagation, run: RunOnScene | None = None
 ) -> str:
-    """Return the name of what these labels propagate to; the whole scene is read for it."""
+    """Return the name of what a model's labels propagate to; the whole scene is read for it."""
     about = {
         "format": FORMAT,
         "scene": scene_digest(scene, run),
-        "pixels": np.asarray(pixels).tolist(),
-        "targets": np.asarray(targets).tolist(),
-        "settings": settings.to_data(),
+        "pixels": model.training.pixels.tolist(),
+        "targets": list(step.targets),
+        "classes": len(model.classes),
+        "settings": step.settings.to_data(),
     }
     text = json.dumps(about, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def write_cache(folder: Path, key: str, nodes: Array, logs: Array) -> bool:
-    """Keep what label propagation gave under its key; older files make room.
+def cache_folder() -> Path:
+    """Return the folder of the propagation cache: of this user, and never beside a model."""
+    import pooch  # here: most maps need no cache
+
+    return Path(os.environ.get("POLYAD_CACHE") or pooch.os_cache("polyad")) / "propagation"
+
+
+def write_cache(key: str, nodes: Array, logs: Array) -> None:
+    """Write nodes ``(height, width)`` and log shares ``(nodes, classes)``; old files make room.
 
     A cache is a convenience: where it cannot be written, or would be too large, it is left out.
-
-    Parameters
-    ----------
-    folder : Path
-    key : str
-        See `cache_key`.
-    nodes : ndarray of int, ``(height, width)``
-        Node of each pixel, -1 where there is no data.
-    logs : ndarray, ``(nodes, classes)``
-        Log shares of the classes.
-
-    Returns
-    -------
-    bool
-        Whether it is kept.
     """
     arrays = {"nodes": np.ascontiguousarray(nodes, np.int32)}
     arrays["logs"] = np.ascontiguousarray(logs, np.float32)
     if sum(a.nbytes for a in arrays.values()) > CACHE_BYTES:
-        return False
-    about = {MARK: str(FORMAT), "key": key, "sha256": _checksum(key, arrays)}
-    path = folder / f"{key}.safetensors"
-    try:
-        folder.mkdir(exist_ok=True)
-        # Neither folder nor file may be a link: what it leads to is not ours to write to
-        if folder.is_symlink() or (os.path.lexists(path) and not _is_kept(path)):
-            return False
+        return
+    with suppress(OSError, OutputError):
+        path = cache_folder() / f"{key}.safetensors"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as temporary:
-            temporary.write_bytes(to_bytes(arrays, about))
-    except (OSError, OutputError):
-        return False
-    _make_room(folder, keep=key)
-    return True
+            temporary.write_bytes(to_bytes(arrays))
+        files = sorted(path.parent.glob("*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
+        while sum(file.stat().st_size for file in files) > CACHE_BYTES:
+            files.pop(0).unlink()
 
 
-def read_cache(
-    folder: Path, key: str, shape: tuple[int, int], classes: int
-) -> tuple[Array, Array] | None:
-    """Return the nodes and log shares that are kept under ``key``, or None.
-
-    A file that is damaged, forged or of another scene counts as none.
-    """
-    path = folder / f"{key}.safetensors"
-    pixels = shape[0] * shape[1]
-    most = pixels * 4 * (1 + classes) + HEADER_BYTES  # every pixel a node
+def read_cache(key: str, shape: tuple[int, int], classes: int) -> tuple[Array, Array] | None:
+    """Return the nodes and log shares in the cache, None if there are none or they are damaged."""
+    path = cache_folder() / f"{key}.safetensors"
     try:
-        if folder.is_symlink() or not _is_kept(path) or path.stat().st_size > most:
-            return None
-        with safe_open(path, framework="numpy") as content:
-            about = content.metadata() or {}
-            if set(content.keys()) != {"nodes", "logs"} or about.get("key") != key:
-                return None
-            forms = {name: content.get_slice(name) for name in ("nodes", "logs")}
-            sizes = {name: tuple(form.get_shape()) for name, form in forms.items()}
-            kinds = [form.get_dtype() for form in forms.values()]
-            count = sizes["logs"][0] if sizes["logs"] else 0
-            wanted = {"nodes": shape, "logs": (count, classes)}
-            if sizes != wanted or kinds != ["I32", "F32"] or not 0 < count <= pixels:
-                return None
-            arrays = {name: content.get_tensor(name) for name in forms}
-    except (OSError, PolyadError, SafetensorError, ValueError, MemoryError):
-        return None
-    if about.get("sha256") != _checksum(key, arrays) or not _sound(**arrays):
-        return None
-    with suppress(OSError):
+        arrays = load_file(path)
+        nodes, logs = arrays["nodes"], arrays["logs"]
         os.utime(path)  # used last: it gives way last
-    return arrays["nodes"], arrays["logs"]
-
-
-def _sound(nodes: Array, logs: Array) -> bool:
-    """Whether every node exists, and every value is the logarithm of a share."""
+    except (OSError, SafetensorError, KeyError):
+        return None
+    if nodes.shape != shape or logs.shape[1:] != (classes,) or not len(logs):
+        return None
     inside = nodes.min() >= -1 and nodes.max() < len(logs)
-    return bool(inside and np.isfinite(logs).all() and logs.max() <= 0.01 and logs.min() >= LOWEST)
-
-
-def _checksum(key: str, arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(key.encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).data)
-    return digest.hexdigest()
-
-
-def _is_kept(path: Path) -> bool:
-    """Whether this is a file that was written here, and no link to one."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return MARK.encode() in file.read(HEADER_BYTES)
-
-
-def _make_room(folder: Path, keep: str) -> None:
-    """Remove the files used longest ago, until the others fit."""
-    with suppress(OSError):
-        kept = [path for path in folder.glob("*.safetensors") if _is_kept(path)]
-        found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in kept]
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= CACHE_BYTES:
-                return
-            if path.stem != keep:
-                path.unlink()
-                total -= size
+    sound = inside and np.isfinite(logs).all() and logs.max() <= 0.01 and logs.min() >= LOWEST
+    return (nodes, logs) if sound else None
