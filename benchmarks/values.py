@@ -26,7 +26,7 @@ from polyad.scene import (
     extract_patches,
     open_scene,
     open_values,
-    train_values,
+    train_regression,
     usable_bands,
     valid_mask,
     valid_pixels,
@@ -82,7 +82,7 @@ def ours(preset: str) -> Callable[[Plots, Array, int], Array]:
         values = plots.values.copy(deep=True)
         rows, cols = plots.pixels[held].T
         values.values[rows, cols] = np.nan
-        fitted = train_values(
+        fitted = train_regression(
             plots.scene, values, preset=preset, goal="other-scenes", bounds=(0, 1),
             random_state=seed,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import xarray as xr
 from affine import Affine
 
 import polyad
-from polyad.scene import map_values, scene_from_array, train_values
+from polyad.scene import map_values, scene_from_array, train_regression
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.scene import describe
 
@@ -96,7 +96,7 @@ def test_regression(scene, archive):
     values = scene.mean("band").where(np.indices((N, N)).sum(axis=0) % 5 == 0)
     values = values.where(values > 0).drop_vars("spatial_ref", errors="ignore")
     straight, other = (
-        train_values(cube, raster, window=1, epochs=2)
+        train_regression(cube, raster, window=1, epochs=2)
         for cube, raster in ((scene, values), (archive, values.T))
     )
     np.testing.assert_array_equal(

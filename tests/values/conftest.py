@@ -3,13 +3,13 @@
 import pytest
 from plots import QUICK, measured, scene, write_geojson, write_plots, write_scene
 
-from polyad.scene import train_values
+from polyad.scene import train_regression
 
 
 @pytest.fixture(scope="session")
 def model():
     """Two targets, windows of 3 x 3 pixels."""
-    return train_values(scene(), measured(), window=3, **QUICK)
+    return train_regression(scene(), measured(), window=3, **QUICK)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from polyad import RankRRegressor, SceneModel
 from polyad.errors import InputError, ModelFileError, SceneError, SceneMismatch
 from polyad.estimators.persistence import load_with_about, save
 from polyad.estimators.scaler import ModeStandardScaler
-from polyad.scene import train_values
+from polyad.scene import train_regression
 from polyad.scene.learn.networks import Member, joined, part_of
 from polyad.scene.learn.whitening import NoiseWhitening
 
@@ -28,7 +28,7 @@ def test_values_are_learned_and_scored_on_places_held_out(model):
 
 
 def test_the_preset_best_weighs_both_views_and_says_so():
-    model = train_values(
+    model = train_regression(
         scene(), measured().isel(target=[0]), preset="best", bounds=(0, 1), **QUICK
     )
     assert model.recipe.line.startswith("regression on ")
@@ -37,7 +37,7 @@ def test_the_preset_best_weighs_both_views_and_says_so():
 
 
 def test_the_same_seed_gives_the_same_model():
-    first, second = (train_values(scene(), measured(), window=1, **QUICK) for _ in range(2))
+    first, second = (train_regression(scene(), measured(), window=1, **QUICK) for _ in range(2))
     assert first.values == second.values
     for a, b in zip(
         first.estimator.network_.parameters(), second.estimator.network_.parameters(), strict=True
@@ -134,8 +134,8 @@ def test_scores_that_cannot_be_are_refused(model, tmp_path, change, key):
 @pytest.mark.parametrize("scale", [1e-25, 1e22])
 def test_deviations_of_very_large_and_small_values_are_as_those_of_others(scale):
     plots = measured()
-    small = train_values(scene(), plots, window=1, **QUICK)
-    large = train_values(scene(), plots.copy(data=plots.values * scale), window=1, **QUICK)
+    small = train_regression(scene(), plots, window=1, **QUICK)
+    large = train_regression(scene(), plots.copy(data=plots.values * scale), window=1, **QUICK)
     (_, wanted), (_, found) = (
         polyad.scene.map_values(m, scene(), uncertainty=True) for m in (small, large)
     )
@@ -152,38 +152,38 @@ def test_deviations_of_very_large_and_small_values_are_as_those_of_others(scale)
 def test_values_that_single_precision_cannot_hold_are_refused(scale, said):
     plots = measured()
     with pytest.raises(SceneError, match=said):
-        train_values(scene(), plots.copy(data=plots.values.astype(float) * scale), **QUICK)
+        train_regression(scene(), plots.copy(data=plots.values.astype(float) * scale), **QUICK)
 
 
 def test_too_few_values_say_how_many_are_wanted():
     with pytest.raises(SceneError, match="expected at least 10 pixels with a value, got 6"):
-        train_values(scene(), measured(6), **QUICK)
+        train_regression(scene(), measured(6), **QUICK)
 
 
 def test_values_that_are_all_the_same_are_refused():
     values = measured()
     flat = values.where(values.isnull(), 4.0).assign_coords(units=values["units"])
     with pytest.raises(SceneError, match="all 60 values of 'cover' are 4: there is nothing"):
-        train_values(scene(), flat, **QUICK)
+        train_regression(scene(), flat, **QUICK)
 
 
 def test_values_outside_the_bounds_are_counted():
     with pytest.raises(SceneError, match=r"60 of 60 values of 'mass' lie outside the bounds 0 to"):
-        train_values(scene(), measured(), bounds=(0, 1), **QUICK)
+        train_regression(scene(), measured(), bounds=(0, 1), **QUICK)
 
 
 def test_infinity_is_no_value():
     values = measured().copy()
     values[0, 0, 0] = np.inf
     with pytest.raises(SceneError, match="values must be finite"):
-        train_values(scene(), values, **QUICK)
+        train_regression(scene(), values, **QUICK)
 
 
 def test_values_on_pixels_without_data_are_counted():
     stored = pixels()
     rows, cols = places()[:7].T
     stored[rows, cols] = -9999
-    model = train_values(scene(stored), measured(), window=1, **QUICK)
+    model = train_regression(scene(stored), measured(), window=1, **QUICK)
     assert model.training.without_data == 7
     assert len(model.training.pixels) == 53
 
@@ -192,13 +192,13 @@ def test_pixels_that_lack_one_of_the_targets_are_counted():
     values = measured().copy()
     rows, cols = places()[:4].T
     values.values[rows, cols, 1] = np.nan
-    model = train_values(scene(), values, window=1, **QUICK)
+    model = train_regression(scene(), values, window=1, **QUICK)
     assert model.training.incomplete == 4
 
 
 def test_values_of_another_grid_are_refused():
     with pytest.raises(SceneMismatch, match="values must cover the scene's 36 rows"):
-        train_values(scene(), measured().isel(y=slice(0, 20)), **QUICK)
+        train_regression(scene(), measured().isel(y=slice(0, 20)), **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ def test_values_of_another_grid_are_refused():
 )
 def test_what_cannot_be_asked_for_is_refused(options, said):
     with pytest.raises((InputError, SceneError), match=said):
-        train_values(scene(), measured(), **options)
+        train_regression(scene(), measured(), **options)

@@ -8,7 +8,7 @@ from plots import GRID, HEIGHT, QUICK, WIDTH, measured, pixels, scene, write_sce
 
 import polyad
 from polyad.errors import InputError, OutputError, PolyadWarning
-from polyad.scene import extract_patches, map_values, train_values
+from polyad.scene import extract_patches, map_values, train_regression
 
 
 def patch_by_patch(model, cube):
@@ -34,7 +34,7 @@ def test_tiles_change_nothing(model):
 
 
 def test_bounded_values_stay_within_their_bounds():
-    model = train_values(scene(), measured().isel(target=[0]), bounds=(0, 1), window=1, **QUICK)
+    model = train_regression(scene(), measured().isel(target=[0]), bounds=(0, 1), window=1, **QUICK)
     bright = scene(pixels() * np.int16(3))
     with pytest.warns(PolyadWarning, match="in another light"):
         values = map_values(model, bright, adapt=False).values
@@ -124,7 +124,7 @@ def test_ways_of_classes_refuse_values_and_the_other_way_round(model):
 
 def test_a_brighter_scene_is_mapped_alike_once_adapted():
     train = measured().isel(target=[0])
-    model = train_values(scene(), train, window=1, goal="other-scenes", **QUICK)
+    model = train_regression(scene(), train, window=1, goal="other-scenes", **QUICK)
     own = map_values(model, scene(), adapt=False).values
     bright = scene((pixels() * 1.3 + 150).astype(np.int16))
     adapted = map_values(model, bright).values

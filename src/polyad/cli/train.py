@@ -150,7 +150,9 @@ def train(
     bar, marks = on_terminal(), None
     if regression:
         marks = polyad.scene.open_values(labels, cube, field=field, units=units, **reading)
-        model = polyad.scene.train_values(cube, marks, bounds=bounds, verbose=int(bar), **options)
+        model = polyad.scene.train_regression(
+            cube, marks, bounds=bounds, verbose=int(bar), **options
+        )
         model.save(out)
     else:
         marks = polyad.open_labels(labels, cube, field=_one(field), groups=groups, **reading)

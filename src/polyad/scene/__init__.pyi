@@ -58,7 +58,7 @@ from .learn.sampling import no_overlap as no_overlap
 from .learn.sampling import per_class as per_class
 from .learn.training import train as train
 from .learn.training import train_on as train_on
-from .learn.values import train_values as train_values
+from .learn.values import train_regression as train_regression
 from .map.export import export_file as export_file
 from .map.export import export_onnx as export_onnx
 from .map.mapper import cache_propagation as cache_propagation

@@ -540,7 +540,7 @@ def examine_values(
     Parameters
     ----------
     model : SceneModel
-        Of `polyad.scene.train_values`.
+        Of `polyad.scene.train_regression`.
     scene : DataArray, dims ``(y, x, band)``
     values : DataArray of float, dims ``(y, x, target)``
         See `polyad.scene.open_values`; its targets have the names of the model's.

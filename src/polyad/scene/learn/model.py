@@ -114,7 +114,7 @@ class SceneModel:
         if not isinstance(self.output, Targets):
             raise InputError(
                 "the model predicts classes, expected one of values; train one with "
-                "--task regression (in Python, polyad.scene.train_values)"
+                "--task regression (in Python, polyad.scene.train_regression)"
             )
         return self.output
 

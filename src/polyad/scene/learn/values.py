@@ -55,7 +55,7 @@ EXPERTS = {"fast": PLAIN, "best": (*PLAIN, Expert("whitened", 1, 0), Expert("whi
 
 
 @timed
-def train_values(
+def train_regression(
     scene: xr.DataArray,
     values: xr.DataArray,
     *,

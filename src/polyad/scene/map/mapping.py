@@ -184,7 +184,7 @@ def map_values(
     Parameters
     ----------
     model : SceneModel
-        Of `polyad.scene.train_values`.
+        Of `polyad.scene.train_regression`.
     scene, tile, adapt, progress
         See `polyad.map_scene`.
     uncertainty : bool, default=False
