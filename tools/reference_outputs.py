@@ -223,11 +223,16 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=os.environ.get("POLYAD_DATA", "."))
     parser.add_argument("--quick", action="store_true", help="run the quickest cases only")
     parser.add_argument("--against", type=Path, metavar="OLD", help="digests to compare with")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run the cases named like this")
     given = parser.parse_args()
     if not ONE_THREAD.items() <= os.environ.items():  # to be set before numpy is loaded
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ONE_THREAD)
     os.environ["POLYAD_DATA"] = str(given.data.resolve())
-    chosen = {name: steps for name, steps in cases() if name in QUICK or not given.quick}
+    chosen = {
+        name: steps
+        for name, steps in cases()
+        if (name in QUICK or not given.quick) and given.only in name
+    }
     digests = dict[str, str]()
     for name, steps in chosen.items():
         with tempfile.TemporaryDirectory() as folder:
