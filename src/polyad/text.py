@@ -2,12 +2,16 @@
 
 Control characters move a terminal's cursor, set its title or end a C string; XML knows no way to
 write them; overrides of the reading direction show another text than the one that is there; half a
-surrogate pair cannot be encoded.
+surrogate pair cannot be encoded. A spreadsheet runs a cell of a CSV that begins like a formula.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 _UNSAFE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
@@ -17,6 +21,7 @@ _IN_NAME = re.compile(f"[{_UNSAFE}\t\n]+")
 # The line end of a list in an error is followed by two blanks; any other would forge a line.
 _IN_SENTENCE = re.compile(f"[{_UNSAFE}\t]|\n(?!  )")
 _IN_TEXT = re.compile(f"[{_UNSAFE}]")
+_FORMULA = re.compile(r"'*(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])")
 
 
 def is_visible(text: str) -> bool:
@@ -62,6 +67,44 @@ def printable_sentence(text: str) -> str:
 def printable(text: str) -> str:
     """Return ``text`` of several lines, unsafe characters as Python writes them."""
     return _IN_TEXT.sub(_escaped, text)
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    r"""Return rows as CSV; an apostrophe stands before text that a spreadsheet would run.
+
+    Examples
+    --------
+    >>> csv_text([["class", "share"], ["=cmd|' /C calc'!A0", -0.5]])
+    "class,share\n'=cmd|' /C calc'!A0,-0.5\n"
+    """
+    out = io.StringIO(newline="")
+    safe = ([csv_cell(v) if isinstance(v, str) else v for v in row] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows(safe)
+    return out.getvalue()
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as `csv_text` writes it; `from_csv_cell` undoes that."""
+    return f"'{text}" if _FORMULA.match(text) and not _is_number(text) else text
+
+
+def from_csv_cell(text: str) -> str:
+    """Return the text of a cell without the apostrophe that `csv_cell` puts before it.
+
+    Examples
+    --------
+    >>> from_csv_cell("'=1+1"), from_csv_cell("'s-Hertogenbosch"), from_csv_cell("-5")
+    ('=1+1', "'s-Hertogenbosch", '-5')
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -7,9 +7,7 @@ before and after, so that it can be inverted. `LabelState` touches neither disk 
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 import tempfile
@@ -41,6 +39,7 @@ from polyad.scene.raster.grid import grid_of, move
 from polyad.scene.raster.scene import INSIDE, Scene
 from polyad.scene.read.labels import has_data
 from polyad.scene.write.writers import write_map
+from polyad.text import csv_text
 
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
@@ -510,11 +509,8 @@ def file_digest(path: str | Path) -> str:
 def labels_csv(snapshot: Snapshot, scene: xr.DataArray) -> bytes:
     """Return labels as ``row,col,class,name,color``, rows and columns counted from 0."""
     del scene
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["row", "col", "class", "name", "color"])
-    writer.writerows([*pixel, *info] for pixel, info in snapshot.labeled())
-    return out.getvalue().encode()
+    rows = ([*pixel, *info] for pixel, info in snapshot.labeled())
+    return csv_text([["row", "col", "class", "name", "color"], *rows]).encode()
 
 
 def labels_geojson(snapshot: Snapshot, scene: xr.DataArray) -> bytes:

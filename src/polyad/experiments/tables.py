@@ -6,8 +6,6 @@ deviation of its runs, the paper's beside it where it has one.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -33,6 +31,7 @@ from polyad.experiments.statistics import LEVEL, Cell, Comparison, Paired, Resul
 from polyad.scene.assess.pages import render
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.learn.sampling import Blocks
+from polyad.text import csv_text
 
 REFERENCES = ("cnn", "cnn-tuned")  # what Rank-R networks are compared with
 FURTHER = tuple(model for model in MODELS if model not in paper.PAPER_MODELS)
@@ -150,15 +149,11 @@ class Table:
         heads: list[str] = []
         for k, name in enumerate(self.columns):
             heads += [f"{name}: {field}" for field in FIELDS] if k in split else [name]
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(heads)
-        for row in self.rows:
-            fields: list[str] = []
-            for cell in row:
-                fields += cell.fields() if isinstance(cell, Entry) else [cell]
-            writer.writerow(fields)
-        return stream.getvalue()
+        rows = [
+            [f for cell in row for f in (cell.fields() if isinstance(cell, Entry) else [cell])]
+            for row in self.rows
+        ]
+        return csv_text([heads, *rows])
 
     def html(self) -> str:
         """Return the table as HTML; all text is escaped."""

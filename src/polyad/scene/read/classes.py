@@ -56,6 +56,7 @@ from polyad.scene.raster.labels import (
 )
 from polyad.scene.read.class_tables import complete, symbol_color
 from polyad.scene.read.formats.sidecars import read_xml
+from polyad.text import from_csv_cell
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,7 @@ def _row(line: str) -> tuple[str, str] | None:
             fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
         except csv.Error:
             return None
-        row = _class_and_color([field.strip() for field in fields])
+        row = _class_and_color([from_csv_cell(field.strip()) for field in fields])
         if row is not None:
             return row
     return _class_and_color(re.split(r"[\s:]+", line)) if len(fields) == 1 else None

@@ -51,6 +51,7 @@ from polyad.scene.read.rasterize import (
     parts_of_wkb,
     to_pixels,
 )
+from polyad.text import from_csv_cell
 
 CLASS_FIELDS = ("class", "label", "name", "id")
 _WGS84 = CRS.from_epsg(4326)
@@ -302,7 +303,7 @@ def _read_csv(path: Path, budget: int, fields: Sequence[str] | None) -> Features
 
 def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | None) -> Features:
     """Read the lines of a CSV in one pass; points are kept in columns, texts as codes."""
-    names = [name.strip() for name in next(rows, [])]
+    names = [from_csv_cell(name.strip()) for name in next(rows, [])]
     if fields is None:
         _check_columns_differ(path, names)
     wanted = None if fields is None else {name.strip().lower() for name in fields}
@@ -320,7 +321,8 @@ def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | N
         if wanted is None:
             guards.check_count(path, len(names) * len(numbers), _MOST_VALUES, "values of fields")
         for own, known, k in zip(codes, distinct, kept, strict=True):
-            value = row[k].strip() if k < len(row) else ""  # of a short line, the rest is empty
+            # The rest of a short line is empty
+            value = from_csv_cell(row[k].strip()) if k < len(row) else ""
             own.append(known.setdefault(value, len(known)) if value else -1)
         if system:
             xy.extend(_position(path, rows.line_num, system, row, names, across, down))

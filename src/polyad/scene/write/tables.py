@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
-import io
 import json
 import math
 import os
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +21,12 @@ from rasterio.warp import transform as transform_points
 from polyad.atomic import replacing
 from polyad.errors import OutputError, told_as
 from polyad.scene.files.paths import check_ending
-from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.grid import Grid, move
+from polyad.text import csv_text
 
 AnyPath = str | os.PathLike[str]
-Rows = Iterator[Sequence[Any]]
-# What is told of a class, in the order of the columns; intervals have two of them
-_ESTIMATES = (
-    "name", "id", "area_ha", "se_ha", "ci95_ha", "area_pixels", "se_pixels", "ci95_pixels",
-    "mapped_ha", "share", "share_se", "users_accuracy", "users_accuracy_se", "users_accuracy_ci95",
-    "producers_accuracy", "producers_accuracy_se", "producers_accuracy_ci95", "points_mapped",
-    "points_reference",
-)  # fmt: skip
-_INTERVALS = {
-    "ci95_ha": ("ci95_low_ha", "ci95_high_ha"),
-    "ci95_pixels": ("ci95_low_pixels", "ci95_high_pixels"),
-    "users_accuracy_ci95": ("users_accuracy_low", "users_accuracy_high"),
-    "producers_accuracy_ci95": ("producers_accuracy_low", "producers_accuracy_high"),
-    "overall_accuracy_ci95": ("overall_accuracy_low", "overall_accuracy_high"),
-}
+Rows = Iterator[Sequence[object]]
+_TOTALS = ("overall_accuracy", "overall_accuracy_se", "overall_accuracy_ci95")
 
 
 def write_areas(path: AnyPath, estimates: Mapping[str, Any]) -> None:
@@ -69,41 +54,48 @@ def write_scores(path: AnyPath, scores: Mapping[str, Any]) -> None:
     scores : mapping
         Numbers, strings, lists and mappings, as `polyad.scene.Scores.to_dict` gives them.
     """
-    _write(path, "file of scores", _plain(scores), _score_rows)
+    _write(path, "file of scores", scores, _score_rows)
 
 
 def _write(
     path: AnyPath, what: str, content: Mapping[str, Any], rows: Callable[[Mapping[str, Any]], Rows]
 ) -> None:
     """Write everything as JSON, or ``rows`` as CSV."""
-    ending = check_ending(path, what)
+    if check_ending(path, what) == ".json":
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        text += "\n"
+    else:
+        text = csv_text(rows(content))
     with replacing(path) as temporary:
-        if ending == ".json":
-            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-            return
-        with temporary.open("w", encoding="utf-8", newline="") as out:
-            csv.writer(out).writerows(rows(content))
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _area_rows(estimates: Mapping[str, Any]) -> Rows:
-    overall = ("overall_accuracy", "overall_accuracy_se", "overall_accuracy_ci95")
-    keys = (*_ESTIMATES, *overall)
-    names = [n for key in keys for n in _INTERVALS.get(key, (key,))]
-    yield ["class", *names[1:]]
-    count, total = estimates["n_points"], {key: estimates[key] for key in overall}
-    total |= {"name": "total", "points_mapped": count, "points_reference": count}
+    points, total = estimates["n_points"], {key: estimates[key] for key in _TOTALS}
+    total |= {"name": "total", "points_mapped": points, "points_reference": points}
     total |= {"area_ha": estimates["total_ha"], "area_pixels": estimates["total_pixels"]}
-    for row in (*estimates["classes"], total):
-        both = {key: row.get(key) or ("", "") for key in _INTERVALS}
-        yield [v for key in keys for v in both.get(key, (row.get(key, ""),))]
+    rows = [_flat(row) for row in (*estimates["classes"], total)]
+    names = [name for name in dict.fromkeys(n for row in rows for n in row) if name != "color"]
+    yield ["class" if name == "name" else name for name in names]
+    yield from ([row.get(name) for name in names] for row in rows)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, object]:
+    """Return a row with the ends of each interval under names of their own."""
+    flat: dict[str, object] = {}
+    for key, value in row.items():
+        if "ci95" in key:
+            pattern = key.replace("ci95", "ci95_{}") if key.startswith("ci95") else key[:-4] + "{}"
+            ends = value or (None, None)
+            flat |= {pattern.format(end): v for end, v in zip(("low", "high"), ends, strict=True)}
+        else:
+            flat[key] = value
+    return flat
 
 
 def _score_rows(scores: Mapping[str, Any]) -> Rows:
     yield "measure", "class", "value"
-    for measure, value in scores.items():
-        if not isinstance(value, dict | list):
-            yield measure, "", value
+    yield from ((name, "", v) for name, v in scores.items() if not isinstance(v, dict | list))
     for row in scores.get("classes", []):
         for measure in ("precision", "recall", "f1", "support"):
             yield measure, row["name"], row[measure]
@@ -119,23 +111,6 @@ def _score_rows(scores: Mapping[str, Any]) -> Rows:
             yield measure, row["name"], row[measure]
     for row in scores.get("left_out", []):
         yield "left_out", row["name"], row["pixels"]
-
-
-def _plain(value: Any) -> Any:
-    """Return ``value`` in types that JSON knows; numbers that are not finite become None."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, ClassInfo):
-        return _plain(value._asdict())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 # --- points --------------------------------------------------------------------------------------
@@ -206,16 +181,16 @@ def _check_names(path: Path, ending: str, names: Sequence[str]) -> None:
 
 def _check_values(path: Path, ending: str, name: str, values: Sequence[Any]) -> None:
     for k, value in enumerate(values, start=1):
+        expected = ""
         if isinstance(value, str) and not _is_text(value, ending):
-            wanted = "text in Unicode"
+            expected = "text in Unicode"
         elif ending == ".geojson" and isinstance(value, float) and not math.isfinite(value):
-            wanted = "finite numbers, the only ones that JSON has"
-        else:
-            continue
-        raise OutputError(
-            f"cannot write {path}: expected {wanted}, got {ascii(value)[:80]} in the field "
-            f"{name[:80]!r} of point {k}; correct the sample"
-        )
+            expected = "finite numbers, the only ones that JSON has"
+        if expected:
+            raise OutputError(
+                f"cannot write {path}: expected {expected}, got {ascii(value)[:80]} in the field "
+                f"{name[:80]!r} of point {k}; correct the sample"
+            )
 
 
 def _is_text(text: str, ending: str) -> bool:
@@ -234,16 +209,10 @@ def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _csv(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
     del path
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    first, *others = fields
-    writer.writerow([first, "x", "y", "row", "col", *others])
-    for k, ((x, y), (row, col)) in enumerate(
-        zip(centers(grid, pixels).tolist(), pixels.tolist(), strict=True)
-    ):
-        values = ["" if fields[name][k] is None else fields[name][k] for name in fields]
-        writer.writerow([values[0], x, y, row, col, *values[1:]])
-    return out.getvalue().encode()
+    (first, values), *others = fields.items()
+    places = zip(("x", "y", "row", "col"), (*centers(grid, pixels).T, *pixels.T), strict=True)
+    columns = {first: values} | {name: a.tolist() for name, a in places} | dict(others)
+    return csv_text([list(columns), *zip(*columns.values(), strict=True)]).encode()
 
 
 def _geojson(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:
@@ -256,9 +225,11 @@ def _geojson(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -
         {
             "type": "Feature",
             "geometry": {"type": "Point", "coordinates": [round(x, 9), round(y, 9)]},
-            "properties": {name: fields[name][k] for name in fields} | {"row": row, "col": col},
+            "properties": dict(zip(fields, values, strict=True)) | {"row": row, "col": col},
         }
-        for k, ((x, y), (row, col)) in enumerate(zip(xy.tolist(), pixels.tolist(), strict=True))
+        for (x, y), (row, col), *values in zip(
+            xy.tolist(), pixels.tolist(), *fields.values(), strict=True
+        )
     ]
     document = {"type": "FeatureCollection", "features": features}
     return json.dumps(document, ensure_ascii=False).encode()
@@ -296,7 +267,7 @@ def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields
         return temporary.read_bytes()
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def _free(name: str, taken: Mapping[str, object]) -> str:
     """Return a name for a column of the format's own that no field has."""
     lower = {field.lower() for field in taken}
     while name in lower:
