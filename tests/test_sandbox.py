@@ -82,6 +82,18 @@ def test_memory_is_bounded_and_the_next_call_has_its_own_limit():
     assert call("numpy:ones", 10**8, "u1", limits=Limits(300_000_000)).sum() == 10**8
 
 
+def test_a_name_that_speaks_of_memory_is_no_lack_of_memory(tmp_path):
+    file = tmp_path / "out of memory, malloc.h5"
+    file.touch()
+    for text, kind in ((f"cannot open {file}", RuntimeError), ("malloc failed", BudgetExceeded)):
+        with pytest.raises(kind):
+            call("tests.test_sandbox:say", text, files=[file, Path(__file__).parents[1]])
+
+
+def say(text):
+    raise OSError(text)
+
+
 @linux
 def test_processor_time_is_bounded():
     with pytest.raises(SceneError, match="took more than 1 s of the processor, or crashed"):
@@ -205,7 +217,7 @@ def test_records_of_other_packages_are_refused():
 
 @linux
 def test_an_answer_calls_no_function():
-    answer = {"$": "record", "t": "polyad.atomic:replacing", "v": {"path": "target"}}
+    answer = ["record", "polyad.atomic:replacing", ["dict", ["list", "path"], ["list", "target"]]]
     with pytest.raises(ValueError, match="replacing, which is no record"):
         sandbox._rich(answer, [])
 

@@ -15,10 +15,12 @@ from __future__ import annotations
 import atexit
 import ctypes
 import dataclasses
+import functools
 import importlib
 import json
 import os
 import platform
+import re
 import signal
 import socket
 import struct
@@ -47,6 +49,7 @@ _ENVIRONMENT = {
     "GDAL_DRIVER_PATH": "disable", "HDF5_PLUGIN_PRELOAD": "::", "MALLOC_ARENA_MAX": "1",
 }  # fmt: skip
 _FOREIGN = ("GDAL", "OGR", "CPL", "SHAPE", "LIBKML", "SQLITE", "VSI", "AWS", "PYTHON", "HDF5")
+_NO_MEMORY = re.compile(r"\b(?:m|c|re)?alloc(?:at|\b)|(?:out of|not enough) memory", re.I)
 _SCRIPT = "import sys; sys.path[:] = {!r}; from polyad.sandbox import _serve; _serve()"
 
 
@@ -75,6 +78,7 @@ def run(
     limits: Limits,
     files: Sequence[Path] = (),
     scratch: Path | None = None,
+    network: bool = False,
 ) -> Any:
     """Call a function in a confined process and return what it returns.
 
@@ -92,6 +96,8 @@ def run(
         The files and folders that it may read.
     scratch : Path, optional
         The only folder in which it may write.
+    network : bool, default=False
+        Whether it may use the network.
 
     Raises
     ------
@@ -106,7 +112,7 @@ def run(
     """
     if _state.inside or not sys.executable:  # confined already, or Python is built into a program
         return _resolve(function)(*arguments)
-    key = (tuple(map(_identity, files)), scratch and str(scratch.absolute()))
+    key = (tuple(map(_identity, files)), scratch and str(scratch.absolute()), network)
     process = _state.take(key, function)
     request = {"function": function, "limits": limits, "cwd": str(Path.cwd())}
     try:
@@ -195,7 +201,7 @@ class _State:
 
     def __init__(self) -> None:
         self.inside = False  # and, if so, the mapped bytes to begin with and the current limits
-        self.base, self.limits = 0, Limits(0)
+        self.base, self.limits, self.files = 0, Limits(0), list[Path]()
         self.lock = threading.Lock()
         self.template: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
@@ -219,7 +225,8 @@ class _State:
 
     def _started(self, key: Any, function: str) -> _Process:
         files = [name for name, _ in key[0]]
-        about = {"files": files, "scratch": key[1], "module": function.partition(":")[0]}
+        about = {"files": files, "scratch": key[1], "network": key[2]}
+        about["module"] = function.partition(":")[0]
         if not hasattr(os, "fork"):  # pragma: no cover - Windows: a process of its own
             own = _popen(subprocess.PIPE, subprocess.PIPE)
             process = _Process(own.stdout, own.stdin, own)  # type: ignore[arg-type]
@@ -327,7 +334,8 @@ def _serve() -> None:
 
 def _session(reading: IO[bytes], writing: IO[bytes], about: dict[str, Any]) -> None:
     _state.inside, _state.base = True, _address_space()
-    _confine([*map(Path, about["files"])], about["scratch"] and Path(about["scratch"]))
+    _state.files = [*map(Path, about["files"])]
+    _confine(_state.files, about["scratch"] and Path(about["scratch"]), about["network"])
     with suppress(EOFError, OSError):
         while True:
             request = _receive(reading, sys.maxsize)
@@ -349,7 +357,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             answer["error"] = [kinds[0], str(error)]
         except Exception as error:
             text = str(error).strip() or type(error).__name__
-            failed = isinstance(error, MemoryError) or "alloc" in text.lower()
+            about = functools.reduce(lambda t, file: t.replace(file.name, ""), _state.files, text)
+            failed = isinstance(error, MemoryError) or _NO_MEMORY.search(about)
             answer["error"] = ["MemoryError" if failed else "", text[:2000]]
     shown = [str(w.message) for w in caught if issubclass(w.category, PolyadWarning)]
     return answer | {"warnings": shown}
@@ -391,15 +400,23 @@ _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 _SOCKET = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 
 
-def _confine(files: Sequence[Path], scratch: Path | None) -> None:
-    """Give up the network and all files but those given, as far as this system can."""
+# What finding an address and checking a certificate reads
+_FOR_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf",
+                "/etc/gai.conf", "/etc/ssl", "/etc/pki", "/run/systemd/resolve")  # fmt: skip
+
+
+def _confine(files: Sequence[Path], scratch: Path | None, network: bool) -> None:
+    """Give up all files but those given, and the network, as far as this system can."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS, which both of these need
-    if not _deny_sockets(libc):
+    if network:
+        certificates = [os.environ[n] for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if n in os.environ]
+        files = [*files, *map(Path, (*_FOR_NETWORK, *certificates))]
+    elif not _deny_sockets(libc):
         libc.unshare(_NEW_USER | _NEW_NETWORK)  # not allowed everywhere
-    _deny_files(libc, files, scratch)
+    _deny_files(libc, files, scratch, network)
 
 
 def _deny_sockets(libc: ctypes.CDLL) -> bool:
@@ -415,14 +432,16 @@ def _deny_sockets(libc: ctypes.CDLL) -> bool:
     return bool(libc.prctl(22, 2, length, 0, 0) == 0)  # PR_SET_SECCOMP, a filter
 
 
-def _deny_files(libc: ctypes.CDLL, files: Sequence[Path], scratch: Path | None) -> None:
+def _deny_files(
+    libc: ctypes.CDLL, files: Sequence[Path], scratch: Path | None, network: bool
+) -> None:
     """Let Landlock refuse every file but ours, the libraries and the scratch folder."""
     version = libc.syscall(444, None, 0, 1)
     if version < 1:  # an old kernel, or switched off
         return
     every = (1 << min(13 + version - 1, 15)) - 1
-    network = 3 if version > 3 else 0  # to bind and to connect
-    about = struct.pack("=QQ", every, network)[: 16 if version > 3 else 8]
+    ports = 0 if network else 3  # to bind and to connect
+    about = struct.pack("=QQ", every, ports)[: 16 if version > 3 else 8]
     ruleset = libc.syscall(444, about, len(about), 0)
     read = _READ_FILE | _READ_DIR
     rules = [(path, read) for path in _libraries()] + [(path, read) for path in files]
@@ -483,73 +502,69 @@ def _exactly(file: IO[bytes], size: int) -> Any:
 
 
 def _plain(value: Any, pieces: list[memoryview]) -> Any:
-    """Return a value as JSON has it: what JSON does not know becomes ``{"$": kind, ...}``."""
+    """Return a value as JSON has it: what is not plain becomes ``[kind, *content]``."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list):
-        return [_plain(item, pieces) for item in value]
-    if isinstance(value, dict):
-        return {
-            "$": "dict",
-            "v": [[_plain(k, pieces), _plain(v, pieces)] for k, v in value.items()],
-        }
-    if isinstance(value, slice):
-        return {"$": "slice", "v": [value.start, value.stop]}
-    if isinstance(value, Path):
-        return {"$": "path", "v": str(value)}
-    if isinstance(value, bytes):
-        pieces.append(memoryview(value))
-        return {"$": "bytes", "v": len(pieces) - 1}
-    if hasattr(value, "to_wkt"):
-        return {"$": "crs", "v": value.to_wkt()}
-    if type(value).__name__ == "Affine":
-        return {"$": "affine", "v": list(value)[:6]}
-    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
-        kind = f"{type(value).__module__}:{type(value).__qualname__}"
-        names = getattr(value, "_fields", None) or [f.name for f in dataclasses.fields(value)]
-        items = {name: _plain(getattr(value, name), pieces) for name in names}
-        return {"$": "record", "t": kind, "v": items}
-    if isinstance(value, tuple):
-        return {"$": "tuple", "v": [_plain(item, pieces) for item in value]}
-    if isinstance(value, np.dtype):
-        return {"$": "dtype", "v": value.str}
     if isinstance(value, np.generic):
         return value.item()
-    # The axes stay in the order in which they lie in memory: sums depend on it
-    order = [int(axis) for axis in np.argsort([-abs(s) for s in value.strides], kind="stable")]
-    lying = np.asarray(value.transpose(order), order="C")
-    pieces.append(lying.reshape(-1).view(np.uint8).data)
-    about = {"dtype": lying.dtype.str, "shape": lying.shape, "order": order}
-    return {"$": "array", "v": len(pieces) - 1, **about}
+    if isinstance(value, bytes):
+        pieces.append(memoryview(value))
+        return ["bytes", len(pieces) - 1]
+    if isinstance(value, np.ndarray):
+        # The axes stay in the order in which they lie in memory: sums depend on it
+        order = [int(axis) for axis in np.argsort([-abs(s) for s in value.strides], kind="stable")]
+        lying = np.asarray(value.transpose(order), order="C")
+        pieces.append(lying.reshape(-1).view(np.uint8).data)
+        content: list[Any] = [len(pieces) - 1, lying.dtype.str, [*lying.shape], order]
+        return ["array", *(_plain(item, pieces) for item in content)]
+    kind, content = _taken_apart(value)
+    return [kind, *(_plain(item, pieces) for item in content)]
+
+
+def _taken_apart(value: Any) -> tuple[str, list[Any]]:
+    """Return the kind of a value, one of `_MAKERS`, and what to make it of again."""
+    if isinstance(value, list):
+        return "list", value
+    if isinstance(value, dict):
+        return "dict", [[*value], [*value.values()]]
+    if isinstance(value, slice):
+        return "slice", [value.start, value.stop]
+    if isinstance(value, Path):
+        return "path", [str(value)]
+    if isinstance(value, np.dtype):
+        return "dtype", [value.str]
+    if hasattr(value, "to_wkt"):
+        return "crs", [value.to_wkt()]
+    if type(value).__name__ == "Affine":
+        return "affine", [*value][:6]
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+        names = getattr(value, "_fields", None) or [f.name for f in dataclasses.fields(value)]
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        return "record", [kind, {name: getattr(value, name) for name in names}]
+    return "tuple", [*value]
 
 
 def _rich(value: Any, pieces: list[Any]) -> Any:
     """Undo `_plain`."""
-    if isinstance(value, list):
-        return [_rich(item, pieces) for item in value]
-    if not isinstance(value, dict):
+    if not isinstance(value, list):
         return value
-    kind, inner = value["$"], value["v"]
-    if kind == "dict":
-        return {_rich(k, pieces): _rich(v, pieces) for k, v in inner}
-    if kind == "record":
-        module, _, name = value["t"].partition(":")
-        if not module.startswith("polyad."):
-            raise ValueError(f"a record of {module}")
-        own = getattr(importlib.import_module(module), name)
-        if not (
-            isinstance(own, type) and (dataclasses.is_dataclass(own) or issubclass(own, tuple))
-        ):
-            raise ValueError(f"{name}, which is no record")  # a function could do anything
-        return own(**{k: _rich(v, pieces) for k, v in inner.items()})
-    if kind == "tuple":
-        return tuple(_rich(item, pieces) for item in inner)
-    if kind == "array":
-        lying = pieces[inner].view(np.dtype(value["dtype"])).reshape(value["shape"])
-        return lying.transpose(np.argsort(value["order"]))
+    kind, *content = (_rich(item, pieces) for item in value)
     if kind == "bytes":
-        return pieces[inner].tobytes()
-    return _MAKERS[kind](inner)
+        return pieces[content[0]].tobytes()
+    if kind == "array":
+        place, dtype, shape, order = content
+        return pieces[place].view(np.dtype(dtype)).reshape(shape).transpose(np.argsort(order))
+    return _MAKERS[kind](*content)
+
+
+def _record(kind: str, fields: dict[str, Any]) -> Any:
+    module, _, name = kind.partition(":")
+    if not module.startswith("polyad."):
+        raise ValueError(f"a record of {module}")
+    own = getattr(importlib.import_module(module), name)
+    if not (isinstance(own, type) and (dataclasses.is_dataclass(own) or issubclass(own, tuple))):
+        raise ValueError(f"{name}, which is no record")  # a function could do anything
+    return own(**fields)
 
 
 def _crs(wkt: str) -> Any:
@@ -558,13 +573,14 @@ def _crs(wkt: str) -> Any:
     return CRS.from_wkt(wkt)
 
 
-def _affine(numbers: list[float]) -> Any:
+def _affine(*numbers: float) -> Any:
     from affine import Affine
 
     return Affine(*numbers)
 
 
-_MAKERS: dict[str, Callable[[Any], Any]] = {
-    "slice": lambda ends: slice(*ends), "path": Path, "dtype": np.dtype, "crs": _crs,
-    "affine": _affine,
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "list": lambda *items: [*items], "tuple": lambda *items: items, "slice": slice, "path": Path,
+    "dict": lambda keys, values: dict(zip(keys, values, strict=True)), "dtype": np.dtype,
+    "crs": _crs, "affine": _affine, "record": _record,
 }  # fmt: skip

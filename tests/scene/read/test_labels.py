@@ -183,7 +183,7 @@ def test_labels_need_a_labeled_pixel_and_no_georeference():
         (np.array([[0, -1]]), "got -1 at row 0, col 1"),
         (np.array([[70000]]), "got 70000"),
         (np.zeros((2, 2, 2)), r"a 2-D raster of class ids, got shape \(2, 2, 2\)"),
-        (np.array([["a"]]), "of <U1"),
+        (np.array([["a"]]), "of type <U1"),
     ],
 )
 def test_values_that_are_no_class_ids_are_named(tmp_path, values, message):
@@ -206,12 +206,12 @@ def test_rgb_and_other_kinds_are_refused(tmp_path):
 
 def test_hostile_files_are_refused(tmp_path):
     np.save(tmp_path / "pickle.npy", np.array([[{}]], dtype=object), allow_pickle=True)
-    with pytest.raises(SceneError, match="truncated or holds Python objects"):
+    with pytest.raises(SceneError, match="holds pickled Python objects"):
         open_labels(tmp_path / "pickle.npy")
     header = np.lib.format.header_data_from_array_1_0(np.zeros((1, 1), dtype=np.uint8))
     with (tmp_path / "lying.npy").open("wb") as out:
         np.lib.format.write_array_header_1_0(out, {**header, "shape": (2**21, 2**22)})
-    with pytest.raises(SceneError, match="expected a plain NumPy array"):
+    with pytest.raises(SceneError, match=r"header declares 8\.0 TiB"):
         open_labels(tmp_path / "lying.npy")
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["gt"] = h5py.ExternalLink("/etc/other.h5", "x")

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from polyad.errors import SceneError
 from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
-from polyad.scene.read.formats import dlr
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -153,12 +152,6 @@ def test_enmap_metadata_of_every_generation_gives_the_same_bands(tmp_path, expec
     assert_array_equal(open_scene(metadata).wavelength, [418.2, 902.3, 911.6, 934.1, 943.2, 2445.5])
 
 
-def test_enmap_with_statistics_is_opened_without_reading_a_pixel(tmp_path, monkeypatch):
-    """A line of a COG goes through hundreds of tiles."""
-    monkeypatch.setattr(dlr, "_filled_by_lines", lambda *_: pytest.fail("pixels were read"))
-    assert open_scene(write_enmap(tmp_path)).sizes["band"] == 6
-
-
 def test_enmap_leaves_out_bands_that_the_metadata_does_not_expect(tmp_path):
     metadata = write_enmap(tmp_path)
     metadata.write_text(enmap_xml(LEVEL_2A).replace("3,5,6,7", "3,5,6"))
@@ -229,3 +222,11 @@ def test_desis_is_scaled_by_the_gain_and_offset_of_each_band(tmp_path):
         assert_array_equal(scene.wavelength, [401.9, 404.2, 406.8])
         assert_array_equal(scene.fwhm, [3.5] * 3)
         assert scene.rio.crs.to_epsg() == 32633
+
+
+@pytest.mark.parametrize("number", ["inf", "1e999", "nan", ""])
+def test_enmap_wavelengths_that_are_no_numbers_are_refused(tmp_path, number):
+    metadata = write_enmap(tmp_path)
+    metadata.write_text(metadata.read_text().replace(">418.2<", f">{number}<"))
+    with pytest.raises(SceneError, match="expected wavelength, gain and offset of"):
+        open_scene(metadata)

@@ -37,14 +37,6 @@ def test_emit_read_in_small_parts_equals_pixel_by_pixel(tmp_path, monkeypatch):
     assert_array_equal(scene[3:9, 2:5, [4, 1]].values, wanted[3:9, 2:5][..., [4, 1]])
 
 
-@pytest.mark.parametrize("most", [100_000, 2_000, 60, 1])
-def test_a_part_of_a_swath_holds_no_more_than_it_may(tmp_path, most):
-    path = write_swath(tmp_path / "e.nc", np.zeros((40, 30, 5), "f4"), *np.ones((2, 4, 4), int))
-    with h5py.File(path) as file:
-        down, across = emit._sides(file["reflectance"], 20, most)
-    assert down * across * 20 <= max(most, 20)
-
-
 def test_parts_follow_a_turned_grid_instead_of_reading_its_hull():
     line, sample = np.arange(640), np.arange(640)  # a row of the map on the swath's diagonal
     boxes = [(down, across) for _, down, across in emit._boxes(line, sample, (64, 64))]

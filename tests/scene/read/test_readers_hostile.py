@@ -5,6 +5,7 @@ import re
 import struct
 import sys
 import tracemalloc
+import warnings
 import zlib
 from contextlib import suppress
 
@@ -73,6 +74,20 @@ def test_npy_of_128_bytes_that_claims_8_tebibytes(tmp_path):
     path.write_bytes(npy_header((1024, 1024, TERA // 2**20)))
     assert path.stat().st_size == 128
     assert "declares 8.0 TiB of pixels, the file holds 128 B" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "shape", ["(4611686018427387904, 2)", "(1" + "0" * 30 + ", 1)", "(-1, 4)", "-" * 9000 + "1"]
+)
+def test_npy_of_a_shape_beyond_numbers_is_refused_without_a_warning(tmp_path, shape):
+    path = tmp_path / "s.npy"
+    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + bytes(100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for opener in (open_scene, open_labels):
+            with pytest.raises(SceneError, match=r"s\.npy: "):
+                opener(path)
 
 
 @pytest.mark.parametrize("options", [{"SPARSE_OK": True}, {"SPARSE_OK": True, "compress": "lzw"}])

@@ -226,5 +226,5 @@ def test_prisma_without_its_scale_says_which_attribute_is_missing(tmp_path):
     path = write_prisma(tmp_path / "p.he5")
     with h5py.File(path, "r+") as file:
         del file.attrs["L2ScaleSwirMax"]
-    with pytest.raises(SceneError, match="'L2ScaleSwirMax' of PRISMA L2D, it is missing"):
+    with pytest.raises(SceneError, match="'L2ScaleSwirMax' of PRISMA L2D, got none"):
         open_scene(path)

@@ -1,8 +1,13 @@
 """GeoTIFFs at an address, served by this machine to itself; no test needs the network."""
 
 import re
+import shutil
+import ssl
+import subprocess
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -11,10 +16,12 @@ from affine import Affine
 from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
+from polyad import sandbox
 from polyad.cli.program import app
 from polyad.errors import SceneError
 from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats import remote
+from polyad.scene.read.formats.kinds import ConfinedSource
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -42,8 +49,8 @@ def content(tmp_path_factory):
     return path.read_bytes()
 
 
-@pytest.fixture
-def served(content, monkeypatch):
+@contextmanager
+def serving(content, certificate=None):
     """Serve the file at /cog.tif, and some answers that are no good; give address and requests."""
     asked = []
 
@@ -62,7 +69,7 @@ def served(content, monkeypatch):
                 self.end_headers()
                 self.wfile.write(content)
                 return
-            if self.path == "/late.tif" and start:
+            if self.path == "/late.tif" and start > 10**5:
                 self.send_error(503)
                 return
             first = start + 1 if self.path == "/other.tif" else start
@@ -78,14 +85,53 @@ def served(content, monkeypatch):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(remote, "SCHEMES", ("http",))
-    monkeypatch.setattr(remote, "_BLOCK", 16 * 2**10)
-    remote.blocks_of.cache_clear()
-    yield f"http://127.0.0.1:{server.server_port}", asked
+    yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}", asked
     server.shutdown()
     server.server_close()
-    remote.blocks_of.cache_clear()
+
+
+@pytest.fixture
+def served(content, monkeypatch):
+    monkeypatch.setattr(remote, "SCHEMES", ("http",))
+    monkeypatch.setattr(remote, "_BLOCK", 16 * 2**10)
+    with serving(content) as server:
+        yield server
+    remote._opened.cache_clear()
+
+
+@pytest.fixture
+def served_with_certificate(content, monkeypatch, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    certificate = tmp_path / "certificate.pem"
+    options = (
+        "-x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1"
+    )
+    subprocess.run(
+        ["openssl", "req", *options.split(), "-keyout", certificate, "-out", tmp_path / "c.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    certificate.write_text(certificate.read_text() + (tmp_path / "c.pem").read_text())
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "c.pem"))
+    sandbox.close()  # the next has this environment
+    with serving(content, certificate) as server:
+        yield server
+    sandbox.close()
+
+
+def test_an_address_is_read_in_a_confined_process(served_with_certificate):
+    address, asked = served_with_certificate
+    scene = open_scene(f"{address}/cog.tif", remote=True)
+    assert isinstance(scene.variable._data.array.source, ConfinedSource)
+    assert_array_equal(scene[10:90, 130:200].values, CUBE[10:90, 130:200])
+    assert asked
+    with pytest.raises(SceneError, match=r"redirects to 'http://.*no https address"):
+        open_scene(f"{address}/to=http://127.0.0.1:{urlsplit(address).port}/x.tif", remote=True)
 
 
 def test_remote_cog_is_the_same_scene_as_the_file(served):
@@ -124,9 +170,7 @@ def test_remote_redirect_to_an_address_of_the_same_kind_is_followed(served):
 
 
 def test_remote_trouble_after_the_header_is_told_with_its_rows(served):
-    scene = open_remote(served[0] + "/cog.tif", 2**30)
-    remote.blocks_of.cache_clear()
-    object.__setattr__(scene.variable._data.array.source, "path", served[0] + "/late.tif")
+    scene = open_remote(served[0] + "/late.tif", 2**30)
     with pytest.raises(SceneError, match=r"late\.tif.*503"):
         scene.load()
 

@@ -7,9 +7,9 @@ a hostile file here.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
-import tokenize
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from polyad.scene.read.formats.kinds import companions, open_source
 from polyad.scene.read.formats.matlab import list_variables, read_variable
 from polyad.scene.read.formats.opening import open_raster
 from polyad.scene.read.formats.rasters import check_blocks
-from polyad.scene.read.formats.raw import check_header
+from polyad.scene.read.formats.raw import read_npy_header
 from polyad.scene.read.formats.sidecars import georeference
 from polyad.scene.read.formats.store import is_numeric, is_zarr, open_store, read_whole
 
@@ -46,12 +46,6 @@ _SECONDS = 20  # of the processor
 # All that tells names and colors of classes
 _CLASS_ATTRIBUTES = ("class_values", "flag_values", "class_names", "flag_meanings", "class_colors")
 _ID_BYTES = 5  # for each pixel, beside its stored value: the id, its copy and a mark
-
-# What numpy raises on a damaged header, which is Python text.
-_NPY_ERRORS = (
-    OSError, ValueError, TypeError, EOFError, SyntaxError, OverflowError, MemoryError,
-    RecursionError, tokenize.TokenError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -318,17 +312,10 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
 
 def _read_npy(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
     _refuse_key(path, key)
-    check_header(path)
-    try:
-        # Mapped, not read: the header's claim is checked against the file before anything is.
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _NPY_ERRORS as error:
-        raise SceneError(
-            f"{path}: expected a plain NumPy array, got none ({reason(error)}); it is "
-            f"truncated or holds Python objects, save it again as a plain integer array"
-        ) from error
-    _admit(path, values.shape, values.dtype, shape, budget)
-    return StoredRaster(np.asarray(values))
+    offset, got, dtype, fortran = read_npy_header(path)
+    _admit(path, got, dtype, shape, budget)
+    values = np.fromfile(path, dtype, math.prod(got), offset=offset)
+    return StoredRaster(values.reshape(got, order="F" if fortran else "C"))
 
 
 def _read_mat(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +30,15 @@ _NODATA = -32768.0
 _XML_BYTES = 16 * 2**20  # real ones have about one megabyte
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a product's XML names the facts of a band: its element, and those inside it."""
-
-    band: str
-    number: str  # "@name" is an attribute
-    center: str
-    width: str
-    gain: str
-    offset: str
-
-
+# How each product's XML names a band, and its number, center, width, gain and offset. "@" marks an
+# attribute; DESIS has further elements of this name in interiorOrientation.
 _DIALECTS = (
-    Dialect(  # EnMAP
-        ".//bandCharacterisation/bandID", "@number", "wavelengthCenterOfBand", "FWHMOfBand",
-        "GainOfBand", "OffsetOfBand",
-    ),
-    Dialect(  # DESIS, which has further elements of this name in interiorOrientation
-        ".//bandCharacterisation/band", "bandNumber", "wavelengthCenterOfBand",
-        "wavelengthWidthOfBand", "gainOfBand", "offsetOfBand",
-    ),
+    (".//bandCharacterisation/bandID", "@number", "wavelengthCenterOfBand", "FWHMOfBand",
+     "GainOfBand", "OffsetOfBand"),
+    (".//bandCharacterisation/band", "bandNumber", "wavelengthCenterOfBand",
+     "wavelengthWidthOfBand", "gainOfBand", "offsetOfBand"),
 )  # fmt: skip
+_UNTOLD = ("", "nan", "1", "0")  # center, width, gain and offset where the XML has none
 
 
 def find_dlr(path: Path) -> tuple[Path, Path] | None:
@@ -114,22 +99,20 @@ def open_dlr(path: Path, key: str | None, budget: int) -> Opened:
 def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]:
     """Return center, width, gain and offset of each TIFF band, shape ``(bands, 4)``."""
     table = np.full((count, 4), np.nan)
-    dialect = next((d for d in _DIALECTS if root.find(d.band) is not None), _DIALECTS[0])
-    for band in root.iterfind(dialect.band):
-        number = _band_number(band, dialect.number)
-        if not 1 <= number <= count:
+    place, number, *names = next(
+        (d for d in _DIALECTS if root.find(d[0]) is not None), _DIALECTS[0]
+    )
+    for band in root.iterfind(place):
+        k = _band_number(band, number)
+        if not 1 <= k <= count:
             raise SceneError(
-                f"{path}: describes band {number}, the image has {count} bands; metadata and image "
+                f"{path}: describes band {k}, the image has {count} bands; metadata and image "
                 "are not of one scene"
             )
-        fields = (
-            (dialect.center, ""), (dialect.width, "nan"), (dialect.gain, "1"),
-            (dialect.offset, "0"),
-        )  # fmt: skip
-        texts = (band.findtext(name, default) or default for name, default in fields)
-        table[number - 1] = [float(t or "nan") for t in texts]
-    if np.isnan(table[:, [0, 2, 3]]).any():
-        known = int((~np.isnan(table[:, 0])).sum())
+        texts = (band.findtext(n) or untold for n, untold in zip(names, _UNTOLD, strict=True))
+        table[k - 1] = [float(t or "nan") for t in texts]
+    if not np.isfinite(table[:, [0, 2, 3]]).all():
+        known = int(np.isfinite(table[:, 0]).sum())
         raise SceneError(
             f"{path}: expected wavelength, gain and offset of {count} bands, got {known}; metadata "
             "and image are not of one scene, or one is damaged"
@@ -149,44 +132,30 @@ def _useful(root: ET.Element, dataset: Any, nodata: float) -> NDArray[np.bool_]:
     invalid, so that a band is left out if the metadata does not expect it, or if its statistics
     are those of nodata. Without statistics, one that is empty on three sample lines is left out.
     """
-    useful = np.ones(dataset.count, bool)
-    listed = _expected(root)
-    if listed and max(listed) <= dataset.count:
-        useful = np.isin(np.arange(1, dataset.count + 1), listed)
-    filled = _filled_by_statistics(root, dataset.count)
+    count, useful = dataset.count, np.ones(dataset.count, bool)
+    named = (root.findtext(f".//{d}ProductQuality/expectedChannelsList") for d in ("vnir", "swir"))
+    expected = [int(n) for text in named for n in (text or "").split(",") if n.strip().isdecimal()]
+    if expected and max(expected) <= count:
+        useful = np.isin(np.arange(1, count + 1), expected)
+    filled = _filled_by_statistics(root, count)
     if filled is None:
-        filled = _filled_by_lines(dataset, nodata)
+        filled = np.zeros(count, bool)
+        for quarter in (1, 2, 3):
+            row = dataset.height * quarter // 4
+            line = dataset.read(window=((row, row + 1), (0, dataset.width)))  # (bands, 1, width)
+            filled |= (line != nodata).any(axis=(1, 2))
     return useful & filled if (useful & filled).any() else useful
 
 
 def _filled_by_statistics(root: ET.Element, count: int) -> NDArray[np.bool_] | None:
     """Return which bands have statistics of a measurement; None unless each band has some."""
-    filled = np.zeros(count, bool)
-    seen = np.zeros(count, bool)
+    filled: dict[int, bool] = {}
     for band in root.iterfind(".//bandStatistics/bandID"):
-        number = _band_number(band, "@number")
         mean, spread = (band.findtext(name) for name in ("mean", "stdDeviation"))
-        if not 1 <= number <= count or mean is None or spread is None:
+        if mean is None or spread is None:
             return None
-        seen[number - 1] = True
         # A band without a measurement has a mean of -1000000 and no spread.
-        filled[number - 1] = float(spread) != 0 or float(mean) > _NODATA
-    return filled if seen.all() else None
-
-
-def _filled_by_lines(dataset: Any, nodata: float) -> NDArray[np.bool_]:
-    """Return which bands are not nodata all over three sample lines."""
-    filled = np.zeros(dataset.count, bool)
-    for quarter in (1, 2, 3):
-        row = dataset.height * quarter // 4
-        line = dataset.read(window=((row, row + 1), (0, dataset.width)))  # (bands, 1, width)
-        filled |= (line != nodata).any(axis=(1, 2))
-    return filled
-
-
-def _expected(root: ET.Element) -> Sequence[int]:
-    texts = [
-        root.findtext(f".//{detector}ProductQuality/expectedChannelsList") or ""
-        for detector in ("vnir", "swir")
-    ]
-    return [int(n) for t in texts for n in t.split(",") if n.strip().isdecimal()]
+        filled[_band_number(band, "@number")] = float(spread) != 0 or float(mean) > _NODATA
+    numbers = sorted(filled)
+    complete = numbers == [*range(1, count + 1)]
+    return np.array([filled[k] for k in numbers]) if complete else None

@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 from h5py import h5a, h5o, h5r, h5t
+from numpy.typing import NDArray
 
 from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
@@ -288,6 +289,21 @@ def small(opened: Hdf5File, name: str) -> Array | None:
     guards.check_budget(opened.path, at_once, guards.HARMLESS_BYTES, f"'{name}'")
     check_chunk(opened.path, array, guards.HARMLESS_BYTES)
     return np.asarray(read_box(array, tuple(slice(0, n) for n in array.shape)))
+
+
+def numbers(
+    path: Path, name: str, stored: Any, count: int | None = None
+) -> NDArray[np.float64] | None:
+    """Return numbers of a header as reals, None where it has none; refuse another ``count``."""
+    values = np.ravel(np.empty(0) if stored is None else stored)
+    if values.dtype.kind not in "biuf" or not values.size:
+        return None
+    if values.size != (count or values.size):
+        raise SceneError(
+            f"{path}: expected {count} numbers in '{name}', got {values.size}; the file is "
+            "damaged, download it again"
+        )
+    return values.astype(np.float64)
 
 
 def attributes(item: h5py.Group | h5py.Dataset, names: Iterable[str]) -> dict[str, Any]:

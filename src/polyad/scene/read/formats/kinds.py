@@ -140,10 +140,8 @@ def open_files(files: Sequence[Path], budget: int) -> Opened:
 
 def open_address(address: str, budget: int) -> Opened:
     """Open the GeoTIFF at an ``https://`` address."""
-    from polyad.scene.read.formats.remote import open_remote  # urllib and TLS: only when asked
-
     with told_as(SceneError, f"{address}: the header cannot be read", "download the file"):
-        return open_remote(address, budget)
+        return _confined(Confined(address, (), None, budget, ()))
 
 
 def companions(path: Path) -> tuple[Path, ...]:
@@ -162,17 +160,17 @@ class Confined:
 
     Parameters
     ----------
-    path : Path
-        For messages.
+    path : Path or str
+        For messages; an address is a str.
     parts : tuple of Path
-        The file or folder, or a file for each band.
+        The file or folder, or a file for each band; of an address none.
     key : str, optional
     budget : int
     files : tuple of Path
         All that the process may read.
     """
 
-    path: Path
+    path: Path | str
     parts: tuple[Path, ...]
     key: str | None
     budget: int
@@ -183,8 +181,9 @@ class Confined:
         name = f"{__name__}:{function}"
         about = (self, _identity(self.parts))
         return sandbox.run(
-            name, *about, *arguments, name=self.path, limits=limits, files=self.files
-        )
+            name, *about, *arguments, name=self.path, limits=limits, files=self.files,
+            network=isinstance(self.path, str),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ class ConfinedSource:
     """Pixels that a confined process decodes."""
 
     scene: Confined
-    path: Path
+    path: Path | str
     shape: tuple[int, int, int]
     dtype: np.dtype
 
@@ -208,7 +207,7 @@ class ConfinedSource:
 
 
 def _confined(scene: Confined) -> Opened:
-    listed = sum(1 for _ in scene.files[-1].iterdir()) if scene.files[-1].is_dir() else 0
+    listed = sum(1 for folder in scene.files[-1:] if folder.is_dir() for _ in folder.iterdir())
     stored = sum(path.stat().st_size for path in scene.parts)
     seconds = _SECONDS + stored // _STORED_PER_SECOND + (len(scene.parts) + listed) // 20
     limits = sandbox.Limits(scene.budget, seconds)
@@ -240,6 +239,10 @@ def read_window(
 
 @functools.lru_cache(maxsize=2)
 def _opened(scene: Confined, _identity: str) -> Opened:
+    if isinstance(scene.path, str):
+        remote = sandbox.load("polyad.scene.read.formats.remote")  # urllib and TLS: only when asked
+        opened: Opened = remote.open_remote(scene.path, scene.budget)
+        return opened
     if len(scene.parts) > 1:
         return open_bands(scene.path, scene.parts, scene.budget)
     return opener_of(scene.path)(scene.path, scene.key, scene.budget)

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +51,8 @@ class Opened:
 
 
 # GDAL's own switches; the first hides neighbors, the second keeps .aux.xml files unread.
-_GDAL = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO"}
+_GDAL = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO",
+         "GDAL_VRT_ENABLE_PYTHON": "NO"}  # fmt: skip
 
 
 def check_beside(named: Path, path: Path) -> Path:
@@ -79,14 +82,28 @@ def check_beside(named: Path, path: Path) -> Path:
 
 
 @contextmanager
-def open_raster(path: Path, driver: str, **options: str) -> Iterator[Any]:
+def open_raster(path: Path, driver: str) -> Iterator[Any]:
     """Open ``path`` with one GDAL driver and no other, and nothing beside it."""
     name = plain_name(path)
-    with (
-        gdal_alone(**options),
-        _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster,
-    ):
+    with gdal_alone(), _opened(path, driver, lambda: rasterio.open(name, driver=driver)) as raster:
         yield raster
+
+
+@contextmanager
+def kept_raster(path: Path, driver: str) -> Iterator[Any]:
+    """Open ``path`` as `open_raster` does, and keep it open: a VRT can have thousands of parts."""
+    status = path.stat()
+    with _one_at_a_time, gdal_alone():
+        yield _kept(path, driver, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+_one_at_a_time = threading.Lock()
+
+
+@functools.lru_cache(maxsize=16)
+def _kept(path: Path, driver: str, _changed: tuple[int, ...]) -> Any:
+    name = plain_name(path)
+    return _opened(path, driver, lambda: rasterio.open(name, driver=driver))
 
 
 @contextmanager
@@ -109,17 +126,14 @@ def gdal_alone(**options: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _opened(path: Path, driver: str, opener: Callable[[], Any]) -> Iterator[Any]:
+def _opened(path: Path, driver: str, opener: Callable[[], Any]) -> Any:
     try:
-        dataset = opener()
+        return opener()
     except (RasterioError, UnicodeError, ValueError) as error:
         raise SceneError(
             f"{path}: expected a {driver} raster, GDAL cannot read it as one ({reason(error)}); it "
             "is truncated, damaged or of another kind"
         ) from error
-    with dataset:
-        yield dataset
 
 
 def plain_name(path: Path) -> Path:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -26,15 +27,13 @@ from polyad.scene.raster.sources import Array, hull, to_nm
 from polyad.scene.read.formats import hdf
 from polyad.scene.read.formats.cf import placed
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.hdf import Hdf5File, attributes, dataset, open_hdf5, read_box
+from polyad.scene.read.formats.hdf import Hdf5File
 from polyad.scene.read.formats.opening import Opened
 
 _FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
 _DETECTORS = ("Vnir", "Swir")
 _FULL_SCALE = 65535
 _PIXEL = 30.0  # meters, the grid of every hyperspectral L2D product
-
-
 _STRIP_BYTES = 64 * 2**20  # of all bands, held at a time to see where the acquired strip lies
 
 
@@ -47,8 +46,7 @@ def _cube(detector: str) -> str:
     return f"{_FIELDS}/{detector.upper()}_Cube"
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(NamedTuple):
     """One band of the joined scene: its detector, its place there, and its scale."""
 
     wavelength: float
@@ -57,7 +55,7 @@ class Band:
     slot: int
     low: float
     high: float
-    good: bool = True
+    good: bool
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class PrismaSource:
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         chosen = [self.bands[b] for b in bands]
-        with open_hdf5(self.path) as file:
+        with hdf.open_hdf5(self.path) as file:
             stored = self._stored(file, rows, cols, chosen)
             outside = ~stored.any(axis=2)  # (rows, cols)
             # A dark pixel may be 0 in the chosen bands; outside the strip all bands are 0.
@@ -110,8 +108,8 @@ class PrismaSource:
             places = [i for i, b in enumerate(chosen) if b.detector == detector]
             if places:
                 span, inside = hull(np.array([chosen[i].slot for i in places]))
-                cube = dataset(self.path, file, _cube(detector))
-                block = read_box(cube, (rows, span, cols))  # (rows, bands, cols)
+                cube = hdf.dataset(self.path, file, _cube(detector))
+                block = hdf.read_box(cube, (rows, span, cols))  # (rows, bands, cols)
                 out[..., places] = block.transpose(0, 2, 1)[..., inside]
         return out
 
@@ -146,51 +144,38 @@ def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
         fwhm=to_nm([b.fwhm for b in bands], "nm"),
         good=np.array([b.good for b in bands]),
         nodata=np.nan,
-        crs=parse_crs(path, f"EPSG:{_number(opened, 'Epsg_Code'):.0f}"),
+        crs=parse_crs(path, f"EPSG:{_numbers(opened, 'Epsg_Code')[0]:.0f}"),
         transform=_transform(opened, source.grid),
     )
 
 
-def _numbers(opened: Hdf5File, name: str) -> NDArray[np.float64]:
+def _numbers(opened: Hdf5File, name: str, count: int | None = None) -> NDArray[np.float64]:
     """Return an attribute of finite numbers, at least one."""
-    if name not in opened.file.attrs:
-        raise SceneError(
-            f"{opened.path}: expected the attribute '{name}' of PRISMA L2D, it is missing"
-        )
-    value = np.ravel(attributes(opened.file, [name]).get(name, ()))
-    if value.dtype.kind not in "iuf" or not value.size or not np.isfinite(value).all():
-        got = "none" if not value.size else f"{value.size} of {value.dtype}"
+    stored = hdf.attributes(opened.file, [name]).get(name)
+    values = hdf.numbers(opened.path, name, stored, count)
+    if values is None or not np.isfinite(values).all():
         raise SceneError(
             f"{opened.path}: expected finite numbers in the attribute '{name}' of PRISMA L2D, got "
-            f"{got}; the file is damaged or of another kind, download it again"
+            f"{'none' if values is None else values[~np.isfinite(values)][0]}; the file is damaged "
+            "or of another kind, download it again"
         )
-    return value.astype(np.float64)
-
-
-def _number(opened: Hdf5File, name: str) -> float:
-    return float(_numbers(opened, name)[0])
+    return values
 
 
 def _detector_bands(opened: Hdf5File, detector: str, count: int) -> list[Band]:
-    centers = _numbers(opened, f"List_Cw_{detector}")
-    widths = _optional(opened, f"List_Fwhm_{detector}", np.nan, count)
-    flags = _optional(opened, f"List_Cw_{detector}_Flags", 1.0, count)
-    if not centers.size == widths.size == flags.size == count:
-        raise SceneError(
-            f"{opened.path}: expected {count} {detector} wavelengths, widths and flags, one per "
-            f"band, got {centers.size}, {widths.size} and {flags.size}; the file is damaged, "
-            "download it again"
-        )
-    low, high = (_number(opened, f"L2Scale{detector}{end}") for end in ("Min", "Max"))
+    names = (f"List_Cw_{detector}", f"List_Fwhm_{detector}", f"List_Cw_{detector}_Flags")
+    centers, widths, flags = (
+        _numbers(opened, name, count)
+        if default is None or name in opened.file.attrs
+        else np.full(count, default)
+        for name, default in zip(names, (None, np.nan, 1.0), strict=True)
+    )
+    low, high = (_numbers(opened, f"L2Scale{detector}{end}")[0] for end in ("Min", "Max"))
     return [
-        Band(float(centers[i]), float(widths[i]), detector, i, low, high, bool(flags[i]))
-        for i in range(count)
-        if centers[i] > 0
+        Band(center, width, detector, slot, low, high, bool(flag))
+        for slot, (center, width, flag) in enumerate(zip(centers, widths, flags, strict=True))
+        if center > 0
     ]
-
-
-def _optional(opened: Hdf5File, name: str, default: float, count: int) -> NDArray[np.float64]:
-    return _numbers(opened, name) if name in opened.file.attrs else np.full(count, default)
 
 
 def _transform(opened: Hdf5File, grid: tuple[int, int]) -> Affine:
@@ -201,8 +186,15 @@ def _transform(opened: Hdf5File, grid: tuple[int, int]) -> Affine:
     Should a file span n intervals after all, its corners are outer ones: the pixel size nearer to
     30 m decides.
     """
-    west, east = (_number(opened, f"Product_{c}corner_easting") for c in ("UL", "LR"))
-    north, south = (_number(opened, f"Product_{c}corner_northing") for c in ("UL", "LR"))
+    west, east, north, south = (
+        float(_numbers(opened, f"Product_{name}")[0])
+        for name in (
+            "ULcorner_easting",
+            "LRcorner_easting",
+            "ULcorner_northing",
+            "LRcorner_northing",
+        )
+    )
     (dx, left), (dy, top) = (
         _edge(span, count) for span, count in ((east - west, grid[1]), (north - south, grid[0]))
     )

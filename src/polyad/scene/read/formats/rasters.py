@@ -20,7 +20,7 @@ from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.opening import Opened, check_beside, open_raster
+from polyad.scene.read.formats.opening import Opened, check_beside, kept_raster, open_raster
 from polyad.scene.read.formats.sidecars import band_metadata, georeference, read_pam, read_xml
 
 TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -149,7 +149,7 @@ class RasterSource:
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         window = Window.from_slices(rows, cols)
-        with open_raster(self.path, self.driver) as dataset:
+        with kept_raster(self.path, self.driver) as dataset:
             pixels = dataset.read([int(b) + 1 for b in bands], window=window)  # (band, y, x)
         turned = np.moveaxis(pixels, 0, -1)
         return np.ascontiguousarray(turned) if self.driver == "VRT" else turned
@@ -374,7 +374,7 @@ def open_vrt(path: Path, key: str | None, budget: int) -> Opened:
     guards.check_count(path, len(set(named)), MOST_FILES, "files in a VRT")
     files = {name: describe_raster(path.parent / name, budget) for name in dict.fromkeys(named)}
     stored = sum(file.source.path.stat().st_size for file in files.values())
-    with open_raster(path, "VRT", GDAL_VRT_ENABLE_PYTHON="NO") as dataset:
+    with open_raster(path, "VRT") as dataset:
         shape, dtype = check_raster(path, dataset, stored, budget)
         nodata = _common(path, "nodata value", dataset.nodatavals)
         below = [_first_file(band, files) for band in root.iterfind("VRTRasterBand")]

@@ -6,6 +6,7 @@ large pages a window of 26 MB of a BSQ file was seen to take 430 MB. Plain reads
 
 from __future__ import annotations
 
+import io
 import warnings
 from dataclasses import dataclass
 from io import RawIOBase
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError, told_as
+from polyad.errors import SceneError, reason
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, PixelSource, hull, pick
@@ -107,44 +108,38 @@ class NpySource:
 
 def open_npy(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG001
     """Open a .npy array (rows, columns, bands); pickled objects are never loaded."""
-    size = guards.existing_file(path)
     if key is not None:
         raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
-    with path.open("rb") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-        what = f"{path}: expected a .npy file of version 1 or 2, its header cannot be read"
-        remedy = "it is truncated or damaged, save it again with numpy.save"
-        check_header(path)
-        with told_as(SceneError, what, remedy):
-            shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file)
-        offset = file.tell()
+    offset, shape, dtype, fortran = read_npy_header(path)
+    guards.check_shape(path, shape)
+    height, width, bands = shape
+    return Opened.of(NpySource(path, (height, width, bands), dtype, offset, fortran))
+
+
+def read_npy_header(path: Path) -> tuple[int, tuple[int, ...], np.dtype, bool]:
+    """Return offset, shape, element type and whether columns lie first; refuse what is no array."""
+    size = guards.existing_file(path)
+    with open_regular(path) as file:
+        head = io.BytesIO(file.read(_HEADER_BYTES))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, fortran, dtype = _HEADERS[npy.read_magic(head)](head)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape is {shape}")
+    except Exception as error:  # the header is Python text: a deep one is a MemoryError
+        raise SceneError(
+            f"{path}: expected an array saved by numpy.save, its header cannot be read "
+            f"({reason(error)}); it is truncated, damaged or of another kind, save it again"
+        ) from error
     if dtype.hasobject:
         raise SceneError(
             f"{path}: holds pickled Python objects, which can run code when loaded, expected plain "
-            "numbers; refused, save the scene as a numeric array"
+            "numbers; refused, save a numeric array"
         )
     guards.check_numeric(path, dtype)
-    guards.check_shape(path, shape)
-    height, width, bands = shape
-    guards.check_stored(path, offset + guards.declared_bytes(shape, dtype), size)
-    source = NpySource(path, (height, width, bands), dtype, offset, fortran)
-    return Opened.of(source)
-
-
-def check_header(path: Path) -> None:
-    """Refuse a file that is no .npy or declares a long header, which numpy reads unchecked."""
-    with open_regular(path) as file:
-        start = file.read(12)
-    if start.startswith(b"PK"):
-        raise SceneError(f"{path}: expected one array (.npy), got an archive; save the array alone")
-    width = 2 if start[6:7] == b"\x01" else 4
-    length = int.from_bytes(start[8 : 8 + width], "little")
-    if not start.startswith(npy.MAGIC_PREFIX) or length > _HEADER_BYTES:
-        raise SceneError(
-            f"{path}: expected a plain NumPy array with a header of at most "
-            f"{guards.human_bytes(_HEADER_BYTES)}, got none; it is another kind of file or "
-            "damaged, save it again with numpy.save"
-        )
+    guards.check_stored(path, head.tell() + guards.declared_bytes(shape, dtype), size)
+    return head.tell(), shape, dtype, fortran
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,9 @@
 """GeoTIFFs at an ``https://`` address, read by parts, and only when the user asks for it.
 
-GDAL has no network here: it gets bytes from `RemoteFile`, which asks one address for ranges of one
-file. A redirect may lead to another ``https://`` address and to nothing else; a server that does
-not send parts of a file is refused, since the whole may be many gigabytes.
-
-Such a file is read in the main process, so its directories are checked first: GDAL reads every tag
-whole when it opens a file, and a tag of half a gigabyte takes several.
+The confined process that reads one may use the network. GDAL itself does not: its own reader of
+addresses follows redirects to any of HTTP and FTP. It gets bytes from `RemoteFile`, which asks one
+address for ranges of one file. A redirect may lead to another ``https://`` address and to nothing
+else; a server that does not send parts of a file is refused, since the whole may be gigabytes.
 """
 
 from __future__ import annotations
@@ -13,15 +11,9 @@ from __future__ import annotations
 import functools
 import io
 import re
-import struct
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib import request
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -33,7 +25,6 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from polyad.errors import SceneError, reason
-from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats.opening import Opened, gdal_alone
 from polyad.scene.read.formats.rasters import TIFF_MAGIC, band_facts_of, check_raster, columns
@@ -42,79 +33,9 @@ from polyad.scene.read.formats.sidecars import own_georeference
 SCHEMES = ("https",)
 _BLOCK = 256 * 2**10  # bytes, the smallest part that is asked for
 _KEPT = 256  # blocks, 64 MiB
-_AT_ONCE = 64  # blocks in one request at most
 _SECONDS = 60
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 _NAME = "scene.tif"
-
-MAX_DIRECTORIES = 1000  # an image, its masks and overviews are some twenty
-MAX_TAGS = 1000
-MAX_BYTES = 16 * 2**20  # of all tags of a directory
-MAX_METADATA_BYTES = 8 * 2**20  # names of 65,535 classes need less
-_METADATA = 42112  # GDAL's, XML
-_BLOCK_TABLES = (273, 279, 324, 325)  # offsets and byte counts of strips and tiles
-_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4,
-          16: 8, 17: 8, 18: 8}  # fmt: skip
-
-
-def check_directories(path: Path | str, file: BinaryIO, budget: int) -> None:
-    """Refuse a TIFF with tags larger than real ones are, or with endless directories."""
-    mark = file.read(8)
-    order = "<" if mark[:2] == b"II" else ">"
-    big = mark[2:4] in (b"+\0", b"\0+")
-    try:
-        (start,) = struct.unpack(f"{order}Q", file.read(8)) if big else struct.unpack(
-            f"{order}I", mark[4:]
-        )  # fmt: skip
-        seen: set[int] = set()
-        while start and start not in seen:
-            if len(seen) == MAX_DIRECTORIES:
-                raise SceneError(
-                    f"{path}: expected a TIFF of one image, got more than {MAX_DIRECTORIES}; "
-                    "save the scene alone"
-                )
-            seen.add(start)
-            start = _check_directory(path, file, start, order, big, budget)
-    except struct.error:
-        return  # truncated, which GDAL reports
-
-
-def _check_directory(
-    path: Path | str, file: BinaryIO, start: int, order: str, big: bool, budget: int
-) -> int:
-    """Check the tags of one directory and return where the next one starts."""
-    count_form, entry_form, next_form = ("Q", "HHQ8x", "Q") if big else ("H", "HHI4x", "I")
-    file.seek(min(start, 2**62))
-    (count,) = struct.unpack(order + count_form, file.read(8 if big else 2))
-    if count > MAX_TAGS:
-        raise SceneError(
-            f"{path}: expected at most {MAX_TAGS} tags in a TIFF, got {count}; it is damaged"
-        )
-    size = struct.calcsize(order + entry_form)
-    entries = struct.iter_unpack(order + entry_form, _exactly(file, count * size))
-    plain = tables = 0
-    for tag, kind, number in entries:
-        if tag in _BLOCK_TABLES:
-            tables += 8 * number  # widened when read
-            continue
-        taken = number * _SIZES.get(kind, 8)
-        plain += taken
-        if plain > MAX_BYTES or (tag == _METADATA and taken > MAX_METADATA_BYTES):
-            raise SceneError(
-                f"{path}: expected at most {guards.human_bytes(MAX_METADATA_BYTES)} of metadata, "
-                f"TIFF tag {tag} has {guards.human_bytes(taken)}; save the scene without it"
-            )
-    if tables > guards.HARMLESS_BYTES:
-        guards.check_budget(path, tables, budget, "the table of a TIFF's blocks")
-    (following,) = struct.unpack(order + next_form, file.read(8 if big else 4))
-    return int(following)
-
-
-def _exactly(file: BinaryIO, size: int) -> bytes:
-    content = file.read(size)
-    if len(content) < size:
-        raise struct.error("cut short")
-    return content
 
 
 class _Redirects(request.HTTPRedirectHandler):
@@ -140,95 +61,27 @@ def _director() -> request.OpenerDirector:
     return director
 
 
-class RemoteBlocks:
-    """The blocks of one file at an address; those asked for last are kept.
+class RemoteFile(io.RawIOBase):
+    """A file at an address, for reading; the blocks asked for last are kept.
 
     Attributes
     ----------
     address : str
     size : int
         Of the file, in bytes.
+    trouble : Exception, optional
+        What went wrong: GDAL could not pass it on.
     """
 
     def __init__(self, address: str) -> None:
-        if urlsplit(address).scheme.lower() not in SCHEMES or not urlsplit(address).hostname:
-            raise SceneError(f"{address}: expected an https:// address of a GeoTIFF")
-        self.address = address
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-        self._director = _director()
-        self.size = 0
-        self.size = self._fetch(0, _BLOCK)[1]
-
-    def read(self, start: int, length: int) -> bytes:
-        """Return some bytes of the file, fewer at its end."""
-        stop = min(start + length, self.size)
-        if start >= stop:
-            return b""
-        first, last = start // _BLOCK, (stop - 1) // _BLOCK
-        with self._lock:
-            blocks = b"".join(self._blocks(first, last))
-        return blocks[start - first * _BLOCK : stop - first * _BLOCK]
-
-    def _blocks(self, first: int, last: int) -> Iterator[bytes]:
-        place = first
-        while place <= last:
-            if place in self._kept:
-                self._kept.move_to_end(place)
-                yield self._kept[place]
-                place += 1
-                continue
-            after = next((b for b in range(place, last + 1) if b in self._kept), last + 1)
-            after = min(after, place + _AT_ONCE)
-            content, _ = self._fetch(place * _BLOCK, min(after * _BLOCK, self.size))
-            for block in range(place, after):
-                self._kept[block] = content[(block - place) * _BLOCK :][:_BLOCK]
-                yield self._kept[block]
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            place = after
-
-    def _fetch(self, start: int, stop: int) -> tuple[bytes, int]:
-        """Return the bytes of a range, and how many the whole file has."""
-        asked = request.Request(self.address, headers={"Range": f"bytes={start}-{stop - 1}"})
-        with _answered(self._director, asked) as answer:
-            sent = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
-            if answer.status != 206 or sent is None:
-                raise OSError("the server does not send parts of a file")
-            whole = int(sent[3])
-            end = min(stop, whole)
-            if (int(sent[1]), int(sent[2])) != (start, end - 1) or whole != (self.size or whole):
-                raise OSError("the server sent another part than was asked for")
-            content = answer.read(end - start + 1)
-        if len(content) != end - start:
-            raise OSError("the server sent fewer or more bytes than it said")
-        return content, whole
-
-
-def _answered(director: request.OpenerDirector, asked: request.Request) -> Any:
-    """Return the answer to a request; what went wrong instead is an `OSError` in few words."""
-    try:
-        return director.open(asked, timeout=_SECONDS)
-    except HTTPError as error:
-        error.close()  # it holds the connection
-        raise OSError(f"the server answers {error.code}, {error.reason}") from error
-    except URLError as error:
-        raise OSError(f"the server does not answer: {error.reason}") from error
-
-
-@functools.lru_cache(maxsize=4)
-def blocks_of(address: str) -> RemoteBlocks:
-    """Return the blocks of an address, the same ones for every window of a process."""
-    return RemoteBlocks(address)
-
-
-class RemoteFile(io.RawIOBase):
-    """A file at an address, for reading; trouble is kept, since GDAL could not pass it on."""
-
-    def __init__(self, blocks: RemoteBlocks) -> None:
         super().__init__()
-        self._blocks, self._place = blocks, 0
+        self.address, self.size, self._place = address, 0, 0
         self.trouble: Exception | None = None
+        self._director = _director()
+        self._block = functools.lru_cache(_KEPT)(
+            lambda k: self._fetch(k * _BLOCK, (k + 1) * _BLOCK)
+        )
+        self._block(0)
 
     def readable(self) -> bool:
         """Return True: the file can be read."""
@@ -240,7 +93,7 @@ class RemoteFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place in the file."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._blocks.size}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.size}[whence]
         self._place = max(0, base + offset)
         return self._place
 
@@ -252,35 +105,46 @@ class RemoteFile(io.RawIOBase):
         """Fill ``buffer`` from the place last sought; with nothing once there was trouble."""
         view = memoryview(buffer).cast("B")
         try:
-            content = b"" if self.trouble else self._blocks.read(self._place, len(view))
+            content = b"" if self.trouble else self._bytes(self._place, len(view))
         except (OSError, HTTPException, ValueError) as error:
             self.trouble, content = error, b""
         view[: len(content)] = content
         self._place += len(content)
         return len(content)
 
+    def _bytes(self, start: int, length: int) -> bytes:
+        stop = min(start + length, self.size)
+        if start >= stop:
+            return b""
+        first, last = start // _BLOCK, (stop - 1) // _BLOCK
+        if last > first + 1:
+            return self._fetch(start, stop)
+        blocks = b"".join(map(self._block, range(first, last + 1)))
+        return blocks[start - first * _BLOCK : stop - first * _BLOCK]
 
-@contextmanager
-def open_remote_tiff(address: str) -> Iterator[Any]:
-    """Open the GeoTIFF at an address with GDAL, which reads it through `RemoteFile`."""
-    file = RemoteFile(blocks_of(address))
-
-    def opener(path: str, mode: str = "rb") -> RemoteFile:
-        if not (path.endswith(_NAME) and mode.startswith("r")):
-            raise FileNotFoundError(path)
-        file.seek(0)
-        return file
-
-    try:
-        with gdal_alone(), rasterio.open(_NAME, driver="GTiff", opener=opener) as dataset:
-            yield dataset
-    except RasterioError as error:
-        raise SceneError(
-            f"{address}: expected a GeoTIFF; GDAL failed ({reason(file.trouble or error)}); "
-            "try again, or download it"
-        ) from error
-    if file.trouble is not None:
-        raise SceneError(f"{address}: cannot be read ({reason(file.trouble)}); try again")
+    def _fetch(self, start: int, stop: int) -> bytes:
+        """Return the bytes of a range, fewer at the end of the file."""
+        asked = request.Request(self.address, headers={"Range": f"bytes={start}-{stop - 1}"})
+        try:
+            answer = self._director.open(asked, timeout=_SECONDS)
+        except HTTPError as error:
+            error.close()  # it holds the connection
+            raise OSError(f"the server answers {error.code}, {error.reason}") from error
+        except URLError as error:
+            raise OSError(f"the server does not answer: {error.reason}") from error
+        with answer:
+            sent = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
+            if answer.status != 206 or sent is None:
+                raise OSError("the server does not send parts of a file")
+            whole = int(sent[3])
+            end = min(stop, whole)
+            if (int(sent[1]), int(sent[2])) != (start, end - 1) or whole != (self.size or whole):
+                raise OSError("the server sent another part than was asked for")
+            content: bytes = answer.read(end - start + 1)
+        if len(content) != end - start:
+            raise OSError("the server sent fewer or more bytes than it said")
+        self.size = whole
+        return content
 
 
 @dataclass(frozen=True)
@@ -293,17 +157,23 @@ class RemoteSource:
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
-        window = Window.from_slices(rows, cols)
-        with open_remote_tiff(self.path) as dataset:
-            pixels = dataset.read([int(b) + 1 for b in bands], window=window)  # (band, y, x)
-        return np.moveaxis(pixels, 0, -1)
+        file, dataset = _opened(self.path)
+        file.trouble = None
+        try:
+            pixels = dataset.read(
+                [int(b) + 1 for b in bands], window=Window.from_slices(rows, cols)
+            )
+        except RasterioError as error:
+            raise OSError(reason(file.trouble or error)) from error
+        return np.moveaxis(pixels, 0, -1)  # from (band, y, x)
 
 
-def open_remote(address: str, budget: int) -> Opened:
-    """Open the GeoTIFF at an ``https://`` address; windows are fetched when they are read."""
+@functools.lru_cache(maxsize=1)
+def _opened(address: str) -> tuple[RemoteFile, Any]:
+    """Return the file at an address, and it as a raster of GDAL."""
     try:
-        blocks = blocks_of(address)
-        head = blocks.read(0, 16)
+        file = RemoteFile(address)
+        head = file.read(16)
     except (OSError, HTTPException, ValueError) as error:
         raise SceneError(
             f"{address}: cannot be read ({reason(error)}); check the address, or download the file"
@@ -313,12 +183,28 @@ def open_remote(address: str, budget: int) -> Opened:
             f"{address}: expected a GeoTIFF, best a cloud-optimized one, got another kind of file; "
             "download it"
         )
-    file = RemoteFile(blocks)
-    check_directories(address, io.BufferedReader(file), budget)
-    with open_remote_tiff(address) as dataset:
-        return Opened.of(
-            RemoteSource(address, *check_raster(address, dataset, blocks.size, budget)),
-            **columns(band_facts_of(dataset)),
-            nodata=dataset.nodata,
-            **own_georeference(address, dataset),
-        )
+
+    def opener(path: str, mode: str = "rb") -> RemoteFile:
+        if not (path.endswith(_NAME) and mode.startswith("r")):
+            raise FileNotFoundError(path)
+        file.seek(0)
+        return file
+
+    try:
+        with gdal_alone():
+            return file, rasterio.open(_NAME, driver="GTiff", opener=opener)
+    except RasterioError as error:
+        raise SceneError(
+            f"{address}: expected a GeoTIFF; GDAL failed ({reason(file.trouble or error)}); "
+            "try again, or download it"
+        ) from error
+
+
+def open_remote(address: str, budget: int) -> Opened:
+    """Open the GeoTIFF at an ``https://`` address; windows are fetched when they are read."""
+    _opened.cache_clear()
+    file, dataset = _opened(address)
+    with gdal_alone():
+        source = RemoteSource(address, *check_raster(address, dataset, file.size, budget))
+        place = own_georeference(address, dataset)
+        return Opened.of(source, **columns(band_facts_of(dataset)), nodata=dataset.nodata, **place)
