@@ -497,9 +497,7 @@ def test_polygons_other_fields_and_rasters_are_no_points_of_a_sample(land, capsy
     shapes = [polygon(box(0, 0, 10, 10, PLACE))]
     write(land / "p.gpkg", shapes, {"reference": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "p.gpkg")
-    assert (
-        "feature 1: expected one point for each feature of a sample, got 1 of kind Polygon" in said
-    )
+    assert "feature 1: expected one point for each feature of a sample, got polygon" in said
     write(land / "q.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "q.gpkg")
     assert "there is no field 'reference'; it has kind (1 value)" in said

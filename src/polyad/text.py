@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,9 +44,23 @@ def clean_name(name: str, longest: int = 200) -> str:
     >>> clean_name("Corn\x00\x1b[31m"), clean_name("Corn, no till")
     ('Corn [31m', 'Corn, no till')
     """
+    name = composed(name)
     if _IN_NAME.search(name):
         name = _IN_NAME.sub(" ", name).strip()
     return name if len(name) <= longest else name[: longest - 3] + "..."
+
+
+def composed(text: str) -> str:
+    r"""Return a text with each accent in one character with its letter (Unicode's form NFC).
+
+    A Mac and a Linux machine may spell one name in two ways that look the same.
+
+    Examples
+    --------
+    >>> len("O\N{COMBINING DIAERESIS}l"), len(composed("O\N{COMBINING DIAERESIS}l"))
+    (3, 2)
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 def printable_line(text: str) -> str:

@@ -41,7 +41,7 @@ def test_a_geopackage_of_more_than_a_thousand_different_numbers_is_read(tmp_path
     )  # fmt: skip
     values = open_values(tmp_path / "plots.gpkg", scene(), field="Mass")
     np.testing.assert_allclose(values.values.ravel(), numbers, rtol=1e-6)
-    with pytest.raises(SceneError, match="field 'crop' holds text, such as 'a', expected numbers"):
+    with pytest.raises(SceneError, match="expected a number for 'crop', got 'a'"):
         open_values(tmp_path / "plots.gpkg", scene(), field="crop")
 
 
@@ -148,7 +148,7 @@ def test_without_a_field_the_fields_of_numbers_are_listed(place, tmp_path, name)
 
 
 def test_text_in_a_geojson_is_refused_with_the_fields_of_numbers(place):
-    with pytest.raises(SceneError, match=r"field 'crop' holds text, such as 'corn'.*cover \("):
+    with pytest.raises(SceneError, match=r"expected a number for 'crop', got 'corn'.*cover \("):
         open_values(place / "plots.geojson", scene(), field="crop")
 
 

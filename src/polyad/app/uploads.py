@@ -16,10 +16,9 @@ from polyad.errors import InputError, PolyadError, SceneError
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.grid import Grid, check_same_place, grid_of
 from polyad.scene.raster.guards import human_bytes
-from polyad.scene.read.class_tables import complete
-from polyad.scene.read.features import read_labeled
+from polyad.scene.read.classes import complete
 from polyad.scene.read.label_rasters import read_label_raster
-from polyad.scene.read.rasterize import draw
+from polyad.scene.read.labels import read_drawn
 
 VECTORS = {".csv", ".tsv", ".txt", ".geojson", ".json", ".gpkg", ".shp", ".zip", ".fgb", ".kml"}
 SHAPEFILE = ("shp", "shx", "dbf", "prj", "cpg", "qml")  # the first three must be there
@@ -120,7 +119,8 @@ def read_file(
 ) -> tuple[NDArray[np.uint16], tuple[ClassInfo, ...]]:
     """Return class ids on the scene's grid, and the classes (in the confined process)."""
     if path.suffix in VECTORS:
-        values, names, colors = draw(path, read_labeled(unpacked(path), grid, budget), grid)
+        drawn = read_drawn(unpacked(path), grid, budget)
+        values, names, colors = drawn.values, drawn.names, drawn.colors
     else:
         raster = read_label_raster(path, None, grid.shape, budget)
         values, names, colors = raster.values, raster.names, raster.colors

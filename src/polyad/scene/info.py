@@ -167,7 +167,7 @@ def _describe_class_map(
 
     from polyad.scene.raster.classes import class_key
     from polyad.scene.raster.guards import memory_budget
-    from polyad.scene.read.class_tables import complete
+    from polyad.scene.read.classes import complete
     from polyad.scene.read.label_rasters import read_label_raster
 
     path, key = locate(source)

@@ -6,8 +6,7 @@ import xarray as xr
 
 from polyad.scene.assess.scores import score
 from polyad.scene.raster.classes import ClassInfo, class_color, class_key, class_table, with_classes
-from polyad.scene.read.class_tables import complete
-from polyad.scene.read.classes import in_model_ids, match_classes
+from polyad.scene.read.classes import complete, in_model_ids, match_classes
 
 MODEL = (
     ClassInfo(1, "Corn", "#112233"),

@@ -60,7 +60,7 @@ from polyad.scene.raster.grid import (
     row_areas,
 )
 from polyad.scene.raster.labels import Labels, find_classes
-from polyad.scene.read.class_tables import complete
+from polyad.scene.read.classes import complete
 from polyad.scene.read.samples import SamplePoints, check_classed, check_origin, look_up
 
 Floats = NDArray[np.float64]

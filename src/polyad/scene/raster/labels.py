@@ -29,6 +29,7 @@ from polyad.scene.raster.classes import (
 )
 from polyad.scene.raster.guards import listing
 from polyad.scene.raster.scene import Raster, as_labels
+from polyad.text import composed
 
 NUMBERED_BY_NAME = "class_ids_numbered_by_name"
 """Attribute of labels whose file has names alone, so that their ids mean nothing outside it."""
@@ -361,5 +362,5 @@ def _named(classes: Sequence[ClassInfo], left: str, rule: str) -> list[ClassInfo
 
 
 def folded_name(name: str) -> str:
-    """Return a name as it is compared: without case, with single blanks."""
-    return " ".join(name.split()).casefold()
+    """Return a name as it is compared: without case, with single blanks, composed."""
+    return composed(" ".join(name.split()).casefold())

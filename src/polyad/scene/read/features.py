@@ -1,8 +1,8 @@
 """Points, lines and polygons with their attributes, from CSV, GeoJSON and what OGR reads.
 
-`read_features` reads a file once. Labels, groups, targets, samples and masks are made of what it
-returns: `class_annotations` finds the class of each feature, `Features.marks` places them on the
-grid of a scene, and `polyad.scene.read.rasterize` draws them.
+`read_features` reads a file once. Labels, groups, targets, samples and masks are made of the
+`Features` that it returns: `class_annotations` finds the class of each, and `Features.marks` places
+them on the grid of a scene. `polyad.scene.read.rasterize` turns marks into pixels.
 """
 
 from __future__ import annotations
@@ -14,47 +14,40 @@ import re
 import warnings
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
-from polyad.scene.read.class_tables import symbol_color
-from polyad.scene.read.columns import MOST_CLASSES, Column, choose_field, find_column, numbers_of
+from polyad.scene.read.columns import MOST_CLASSES, Column
+from polyad.scene.read.formats import ogr
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.ogr import (
-    VectorLayer,
-    WhichLayer,
-    layer_style,
-    read_layer,
-    vector_kind,
-)
 from polyad.scene.read.formats.opening import check_beside
 from polyad.scene.read.formats.sidecars import parse_xml, read_text
 from polyad.scene.read.rasterize import (
-    Annotation,
     Array,
     Mark,
     Part,
     Points,
-    is_number,
-    marks_of,
+    Shape,
     parts_of_geojson,
     parts_of_wkb,
     to_pixels,
 )
-from polyad.text import from_csv_cell
+from polyad.text import composed, from_csv_cell
 
 CLASS_FIELDS = ("class", "label", "name", "id")
-_WGS84 = CRS.from_epsg(4326)
 _TEXTS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".geojson": "GeoJSON", ".json": "GeoJSON",
 }  # fmt: skip
@@ -62,7 +55,6 @@ _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memo
 _MARK_BYTES = 1000  # and a point or a list of a GeoJSON about this much
 _CORNER_BYTES = 100  # what a corner takes while it is read, moved and drawn
 _MOST_VALUES = 20_000_000  # of all fields of all features
-_HEX = re.compile("#[0-9a-fA-F]{6}")
 # Which columns of a CSV place a feature: what they are, and their names across and down.
 _PLACES = (
     ("pixel", ("col", "column"), ("row",)),
@@ -77,10 +69,6 @@ _COORDINATES = {
 }
 _POINT = 21  # bytes of a point in well-known binary: byte order, kind, two numbers
 _POINTS = np.dtype([("order", "u1"), ("kind", "<u4"), ("xy", "<f8", (2,))])
-# The four bytes of a geometry after its byte order, without the flags for Z and M
-_GEOMETRIES = (
-    "geometry", "point", "line", "polygon", "multipoint", "multiline", "multipolygon", "collection",
-)  # fmt: skip
 # What the driver for KML puts into every table, whatever the file says
 _OF_KML = {
     "id", "timestamp", "begin", "end", "altitudemode", "tessellate", "extrude", "visibility",
@@ -115,8 +103,6 @@ class Features:
         First line of a CSV.
     system : {"pixel", "map", "wgs84", ""}
         What the coordinates of a CSV are; "" if it has none, and for other formats.
-    geometries : mapping of str to int
-        How many features have which kind of geometry.
     """
 
     path: Path
@@ -129,87 +115,153 @@ class Features:
     layer: str = ""
     heading: str = ""
     system: str = ""
-    geometries: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    @property
-    def unit(self) -> str:
-        """What of the file ``numbers`` count."""
-        return "line" if self.format == "CSV" else "feature"
-
     def where(self, k: int) -> str:
         """Return the place of a feature in the file, for messages."""
-        return f"{self.unit} {self.numbers[k]}"
+        return f"{'line' if self.format == 'CSV' else 'feature'} {self.numbers[k]}"
+
+    # -- fields
 
     def texts(self, name: str) -> list[str] | None:
         """Return an attribute of every feature as text, "" where empty; None if there is none."""
         column = next((c for c in self.columns if c.name.casefold() == name.casefold()), None)
-        if column is None:
-            return None
-        distinct = [label_of(value) for value in column.values]
-        return [distinct[code] if code >= 0 else "" for code in column.codes.tolist()]
+        return None if column is None else column.of_features([*map(label_of, column.values)], "")
+
+    def column(self, name: str) -> Column:
+        """Return the field of a name, whatever its case."""
+        folded = composed(name).casefold()
+        alike = [c for c in self.columns if composed(c.name).casefold() == folded]
+        alike = [c for c in alike if c.name == name] or alike
+        if len(alike) != 1:
+            raise SceneError(
+                f"{self.path}: there is no field {name[:80]!r}; it has "
+                f"{_listing(self.columns) or 'no fields of text or numbers'}"
+            )
+        return alike[0]
 
     def values(self, name: str) -> Array:
         """Return the number that each feature has in a field, NaN where it has none."""
-        if self.format != "CSV":
-            return numbers_of(self.path, self.columns, name)
         check_columns(self, [name], name)
-        column = find_column(self.path, self.columns, name)
+        column = self.column(name)
+        if column.numbers is not None:
+            return column.numbers
         numbers = []
-        for code, text in enumerate(column.values):
+        # Of a text with thousands of values the values are unknown
+        for code, value in enumerate(column.values if isinstance(column.values, list) else ["?"]):
             try:
-                numbers.append(float(text))
+                numbers.append(float(value))
             except ValueError as error:
-                line = self.where(int(np.argmax(column.codes == code)))
+                where = self.where(int(np.argmax(column.codes == code)))
                 raise SceneError(
-                    f"{self.path}, {line}: expected a number for {name[:80]!r}, got {text[:40]!r}; "
-                    "choose a --field of numbers, or leave the cell empty"
+                    f"{self.path}, {where}: expected a number for {column.name[:80]!r}, got "
+                    f"{str(value)[:40]!r}; leave the cell empty, or name a field of numbers with "
+                    f"--field (in Python, field): {self.number_fields() or 'it has none'}"
                 ) from error
         return np.array([*numbers, np.nan])[column.codes]  # of -1 the last
+
+    def number_fields(self) -> str:
+        """Return the fields of numbers with how many values each has, "" if there are none."""
+        if self.format != "CSV":
+            return _listing(c for c in self.columns if c.kind != "text" and len(c.values))
+        columns = (c for c in self.columns if c.name.lower() not in PLACE_NAMES and len(c.values))
+        return _listing(c for c in columns if all(map(is_number, c.values)))
+
+    def class_column(self, field: str | None = None) -> Column:
+        """Return the field of the classes.
+
+        Without a name it is guessed: the only field of text or whole numbers whose values repeat,
+        of fields with two values or more if there is one; or the only field of text or whole
+        numbers.
+
+        Raises
+        ------
+        SceneError
+            There is no such field, it has thousands of values, or several could be meant; the
+            message lists them with the number of their values.
+        """
+        if field is not None:
+            column = self.column(field)
+            if len(column.values) > MOST_CLASSES:
+                raise SceneError(
+                    f"{self.path}: field {column.name[:80]!r} has {len(column.values):,} values, "
+                    f"expected at most {MOST_CLASSES:,} classes; choose another --field, or add "
+                    "one that groups them"
+                )
+            return column
+        columns = self.own_columns
+        usable = [c for c in columns if c.kind != "real" and 0 < len(c.values) <= MOST_CLASSES]
+        repeating = [c for c in usable if c.repeats]
+        choices = ([c for c in repeating if len(c.values) > 1], repeating, usable)
+        choice = next(filter(None, choices), [])
+        if len(choice) != 1:
+            raise SceneError(
+                f"{self.path}: expected a field that holds the class, named by --field (in Python, "
+                f"field), got {_listing(columns) or 'features without fields'}; --task regression "
+                "learns numbers"
+            )
+        return choice[0]
+
+    @property
+    def own_columns(self) -> tuple[Column, ...]:
+        """The fields that the author of a layer gave it."""
+        kml = self.format == "KML"
+        columns = tuple(c for c in self.columns if not kml or c.name.lower() not in _OF_KML)
+        return columns or self.columns
+
+    # -- places
+
+    @property
+    def geometries(self) -> dict[str, int]:
+        """How many features have which kind of geometry."""
+        if self.points is not None:
+            return {"point": len(self)}
+        return dict(Counter(map(_kind_of, self.parts)))
 
     def pixels(self, corners: Array, grid: Grid) -> Array:
         """Return corners as (column, row) of the grid, infinite where they have no place."""
         if self.system == "pixel":
             return corners + 0.5  # indices name pixel centers
-        self.check_placed(corners, grid)
+        self._check_placed(corners, grid)
         return to_pixels(self.path, corners, self.crs or grid.crs, grid)
 
     def single_points(self, grid: Grid) -> Array:
         """Return the one point of each feature in pixels, shape (n, 2); refuse other geometries."""
-        if self.points is not None:
-            return self.pixels(self.points, grid)
-        for k, parts in enumerate(self.parts):
-            if len(parts) != 1 or parts[0].kind != "Point":
-                got = "no geometry" if not parts else f"{len(parts)} of kind {parts[0].kind}"
-                raise SceneError(
-                    f"{self.path}, {self.where(k)}: expected one point for each feature of a "
-                    f"sample, got {got}; keep the points alone"
-                )
-        return self.pixels(np.array([parts[0].rings[0][0] for parts in self.parts]), grid)
+        if self.points is None:
+            k = next(k for k, parts in enumerate(self.parts) if _kind_of(parts) != "point")
+            raise SceneError(
+                f"{self.path}, {self.where(k)}: expected one point for each feature of a sample, "
+                f"got {_kind_of(self.parts[k])}; keep the points alone"
+            )
+        return self.pixels(self.points, grid)
 
-    def marks(self, annotations: Sequence[Annotation | None], grid: Grid) -> list[Mark]:
-        """Return the features that have an annotation as marks in pixels of the grid."""
-        chosen = [k for k, annotation in enumerate(annotations) if annotation is not None]
-        given = [a for a in annotations if a is not None]
-        if not given:
+    def marks(self, grid: Grid, chosen: NDArray[np.bool_] | None = None) -> list[Mark]:
+        """Return some or all features in pixels of the grid; runs of points come together."""
+        index = np.arange(len(self)) if chosen is None else np.flatnonzero(chosen)
+        if self.points is not None:
+            return [Points(index, self.pixels(self.points[index], grid))] if len(index) else []
+        parts = [(k, part) for k in index.tolist() for part in self.parts[k]]
+        if not parts:
             return []
-        if self.points is not None:
-            numbers = [self.numbers[k] for k in chosen]
-            xy = self.pixels(self.points[chosen], grid)
-            return [Points(self.unit, numbers, given, xy, self.system == "pixel")]
-        parts = [
-            (self.numbers[k], annotation, part)
-            for k, annotation in zip(chosen, given, strict=True)
-            for part in self.parts[k]
-        ]
-        if parts:
-            corners = np.concatenate([ring for _, _, part in parts for ring in part.rings])
-            self.check_placed(corners, grid)
-        return marks_of(self.path, parts, self.crs or grid.crs, grid)
+        # All corners of all shapes are moved in one call: one each would take minutes.
+        rings = [ring for _, part in parts for ring in part.rings]
+        moved = self.pixels(np.concatenate(rings), grid)
+        pixels = iter(np.split(moved, np.cumsum([len(ring) for ring in rings])[:-1]))
+        marks: list[Mark] = []
+        for is_point, run in groupby(parts, key=lambda item: item[1].kind == "Point"):
+            items = list(run)
+            if is_point:
+                xy = np.concatenate([next(pixels) for _ in items])
+                marks.append(Points(np.array([k for k, _ in items], np.intp), xy))
+                continue
+            for k, part in items:
+                corners = tuple(next(pixels) for _ in part.rings)
+                marks.append(Shape(k, corners, part.kind == "LineString"))
+        return marks
 
-    def check_placed(self, corners: Array, grid: Grid) -> None:
+    def _check_placed(self, corners: Array, grid: Grid) -> None:
         """Refuse map coordinates that cannot be placed on the grid of the scene."""
         if self.format == "CSV":
             return
@@ -222,24 +274,42 @@ class Features:
             return
         pixels = to_pixels(self.path, corners, None, grid)
         height, width = grid.shape
-        if ((pixels >= 0) & (pixels <= (width, height))).all():
-            warnings.warn(
-                f"{self.path}: layer {self.layer[:80]!r} has no reference system; its coordinates "
-                f"lie within the scene's, so {grid.crs} is taken",
-                PolyadWarning,
-                stacklevel=7,
+        missing = f"{self.path}: layer {self.layer[:80]!r} has no reference system"
+        if not ((pixels >= 0) & (pixels <= (width, height))).all():
+            raise SceneMismatch(
+                f"{missing}, and its coordinates do not lie within the scene's: "
+                f"{describe_extents(pixels, grid)}; write it into the file, as with QGIS's Assign "
+                "projection"
             )
-            return
-        raise SceneMismatch(
-            f"{self.path}: layer {self.layer[:80]!r} has no reference system, and its coordinates "
-            f"do not lie within the scene's: {describe_extents(pixels, grid)}; write it into the "
-            "file, as with QGIS's Assign projection"
-        )
+        _warn(f"{missing}; its coordinates lie within the scene's, so {grid.crs} is taken")
+
+
+def _kind_of(parts: Sequence[Part]) -> str:
+    kinds = {part.kind.lower() for part in parts}
+    if len(kinds) != 1:
+        return "collection" if kinds else "none"
+    return ("multi" if len(parts) > 1 else "") + kinds.pop()
+
+
+def _listing(columns: Iterable[Column]) -> str:
+    order = sorted(columns, key=lambda c: (c.kind == "real", not c.repeats))
+    return guards.listing(f"{c.name} ({_values(c)})" for c in order)
+
+
+def _values(column: Column) -> str:
+    return f"{len(column.values):,} value{'' if len(column.values) == 1 else 's'}"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, PolyadWarning, stacklevel=7)
+
+
+# -- reading a file
 
 
 def feature_format(path: Path) -> str | None:
     """Return the format of a file of features, by ending or content; None if it is none."""
-    return _TEXTS.get(path.suffix.lower()) or vector_kind(path)
+    return _TEXTS.get(path.suffix.lower()) or ogr.vector_kind(path)
 
 
 def read_features(
@@ -267,27 +337,46 @@ def read_features(
     named, numbers, how
         See `polyad.scene.read.formats.ogr.read_layer`.
     """
-    kind = feature_format(path)
+    kind = str(feature_format(path))
     if kind in ("CSV", "GeoJSON") and layer is not None:
         raise SceneError(f"{path}: this kind of file has no layers; leave --layer out")
     if kind == "CSV":
         return _read_csv(path, budget, fields)
     if kind == "GeoJSON":
         return _read_geojson(path, budget)
-    table = read_layer(path, str(kind), layer, budget, how, named, numbers)
+    table = ogr.read_layer(path, kind, layer, budget, how, named, numbers)
     guards.check_budget(path, len(table.wkb) // 16 * _CORNER_BYTES, budget, "a layer")
-    points = _all_points(table)
-    return Features(
-        path,
-        str(kind),
-        table.columns,
-        range(1, len(table.sizes) + 1),
-        points,
-        () if points is not None else _parts_of_layer(path, table),
-        table.crs,
-        table.name,
-        geometries=_geometries(table),
-    )
+    about: dict[str, Any] = {"crs": table.crs, "layer": table.name}
+    index = range(1, len(table.sizes) + 1)
+    if len(table.sizes) and (table.sizes == _POINT).all():
+        points = np.frombuffer(table.wkb, _POINTS)
+        if (points["order"] == 1).all() and (points["kind"] == 1).all():
+            xy = np.ascontiguousarray(points["xy"], np.float64)
+            return Features(path, kind, table.columns, index, xy, **about)
+    ends = np.cumsum(table.sizes).tolist()
+    shapes = [table.wkb[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    parts = [
+        _parts(path, k, parts_of_wkb, shape) if shape else []
+        for k, shape in enumerate(shapes, start=1)
+    ]
+    return Features(path, kind, table.columns, index, _single(parts), parts, **about)
+
+
+def _parts(path: Path, number: int, parse: Callable[[Any], Iterable[Part]], shape: Any) -> Any:
+    try:
+        return list(parse(shape))
+    except RecursionError as error:
+        message = f"{path}, feature {number}: geometries nested too deeply; flatten"
+        raise SceneError(message) from error
+    except ValueError as error:
+        raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
+
+
+def _single(parts: Sequence[list[Part]]) -> Array | None:
+    """Return the points of features that are one point each; None if they are not."""
+    if any(len(each) != 1 or each[0].kind != "Point" for each in parts):
+        return None
+    return np.array([each[0].rings[0][0] for each in parts]).reshape(-1, 2)
 
 
 def _read_csv(path: Path, budget: int, fields: Sequence[str] | None) -> Features:
@@ -302,87 +391,65 @@ def _read_csv(path: Path, budget: int, fields: Sequence[str] | None) -> Features
 
 
 def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | None) -> Features:
-    """Read the lines of a CSV in one pass; points are kept in columns, texts as codes."""
+    """Read the lines of a CSV in one pass; points are stored in columns, texts as codes."""
     names = [from_csv_cell(name.strip()) for name in next(rows, [])]
+    lower = [name.lower() for name in names]
     if fields is None:
         _check_columns_differ(path, names)
     wanted = None if fields is None else {name.strip().lower() for name in fields}
     # Of two columns of one name the later counts; a header may have a million of them
     at = {(n if wanted is None else n.lower()): k for k, n in enumerate(names) if n}
-    kept = [k for n, k in at.items() if wanted is None or n.lower() in wanted]
-    system, across, down = _place_columns([name.lower() for name in names])
+    columns = [(k, {}, array("i")) for n, k in at.items() if wanted is None or n.lower() in wanted]  # type: list[tuple[int, dict[str, int], array[int]]]
+    system, across, down = "", -1, -1
+    last = {name: k for k, name in enumerate(lower)}
+    for kind, *ways in _PLACES:
+        found = [next((last[name] for name in way if name in last), -1) for way in ways]
+        if min(found) >= 0:
+            system, (across, down) = kind, found
+            break
     numbers, xy = array("q"), array("d")
-    codes = [array("i") for _ in kept]
-    distinct: list[dict[str, int]] = [{} for _ in kept]
     for row in rows:
         if not any(map(str.strip, row)):
             continue
         numbers.append(rows.line_num)
         if wanted is None:
             guards.check_count(path, len(names) * len(numbers), _MOST_VALUES, "values of fields")
-        for own, known, k in zip(codes, distinct, kept, strict=True):
-            # The rest of a short line is empty
-            value = from_csv_cell(row[k].strip()) if k < len(row) else ""
-            own.append(known.setdefault(value, len(known)) if value else -1)
+        for k, known, codes in columns:
+            value = row[k].strip() if k < len(row) else ""  # of a short line, the rest is empty
+            codes.append(known.setdefault(value, len(known)) if value else -1)
         if system:
-            xy.extend(_position(path, rows.line_num, system, row, names, across, down))
-    columns = tuple(
-        Column(names[k], "text", list(known), np.array(own, np.int32))
-        for own, known, k in zip(codes, distinct, kept, strict=True)
+            x = row[across] if across < len(row) else ""
+            y = row[down] if down < len(row) else ""
+            try:
+                xy.extend(place := (float(x), float(y)))
+            except ValueError as error:
+                raise SceneError(
+                    f"{path}, line {rows.line_num}: expected numbers for {lower[down]} and "
+                    f"{lower[across]}, got {y[:40]!r} and {x[:40]!r}"
+                ) from error
+            if system == "pixel" and not (place[0].is_integer() and place[1].is_integer()):
+                raise SceneError(
+                    f"{path}, line {rows.line_num}: row and col are whole numbers counted from 0, "
+                    f"got {y[:40]} and {x[:40]}; name map coordinates x and y"
+                )
+    table = tuple(
+        Column(names[k], "text", [*map(from_csv_cell, known)], np.array(codes, np.int32))
+        for k, known, codes in columns
     )
-    crs = _WGS84 if system == "wgs84" else None
+    crs = CRS.from_epsg(4326) if system == "wgs84" else None
     points = np.array(xy).reshape(-1, 2) if system else None
-    return Features(path, "CSV", columns, numbers, points, (), crs, "", heading, system)
-
-
-def _position(
-    path: Path,
-    line: int,
-    system: str,
-    row: Sequence[str],
-    names: Sequence[str],
-    across: int,
-    down: int,
-) -> tuple[float, float]:
-    """Return x and y of a line; one function call for each of millions of lines."""
-    told_x = row[across] if across < len(row) else ""
-    told_y = row[down] if down < len(row) else ""
-    try:
-        x, y = float(told_x), float(told_y)
-    except ValueError as error:
-        raise SceneError(
-            f"{path}, line {line}: expected numbers for {names[down].lower()} and "
-            f"{names[across].lower()}, got {told_y[:40]!r} and {told_x[:40]!r}"
-        ) from error
-    if system == "pixel" and not (x.is_integer() and y.is_integer()):
-        raise SceneError(
-            f"{path}, line {line}: row and col are whole numbers counted from 0, got "
-            f"{told_y[:40]} and {told_x[:40]}; name map coordinates x and y"
-        )
-    return x, y
-
-
-def _place_columns(names: Sequence[str]) -> tuple[str, int, int]:
-    """Return what the columns are that place a feature, "" if there are none, and which."""
-    for system, *ways in _PLACES:
-        found = [next((name for name in way if name in names), "") for way in ways]
-        if all(found):
-            last = {name: k for k, name in enumerate(names)}
-            return system, last[found[0]], last[found[1]]
-    return "", -1, -1
+    return Features(path, "CSV", table, numbers, points, (), crs, "", heading, system)
 
 
 def _check_columns_differ(path: Path, names: Sequence[str]) -> None:
     """Refuse two columns of one name; those that place a point are read whatever their case."""
-    seen: set[str] = set()
-    for name in names:
-        key = name.lower() if name.lower() in PLACE_NAMES else name
-        if key and key in seen:
+    keys = Counter(n.lower() if n.lower() in PLACE_NAMES else n for n in names if n)
+    for name, times in keys.most_common(1):
+        if times > 1:
             raise SceneError(
                 f"{path}: expected columns of different names, got two called {name[:80]!r}; "
                 "rename one of them or take it out"
             )
-        seen.add(key)
 
 
 def check_columns(features: Features, named: Sequence[str], field: str | None = None) -> None:
@@ -410,8 +477,11 @@ def _read_geojson(path: Path, budget: int) -> Features:
         raise SceneError(f"{path}: expected a GeoJSON FeatureCollection, got another JSON document")
     members = document.get("features") if kind == "FeatureCollection" else [document]
     features = members if isinstance(members, list) else []
-    parts = [_parts_of_json(path, k, each) for k, each in enumerate(features, start=1)]
-    records = [_properties(feature) for feature in features]
+    parts = [
+        _parts(path, k, parts_of_geojson, _member(each, "geometry"))
+        for k, each in enumerate(features, start=1)
+    ]
+    records = [_member(feature, "properties") for feature in features]
     names = dict.fromkeys(str(name) for record in records for name in record)
     guards.check_count(path, len(names) * len(records), _MOST_VALUES, "values of fields")
     plain = (int, float, str)
@@ -419,38 +489,17 @@ def _read_geojson(path: Path, budget: int) -> Features:
         Column.of(n, (v if isinstance(v := r.get(n), plain) else None for r in records))
         for n in names
     )
-    single = all(len(own) == 1 and own[0].kind == "Point" for own in parts)
-    points = np.array([own[0].rings[0][0] for own in parts]).reshape(-1, 2) if single else None
-    kinds = Counter(str(each["geometry"]["type"]).lower() for each in features)
-    numbers, crs = range(1, len(features) + 1), _geojson_crs(path, document)
-    return Features(path, "GeoJSON", columns, numbers, points, parts, crs, geometries=kinds)
+    # RFC 7946 says WGS 84; older files have a ``crs`` member
+    name = _member(_member(document, "crs"), "properties").get("name")
+    crs = CRS.from_epsg(4326) if document.get("crs") is None else parse_crs(path, name)
+    index = range(1, len(features) + 1)
+    return Features(path, "GeoJSON", columns, index, _single(parts), parts, crs)
 
 
-def _parts_of_json(path: Path, number: int, feature: Any) -> list[Part]:
-    shape = feature.get("geometry") if isinstance(feature, dict) else None
-    try:
-        return list(parts_of_geojson(shape))
-    except RecursionError as error:
-        raise SceneError(
-            f"{path}, feature {number}: geometries nested too deeply; flatten"
-        ) from error
-    except ValueError as error:
-        raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
-
-
-def _properties(feature: Any) -> Mapping[str, Any]:
-    properties = feature.get("properties") if isinstance(feature, dict) else None
-    return properties if isinstance(properties, dict) else {}
-
-
-def _geojson_crs(path: Path, document: Mapping[str, Any]) -> CRS:
-    """Return the reference system: RFC 7946 says WGS 84; older files have a ``crs`` member."""
-    member = document.get("crs")
-    if member is None:
-        return _WGS84
-    properties = member.get("properties") if isinstance(member, dict) else None
-    name = properties.get("name") if isinstance(properties, dict) else None
-    return parse_crs(path, name) or _WGS84
+def _member(item: Any, name: str) -> dict[str, Any]:
+    """Return an object in a JSON object, an empty one where there is none."""
+    inner = item.get(name) if isinstance(item, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _read_text(path: Path, budget: int, each: bytes | None = None) -> str:
@@ -460,8 +509,8 @@ def _read_text(path: Path, budget: int, each: bytes | None = None) -> str:
     with open_regular(path) as file:
         content = file.read()
     if each is not None:
-        held = size + content.count(each) * _MARK_BYTES
-        guards.check_budget(path, held, budget, "a text file")
+        size += content.count(each) * _MARK_BYTES
+        guards.check_budget(path, size, budget, "a text file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -470,55 +519,31 @@ def _read_text(path: Path, budget: int, each: bytes | None = None) -> str:
         ) from error
 
 
-def _geometries_of(table: VectorLayer) -> Iterator[bytes]:
-    at = 0
-    for size in table.sizes.tolist():
-        yield table.wkb[at : at + size]
-        at += size
+# -- the class of each feature
 
 
-def _parts_of_layer(path: Path, table: VectorLayer) -> list[list[Part]]:
-    parts = []
-    for number, wkb in enumerate(_geometries_of(table), start=1):
-        try:
-            parts.append(parts_of_wkb(wkb) if wkb else [])
-        except ValueError as error:
-            raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
-    return parts
+class Annotation(NamedTuple):
+    """The class of a feature as text, and the name and color beside it, "" if none."""
 
-
-def _all_points(table: VectorLayer) -> Array | None:
-    """Return the positions of a layer of nothing but points; None if it is another."""
-    if not len(table.sizes) or (table.sizes != _POINT).any():
-        return None
-    points = np.frombuffer(table.wkb, _POINTS)
-    if (points["order"] != 1).any() or (points["kind"] != 1).any():
-        return None
-    return np.ascontiguousarray(points["xy"], np.float64)
-
-
-def _geometries(table: VectorLayer) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for wkb in _geometries_of(table):
-        code = int.from_bytes(wkb[1:5], "little" if wkb[:1] == b"\1" else "big") % 1000
-        known = wkb and code < len(_GEOMETRIES)
-        counts[_GEOMETRIES[code] if known else "other" if wkb else "none"] += 1
-    return dict(counts)
+    label: str
+    name: str = ""
+    color: str = ""
 
 
 def label_of(value: Any) -> str:
     """Return a class as text; 3, 3.0, "3" and "03" are one class."""
-    text = str(value).strip()
+    text = composed(str(value).strip())
     number = float(text) if is_number(text) else -1.0
     return str(int(number)) if 0 <= number < 2**31 and number.is_integer() else text
 
 
-def read_labeled(
-    path: Path, grid: Grid, budget: int, layer: str | None = None, field: str | None = None
-) -> list[Mark]:
-    """Read a file of labeled features as marks on the grid of a scene."""
-    features = read_features(path, budget, layer=layer, fields=class_fields(field))
-    return features.marks(class_annotations(features, field), grid)
+def is_number(text: str) -> bool:
+    """Return whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def class_fields(field: str | None, *more: str) -> list[str]:
@@ -530,46 +555,44 @@ def class_annotations(features: Features, field: str | None = None) -> list[Anno
     """Return the class of each feature with its name and color, None of one that is skipped.
 
     The class is in ``field``; by default in ``class``, ``label``, ``name`` or ``id`` of a CSV or
-    GeoJSON that has one of these, else in the field that `choose_field` guesses.
+    GeoJSON that has one of these, else in the field that `Features.class_column` guesses.
 
     Raises
     ------
     SceneError
         No field holds the class, or a line of a CSV, or a feature with such a field, has none.
     """
-    path, named = features.path, CLASS_FIELDS if field is None else (field.strip().lower(),)
+    named = CLASS_FIELDS if field is None else (field.strip().lower(),)
     check_columns(features, named, field)
-    names = {c.name.strip().lower() for c in features.columns if c.filled}
-    plain = field is None and (not features.columns or names & {*CLASS_FIELDS})
-    if features.format == "CSV" or (features.format == "GeoJSON" and plain):
+    if _has_class_fields(features, field):
         annotations = _recorded(features, named)
         if None in annotations:
             raise SceneError(
-                f"{path}, {features.where(annotations.index(None))}: no class, expected a value "
-                f"for one of {', '.join(CLASS_FIELDS)}"
+                f"{features.path}, {features.where(annotations.index(None))}: no class, expected a "
+                f"value for one of {', '.join(CLASS_FIELDS)}"
             )
         return annotations
-    column = choose_field(path, class_columns(features), field)
+    column = features.class_column(field)
     style = _style(features, column.name)
-    distinct = [_styled(value, style) for value in column.values]
-    empty = int(np.count_nonzero(column.codes < 0))
-    shapeless = features.geometries.get("none", 0)
-    nowhere = shapeless and sum(
-        not parts and code >= 0
-        for parts, code in zip(features.parts, column.codes.tolist(), strict=True)
-    )
+    annotations = column.of_features([_styled(value, style) for value in column.values])
+    empty = annotations.count(None)
+    if features.points is None:
+        pairs = zip(annotations, features.parts, strict=True)
+        annotations = [annotation if parts else None for annotation, parts in pairs]
+    shapeless = annotations.count(None) - empty
     skipped = [f"{empty:,} features without a value in {column.name!r}"] if empty else []
-    skipped += [f"{nowhere:,} features without a geometry"] if nowhere else []
+    skipped += [f"{shapeless:,} features without a geometry"] if shapeless else []
     if skipped:
-        warnings.warn(f"{path}: skipped {' and '.join(skipped)}", PolyadWarning, stacklevel=6)
-    return [distinct[code] if code >= 0 else None for code in column.codes.tolist()]
+        _warn(f"{features.path}: skipped {' and '.join(skipped)}")
+    return annotations
 
 
-def class_columns(features: Features) -> Sequence[Column]:
-    """Return the fields that the author of a layer gave it."""
-    kml = features.format == "KML"
-    columns = [c for c in features.columns if not kml or c.name.lower() not in _OF_KML]
-    return columns or features.columns
+def _has_class_fields(features: Features, field: str | None = None) -> bool:
+    """Whether fields of well-known names hold class, name and color of each feature."""
+    if features.format != "GeoJSON" or field is not None:
+        return features.format == "CSV"
+    names = {c.name.strip().lower() for c in features.columns if c.filled}
+    return not features.columns or bool(names & {*CLASS_FIELDS})
 
 
 def _recorded(features: Features, named: Sequence[str]) -> list[Annotation | None]:
@@ -579,23 +602,18 @@ def _recorded(features: Features, named: Sequence[str]) -> list[Annotation | Non
 
     @cache  # a file has few classes and many lines
     def annotation_of(*codes: int) -> Annotation | None:
-        record = {
-            name: columns[name].values[code]
-            for name, code in zip(fields, codes, strict=True)
-            if code >= 0
-        }
+        pairs = zip(fields, codes, strict=True)
+        record = {name: str(columns[name].values[code]) for name, code in pairs if code >= 0}
         chosen = next((name for name in named if name in record), None)
         if chosen is None:
             return None
         label = label_of(record[chosen])
         # Beside a number, a name says what the number means.
         beside = chosen != "name" and label.isdecimal()
-        color = str(record.get("color", "")).strip()
-        return Annotation(
-            label,
-            str(record.get("name", "")).strip() if beside else "",
-            color if _HEX.fullmatch(color) else "",
-        )
+        color = record.get("color", "").strip()
+        valid = re.fullmatch("#[0-9a-fA-F]{6}", color) is not None
+        name = record.get("name", "").strip() if beside else ""
+        return Annotation(label, name, color if valid else "")
 
     if not fields:
         return [None] * len(features)
@@ -603,26 +621,18 @@ def _recorded(features: Features, named: Sequence[str]) -> list[Annotation | Non
     return [annotation_of(*each) for each in codes]
 
 
-class _Category(NamedTuple):
-    """One class of a QGIS style: its color as ``#rrggbb`` and its legend, "" if nothing."""
-
-    color: str
-    name: str
-
-
-def _styled(value: Any, style: Mapping[str, _Category]) -> Annotation:
+def _styled(value: Any, style: Mapping[str, tuple[str, str]]) -> Annotation:
     label = label_of(value)
-    category = style.get(str(value), style.get(label, _Category("", "")))
+    color, name = style.get(str(value), style.get(label, ("", "")))
     # Beside a number, the legend says what the number means.
-    name = category.name.strip() if label.isdecimal() and category.name.strip() != label else ""
-    return Annotation(label, name, category.color)
+    return Annotation(label, name if label.isdecimal() and name != label else "", color)
 
 
-def _style(features: Features, field: str) -> Mapping[str, _Category]:
-    """Return the categories of a QGIS style beside the file or in it; an odd one colors nothing.
+def _style(features: Features, field: str) -> dict[str, tuple[str, str]]:
+    """Return color and legend of each value of a field by a QGIS style beside the file or in it.
 
     A style is text from a stranger: only the renderer's categories are looked at, nothing that the
-    style names is opened.
+    style names is opened. An odd one colors nothing.
     """
     path, beside = features.path, features.path.with_suffix(".qml")
     if features.format == "GeoJSON":
@@ -632,24 +642,24 @@ def _style(features: Features, field: str) -> Mapping[str, _Category]:
         if beside.is_file():
             text = read_text(check_beside(path, beside), "a style of QGIS", _MOST_STYLE_BYTES)
         elif features.format == "GeoPackage":
-            text = layer_style(path, features.layer)
+            text = ogr.layer_style(path, features.layer)
         if not text:
             return {}
         root = parse_xml(beside, _DOCTYPE.sub("", text, count=1), "a style of QGIS")
     except SceneError as error:
-        warnings.warn(f"{error}; default colors are used", PolyadWarning, stacklevel=7)
+        _warn(f"{error}; default colors are used")
         return {}
-    renderer = root.find("renderer-v2")
-    if renderer is None or renderer.get("type") != "categorizedSymbol":
+    from polyad.scene.read.classes import style_categories  # brings xarray
+
+    renderer = root.find("renderer-v2[@type='categorizedSymbol']")
+    if renderer is None or renderer.get("attr", "").strip('"') != field:
         return {}
-    if renderer.get("attr", "").strip('"') != field:
-        return {}
-    colors = {s.get("name", ""): symbol_color(s) for s in renderer.iterfind("symbols/symbol")}
     return {
-        value: _Category(colors.get(category.get("symbol", ""), ""), category.get("label", ""))
-        for category in renderer.iterfind("categories/category")
-        if (value := category.get("value", ""))
+        value: (color, label.strip()) for value, label, color in style_categories(renderer) if value
     }
+
+
+# -- what `polyad info` shows
 
 
 def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, Any]:
@@ -658,58 +668,47 @@ def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, A
     Of a file with several layers, only their names and features are told unless one is named.
     """
     kind = feature_format(path)
-    if kind in ("CSV", "GeoJSON"):
-        layer = None
     try:
-        features = read_features(path, budget, layer=layer)
-    except WhichLayer as error:
+        features = read_features(path, budget, layer=None if kind in ("CSV", "GeoJSON") else layer)
+    except ogr.WhichLayer as error:
         if layer is not None or not error.layers:
             raise
         read = (read_features(path, budget, layer=name) for name in error.layers)
         return {"kind": f"vector ({kind})", "layers": {f.layer: len(f) for f in read}}
     names = [column.name for column in features.columns]
+    facts: dict[str, Any]
     if kind == "CSV" and not features.system:
-        return {
-            "kind": "table (CSV) without coordinates",
-            "lines": len(features),
-            "fields": names,
-        }
-    facts: dict[str, Any] = {}
+        facts = {"kind": "table (CSV) without coordinates", "lines": len(features)}
+        return facts | {"fields": names}
     if kind == "CSV":
-        facts = {
-            "kind": "points (CSV)",
-            "points": len(features),
-            "coordinates": _COORDINATES[features.system],
-            "fields": names,
-        }
-        return facts | _counts(_recorded(features, CLASS_FIELDS))
-    columns = class_columns(features)
-    facts["kind"] = f"vector ({kind})"
-    if features.layer:
-        facts["layer"] = features.layer
-    facts |= {
-        "features": len(features),
-        "geometry": dict(features.geometries),
-        "fields": names if kind == "GeoJSON" else [_described(column) for column in columns],
-        "crs": None if features.crs is None else features.crs.to_string(),
+        facts = {"kind": "points (CSV)", "points": len(features)}
+        facts |= {"coordinates": _COORDINATES[features.system], "fields": names}
+    else:
+        described = [f"{c.name} ({c.kind}, {_values(c)})" for c in features.own_columns]
+        facts = {"kind": f"vector ({kind})"} | ({"layer": features.layer} if features.layer else {})
+        facts |= {"features": len(features), "geometry": features.geometries}
+        facts |= {"fields": names if kind == "GeoJSON" else described}
+        facts |= {"crs": None if features.crs is None else features.crs.to_string()}
+    if _has_class_fields(features) and features.columns:
+        found = Counter(a for a in _recorded(features, CLASS_FIELDS) if a is not None)
+        counts = _counts_by_class(found)
+        plain = len(counts) <= MOST_CLASSES and len(counts) < sum(counts.values())
+        return facts | ({"classes": counts} if plain else {})
+    with suppress(SceneError):  # several fields could be meant
+        column = features.class_column()
+        labels = column.of_features([*map(label_of, column.values)])
+        counts = Counter(label for label in labels if label is not None)
+        facts |= {"class_field": column.name, "classes": dict(counts)}
+    return facts
+
+
+def _counts_by_class(found: Mapping[Annotation, int]) -> dict[str, int]:
+    """Return how many features each class has, by its name; by id and name where two share one."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for annotation, count in found.items():
+        counts[annotation.label, annotation.name or annotation.label] += count
+    shared = Counter(name for _, name in counts)
+    return {
+        name if shared[name] == 1 else f"{label} {name}": count
+        for (label, name), count in counts.items()
     }
-    if kind == "GeoJSON" and {name.lower() for name in names} & {*CLASS_FIELDS}:
-        return facts | _counts(_recorded(features, CLASS_FIELDS))
-    try:
-        column = choose_field(path, columns)
-    except SceneError:  # several fields could be meant
-        return facts
-    labels = [label_of(value) for value in column.values]
-    counts = Counter(labels[code] for code in column.codes.tolist() if code >= 0)
-    return facts | {"class_field": column.name, "classes": dict(counts)}
-
-
-def _described(column: Column) -> str:
-    count = len(column.values)
-    return f"{column.name} ({column.kind}, {count:,} value{'' if count == 1 else 's'})"
-
-
-def _counts(annotations: Sequence[Annotation | None]) -> dict[str, Any]:
-    counts = Counter(a.name or a.label for a in annotations if a is not None)
-    plain = len(counts) <= MOST_CLASSES and len(counts) < counts.total()
-    return {"classes": dict(counts)} if plain else {}

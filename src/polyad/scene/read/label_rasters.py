@@ -118,7 +118,7 @@ def read_label_raster(
     if not path.is_dir():  # a Zarr store is a folder
         guards.existing_file(path)
     budget = guards.memory_budget(budget)
-    from polyad.scene.read import class_tables  # brings xarray, which reading does not need
+    from polyad.scene.read import classes  # brings xarray, which reading does not need
 
     suffix, arguments = path.suffix.lower(), (path, key, shape, budget)
     if suffix == ".npy" or (suffix not in _READERS and not path.is_dir()):
@@ -128,14 +128,14 @@ def read_label_raster(
         function = f"{__name__}:read_stored"
         files = companions(path)
         stored = sandbox.run(function, *arguments, name=path, limits=limits, files=files)
-    names, colors = class_tables.from_attributes(stored.attrs)
-    palette = class_tables.from_colormap(stored.colormap)
+    names, colors = classes.from_attributes(stored.attrs)
+    palette = classes.from_colormap(stored.colormap)
     if suffix in (".tif", ".tiff", ".png"):
-        side_names, side_colors = class_tables.from_pam(path)
+        side_names, side_colors = classes.from_pam(path)
         names, colors = side_names | names, palette | side_colors | colors
     elif suffix not in _READERS and not path.is_dir():
         header = find_envi(path)
-        names, colors = class_tables.from_envi(read_header(header[0])) if header else ({}, {})
+        names, colors = classes.from_envi(read_header(header[0])) if header else ({}, {})
     values = (convert or as_ids)(path, stored.values, stored.nodata)
     return LabelRaster(values, names, colors, stored.crs, stored.transform)
 

@@ -9,43 +9,50 @@ says what is.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from polyad.errors import SceneError, told_as
+from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_covers, check_same_place
+from polyad.scene.raster.grid import Grid, check_covers, check_same_place, describe_extents
 from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, Labels, check_groups
 from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.raster.windows import iter_patches
-from polyad.scene.read.class_tables import complete
-from polyad.scene.read.classes import join_labels
+from polyad.scene.read.classes import LAST_CLASS, IdColors, IdNames, complete, join_labels
 from polyad.scene.read.features import (
+    Annotation,
     Features,
     class_annotations,
     class_fields,
     feature_format,
+    is_number,
     read_features,
 )
 from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
-from polyad.scene.read.rasterize import Mark, Points, annotations_of, draw
+from polyad.scene.read.rasterize import (
+    Points,
+    check_work,
+    corners_of,
+    covered,
+    points_inside,
+)
 from polyad.scene.read.scenes import open_known_labels
 
 NAMES = "names"  # attribute of the coordinate: of the groups from 1 on
+_ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
 
 
-@dataclass(frozen=True)
-class _Ways:
+class _Options(NamedTuple):
     """How features become labels; see `open_labels`."""
 
     layer: str | None = None
@@ -114,7 +121,7 @@ def open_labels(
     """
     budget = memory_budget(max_bytes)
     grid = None if scene is None else Scene.of(scene).grid
-    ways = _Ways(layer, field, all_touched, groups)
+    options = _Options(layer, field, all_touched, groups)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise SceneError("expected at least one file of labels, got none; name one")
@@ -124,23 +131,23 @@ def open_labels(
             f"{os.fspath(raster)}: a raster has no field {groups[:80]!r} to group labels by; leave "
             "out --groups (in Python, number the groups and pass them to with_groups)"
         )
-    if ways != _Ways() and not any(map(is_vector, sources)):
+    if options != _Options() and not any(map(is_vector, sources)):
         raise SceneError(
             f"{os.fspath(sources[0])}: a raster has no layers, fields or shapes; leave out --layer,"
             " --field and --all-touched"
         )
-    rasters = [_open(each, grid, ways, budget) for each in sources]
+    rasters = [_open(each, grid, options, budget) for each in sources]
     names = [os.fspath(each) for each in sources]
     labels = rasters[0]
     if len(rasters) > 1:
         labels = join_groups(join_labels(rasters, names), rasters)
     if groups is not None:
-        check_field_groups(labels, groups)
+        check_groups(labels.coords[GROUP].values[labels.values > 0], f"--groups {groups[:80]}")
     return labels
 
 
 def _open(
-    source: str | os.PathLike[str], grid: Grid | None, ways: _Ways, budget: int
+    source: str | os.PathLike[str], grid: Grid | None, options: _Options, budget: int
 ) -> xr.DataArray:
     """Return the labels of one source."""
     path, key = locate(os.fspath(source))
@@ -149,7 +156,7 @@ def _open(
     else:
         remedy = "the file is truncated or damaged, copy it again"
         with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
-            labels = _read(path, key, grid, ways, budget)
+            labels = _read(path, key, grid, options, budget)
     if grid is None:
         return labels
     check_place(grid, Labels(labels))
@@ -235,7 +242,9 @@ def has_data(scene: xr.DataArray | Scene, rows: ArrayLike, cols: ArrayLike) -> N
     return valid
 
 
-def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: int) -> xr.DataArray:
+def _read(
+    path: Path, key: str | None, grid: Grid | None, options: _Options, budget: int
+) -> xr.DataArray:
     if feature_format(path) is None:
         shape = None if grid is None else grid.shape
         return _as_array(read_label_raster(path, key, shape, budget))
@@ -244,31 +253,17 @@ def _read(path: Path, key: str | None, grid: Grid | None, ways: _Ways, budget: i
             f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
             f"as in open_labels(path, scene)"
         )
-    fields = class_fields(ways.field, *filter(None, [ways.groups]))
-    features = read_features(path, budget, layer=ways.layer, fields=fields)
-    marks = features.marks(class_annotations(features, ways.field), grid)
-    if ways.groups is None and all(isinstance(mark, Points) for mark in marks):
-        return _drawn(path, marks, grid, ways.all_touched)
-    owners = np.zeros(grid.shape, np.int32)
-    labels = _drawn(path, marks, grid, ways.all_touched, owners)
-    if ways.groups is None:
-        return shape_groups(labels, marks, owners)
-    return field_groups(labels, features, ways.groups, owners)
-
-
-def _drawn(
-    path: Path,
-    marks: list[Mark],
-    grid: Grid,
-    all_touched: bool,
-    owners: NDArray[np.int32] | None = None,
-) -> xr.DataArray:
-    if not marks:
-        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
-    values, names, colors = draw(path, marks, grid, all_touched=all_touched, owners=owners)
-    labels = _as_array(LabelRaster(values, names, colors, grid.crs, grid.transform))
-    by_name = not all(a.label.isdecimal() for a in annotations_of(marks))
-    return labels.assign_attrs({NUMBERED_BY_NAME: True}) if by_name else labels
+    drawn = read_drawn(path, grid, budget, options)
+    raster = LabelRaster(drawn.values, drawn.names, drawn.colors, grid.crs, grid.transform)
+    labels = _as_array(raster)
+    if drawn.by_name:
+        labels = labels.assign_attrs({NUMBERED_BY_NAME: True})
+    if options.groups is not None:
+        return _with_field_groups(labels, drawn, options.groups)
+    if not drawn.is_shape.any():
+        return labels
+    groups = np.where(drawn.is_shape[drawn.owners], drawn.owners, NO_GROUP)
+    return _with(labels, groups, "polygons", ())
 
 
 def _as_array(raster: LabelRaster) -> xr.DataArray:
@@ -278,55 +273,192 @@ def _as_array(raster: LabelRaster) -> xr.DataArray:
     return with_classes(labels, complete(raster.values, raster.names, raster.colors))
 
 
-def shape_groups(
-    labels: xr.DataArray, marks: Sequence[Mark], owners: NDArray[np.int32]
-) -> xr.DataArray:
-    """Return labels with a group for each line or polygon; points have none."""
-    shapes = [mark.number for mark in marks if not isinstance(mark, Points)]
-    if not shapes:
-        return labels
-    drawn = np.zeros(int(owners.max()) + 1, bool)
-    drawn[[number for number in shapes if number < len(drawn)]] = True
-    numbers = np.where(drawn[owners], owners, NO_GROUP)
-    return _with(labels, numbers, "polygons", ())
+# Features drawn onto the grid
 
 
-def field_groups(
-    labels: xr.DataArray, features: Features, field: str, owners: NDArray[np.int32]
-) -> xr.DataArray:
-    """Return labels with the groups that a field gives the features they come from.
+class Drawn(NamedTuple):
+    """Labels drawn onto the grid of a scene.
 
-    Parameters
+    Attributes
     ----------
-    labels : DataArray of int, dims (y, x)
     features : Features
-    field : str
-        Which column, property or field holds the group, in capitals or not.
+    values : ndarray of uint16, shape (height, width)
+    names, colors : dict
+        By class id, as far as the file tells.
     owners : ndarray of int, shape (height, width)
-        Number of the line or feature that labels each pixel, 0 where none does.
+        The feature that labels each pixel, counted from 1; 0 where none does.
+    is_shape : ndarray of bool, shape (features + 1,)
+        Whether a feature, counted from 1, is a line or polygon.
+    by_name : bool
+        Whether ids were counted from names.
     """
+
+    features: Features
+    values: NDArray[np.uint16]
+    names: IdNames
+    colors: IdColors
+    owners: NDArray[np.int32]
+    is_shape: NDArray[np.bool_]
+    by_name: bool
+
+
+def read_drawn(path: Path, grid: Grid, budget: int, options: _Options | None = None) -> Drawn:
+    """Read points, lines and polygons with classes and draw them onto the grid of a scene.
+
+    Features are drawn in the order of the file: a later one overrides an earlier one, with a
+    warning. Labels outside the scene are left out and counted in a warning; a row or column that
+    the scene does not have is an error, and so are labels all of which lie outside.
+    """
+    options = options or _Options()
+    more = [] if options.groups is None else [options.groups]
+    fields = class_fields(options.field, *more)
+    features = read_features(path, budget, layer=options.layer, fields=fields)
+    annotations = class_annotations(features, options.field)
+    chosen = np.array([a is not None for a in annotations], bool)
+    marks = features.marks(grid, chosen)
+    if not marks:
+        raise SceneError(f"{path}: no label in the file; label some pixels of each class")
+    check_work(path, marks, grid.shape)
+    ids, names, colors = _number(features, annotations)
+    given = np.array([0 if a is None else ids[a.label] for a in annotations], np.uint16)
+    values, owners = np.zeros(grid.shape, np.uint16), np.zeros(grid.shape, np.int32)
+    drawn = Drawn(
+        features, values, names, colors, owners, np.zeros(len(features) + 1, bool),
+        not all(map(str.isdecimal, ids)),
+    )  # fmt: skip
+    clashes: list[int] = []
+    outside = count = 0
+    for mark in marks:
+        if isinstance(mark, Points):
+            over, lost = _draw_points(drawn, mark, given, annotations)
+            clashes += over
+            outside, count = outside + lost, count + len(mark.xy)
+            continue
+        count += 1
+        drawn.is_shape[mark.feature + 1] = True
+        box = covered(mark, grid.shape, options.all_touched)
+        if box is None:
+            outside += 1
+            continue
+        window, inside = values[box[0]], box[1]  # a view
+        if (inside & (window != 0) & (window != given[mark.feature])).any():
+            clashes.append(mark.feature)
+        window[inside] = given[mark.feature]
+        owners[box[0]][inside] = mark.feature + 1
+    if count == outside:
+        raise SceneMismatch(
+            f"{path}: all {count:,} labels lie outside the scene: "
+            f"{describe_extents(corners_of(marks), grid)}; check the coordinates and their "
+            "reference system"
+        )
+    if outside:
+        _warn(f"{path}: {outside:,} of {count:,} labels lie outside the scene and are left out")
+    if clashes:
+        _warn(
+            f"{path}: {len(clashes)} labels fall on pixels that another class has, the first in "
+            f"{features.where(clashes[0])}; the later label wins"
+        )
+    return drawn
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, PolyadWarning, stacklevel=6)
+
+
+def _draw_points(
+    drawn: Drawn,
+    points: Points,
+    given: NDArray[np.uint16],
+    annotations: Sequence[Annotation | None],
+) -> tuple[list[int], int]:
+    """Label the pixels of points.
+
+    Returns the features whose pixel had another class already, and how many lie outside.
+    """
+    values, features = drawn.values, drawn.features
+    inside, row, col = points_inside(points.xy, values.shape)
+    if features.system == "pixel" and not inside.all():
+        k = int(np.argmin(inside))
+        x, y = np.floor(points.xy[k]).tolist()
+        annotation = annotations[points.features[k]]
+        name = "" if annotation is None else annotation.label
+        raise SceneMismatch(
+            f"{features.path}, {features.where(int(points.features[k]))}: label {name[:40]!r} "
+            f"lies outside the scene of {values.shape[0]} rows and {values.shape[1]} columns, at "
+            f"row {y:.10g}, col {x:.10g}; remove it"
+        )
+    index = points.features[inside]
+    pixels = np.ravel_multi_index((row, col), values.shape)
+    # In the order of the pixels, and of the file for each: what was there is what came before
+    order = np.argsort(pixels, kind="stable")
+    pixels, new = pixels[order], given[index][order]
+    again = np.concatenate([[False], pixels[1:] == pixels[:-1]])[: len(pixels)]
+    before = np.where(again, np.roll(new, 1), values.flat[pixels])
+    last = ~np.roll(again, -1)
+    values.flat[pixels[last]] = new[last]
+    drawn.owners.flat[pixels[last]] = index[order][last] + 1
+    clashes = np.sort(index[order[(before != 0) & (before != new)]])
+    return clashes.tolist(), len(inside) - len(index)
+
+
+def _number(
+    features: Features, annotations: Sequence[Annotation | None]
+) -> tuple[dict[str, int], IdNames, IdColors]:
+    """Return label -> class id. Labels are all ids or all names; names get ids in their order."""
+    names: IdNames = {}
+    colors: IdColors = {}
+    distinct = [a for a in dict.fromkeys(annotations) if a is not None]
+    labels = sorted({annotation.label for annotation in distinct})
+    if all(label.isdecimal() for label in labels):
+        ids = {label: int(label) for label in labels if len(label) < _ID_DIGITS}
+    else:
+        # "-1" and "2.5" are invalid ids, not names.
+        named = [label for label in labels if label.isdecimal() or not is_number(label)]
+        ids = {label: k for k, label in enumerate(named, start=1)}
+        names = {k: label for label, k in ids.items()}
+    for annotation in distinct:
+        value = ids.get(annotation.label)
+        if value is None or value > LAST_CLASS:
+            raise SceneError(
+                f"{features.path}, {features.where(annotations.index(annotation))}: unknown class "
+                f"{annotation.label[:40]!r}; expected class names or whole numbers from 1 to "
+                f"{LAST_CLASS}; --task regression learns other numbers"
+            )
+        if annotation.name:
+            names.setdefault(value, annotation.name)
+        if annotation.color:
+            colors.setdefault(value, annotation.color)
+    return ids, names, colors
+
+
+# Groups
+
+
+def _with_field_groups(labels: xr.DataArray, drawn: Drawn, field: str) -> xr.DataArray:
+    """Return labels with the groups that a field, in capitals or not, gives their features."""
+    features = drawn.features
     texts = features.texts(field.strip())
     if texts is None:
         raise SceneError(
             f"{features.path}: there is no field {field[:80]!r} to group labels by; it has "
             f"{listing(c.name for c in features.columns) or 'no fields'}"
         )
-    given = zip(features.numbers, texts, strict=True)
-    values = {k: text for k, text in given if text.casefold() not in ("", "nan", "none", "null")}
-    used = np.unique(owners[labels.values > 0])
-    missing = [int(number) for number in used if int(number) not in values]
-    if missing:
+    used = np.unique(drawn.owners[drawn.values > 0]) - 1
+    values = {k: texts[k] for k in used.tolist()}
+    empty = [k for k, text in values.items() if text.casefold() in ("", "nan", "none", "null")]
+    if empty:
         raise SceneError(
-            f"{features.path}: {len(missing):,} labels have no value in {field[:80]!r}, by which "
-            f"labels are grouped, the first in line or feature {missing[0]}; fill it in, or leave "
+            f"{features.path}: {len(empty):,} labels have no value in {field[:80]!r}, by which "
+            f"labels are grouped, the first in {features.where(empty[0])}; fill it in, or leave "
             "them out"
         )
-    names = sorted({values[int(number)] for number in used})
+    names = sorted(set(values.values()))
     number_of = {name: k for k, name in enumerate(names, start=1)}
-    lookup = np.zeros(int(used.max()) + 1, np.int32)
-    lookup[used] = [number_of[values[int(number)]] for number in used]
-    groups = np.where(labels.values > 0, lookup[np.minimum(owners, len(lookup) - 1)], NO_GROUP)
-    return _with(labels, groups, "groups", names)
+    lookup = np.zeros(len(features) + 1, np.int32)
+    lookup[used + 1] = [number_of[text] for text in values.values()]
+    return _with(
+        labels, np.where(drawn.values > 0, lookup[drawn.owners], NO_GROUP), "groups", names
+    )
 
 
 def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.DataArray:
@@ -340,24 +472,19 @@ def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.Dat
     numbers: NDArray[Any] = np.zeros(joined.shape, np.int32)
     first, by = 0, "polygons"
     for raster in rasters:
-        own: NDArray[Any] = np.zeros(joined.shape, np.int32)
+        new: NDArray[Any] = np.zeros(joined.shape, np.int32)
         if GROUP in raster.coords:
             group = raster.coords[GROUP]
             about = {"by": by, NAMES: (), **group.attrs}
-            by, own = str(about["by"]), group.values.copy()
+            by, new = str(about["by"]), group.values
             if len(about[NAMES]):
                 known = [names.setdefault(name, len(names) + 1) for name in about[NAMES]]
-                own = np.array([NO_GROUP, *known])[own]
+                new = np.array([NO_GROUP, *known])[new]
             else:
-                own = np.where(own > 0, own + first, NO_GROUP)
-                first = max(first, int(own.max()))
-        numbers = np.where(raster.values > 0, own, numbers)
+                new = np.where(new > 0, new + first, NO_GROUP)
+                first = max(first, int(new.max()))
+        numbers = np.where(raster.values > 0, new, numbers)
     return _with(joined, numbers, by, list(names))
-
-
-def check_field_groups(labels: xr.DataArray, field: str) -> None:
-    """Raise `SceneError` unless the groups of a field are two at least."""
-    check_groups(labels.coords[GROUP].values[labels.values > 0], f"--groups {field[:80]}")
 
 
 def _with(

@@ -22,7 +22,7 @@ from polyad.scene.raster.selection import bbox_mask
 from polyad.scene.read.features import feature_format, read_features
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
-from polyad.scene.read.rasterize import Annotation, Shape, filled
+from polyad.scene.read.rasterize import Shape, check_work, corners_of, covered
 
 _SAME = 1e-3  # pixels that two grids may lie apart and be one
 
@@ -109,9 +109,9 @@ def _from_polygons(path: Path, layer: str | None, grid: Grid, budget: int) -> ND
             "the scene's rows and columns"
         )
     features = read_features(path, budget, layer=layer, how=f"as in '{path.name}:LAYER'")
-    marks = features.marks([Annotation("1", "", "")] * len(features), grid)
+    marks = features.marks(grid)
     shapes = [m for m in marks if isinstance(m, Shape) and not m.is_line]
-    others = sum(1 if isinstance(m, Shape) else len(m.numbers) for m in marks) - len(shapes)
+    others = sum(1 if isinstance(m, Shape) else len(m.xy) for m in marks) - len(shapes)
     if not shapes:
         raise SceneError(f"{path}: a mask is made of polygons, got none; buffer points and lines")
     if others:
@@ -120,12 +120,17 @@ def _from_polygons(path: Path, layer: str | None, grid: Grid, budget: int) -> ND
             PolyadWarning,
             stacklevel=5,
         )
-    inside = filled(path, shapes, grid)
+    check_work(path, shapes, grid.shape)
+    inside = np.zeros(grid.shape, bool)
+    for shape in shapes:
+        box = covered(shape, grid.shape, whole_pixels=False)
+        if box is not None:
+            inside[box[0]] |= box[1]
     if not inside.any():
-        pixels = np.concatenate([shape.rings[0] for shape in shapes])
+        extents = describe_extents(corners_of(shapes), grid)
         raise SceneMismatch(
-            f"{path}: its polygons hold no center of a pixel: {describe_extents(pixels, grid)}; "
-            "check the coordinates and their reference system"
+            f"{path}: its polygons hold no center of a pixel: {extents}; check the coordinates and "
+            "their reference system"
         )
     return inside
 

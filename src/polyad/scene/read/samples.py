@@ -24,7 +24,7 @@ from polyad.scene.raster.classes import UNLABELED, ClassInfo, ids_digest
 from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.labels import Labels, find_classes, known_classes
-from polyad.scene.read.columns import MOST_CLASSES, choose_field
+from polyad.scene.read.columns import MOST_CLASSES
 from polyad.scene.read.features import (
     PLACE_NAMES,
     Features,
@@ -33,7 +33,7 @@ from polyad.scene.read.features import (
     read_features,
 )
 from polyad.scene.read.labels import open_labels
-from polyad.scene.read.rasterize import to_pixels
+from polyad.scene.read.rasterize import points_inside, to_pixels
 from polyad.text import clean_name
 
 REFERENCE = "reference"
@@ -176,7 +176,7 @@ def open_points(
     features, where, pixels = _read_points(source, known.grid, field, layer, max_bytes, fields)
     path, name = features.path, field
     if features.format != "CSV":
-        name = choose_field(path, features.columns, field).name
+        name = features.class_column(field).name
     values, strata = features.texts(name) or [], features.texts(STRATUM)
     origins = tuple(dict.fromkeys(features.texts(DRAWN_FROM) or ()))
     kept = [k for k, value in enumerate(values) if value]
@@ -253,8 +253,7 @@ def pixels_of(
     path: Path, where: Sequence[str], xy: NDArray[np.float64], grid: Grid
 ) -> NDArray[np.intp]:
     """Return rows and columns of points in pixels; refuse those off the grid."""
-    col, row = np.floor(xy).T
-    inside = (row >= 0) & (row < grid.shape[0]) & (col >= 0) & (col < grid.shape[1])  # not NaN
+    inside, row, col = points_inside(xy, grid.shape)
     off = int(np.count_nonzero(~inside))
     if off:
         extents = describe_extents(xy[~inside], grid).replace("the scene", "the map")
@@ -263,7 +262,7 @@ def pixels_of(
             f"{where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
             "coordinates and their reference system"
         )
-    return np.stack([row, col], axis=1).astype(np.intp)
+    return np.stack([row, col], axis=1)
 
 
 def check_apart_pixels(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
@@ -382,7 +381,11 @@ def open_sample(
     """
     features, where, pixels = _read_points(source, grid, field, layer, max_bytes)
     placing = PLACE_NAMES if features.format == "CSV" else _PLACES
-    fields = {c.name: c.items for c in features.columns if c.name.casefold() not in placing}
+    fields = {
+        c.name: c.of_features(c.values)
+        for c in features.columns
+        if c.name.casefold() not in placing
+    }
     return SampleFile(features.path, pixels, fields, tuple(where))
 
 

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,20 +25,12 @@ from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_covers, check_same_place, describe_extents, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.scene import Scene, describe
-from polyad.scene.read.columns import Column, number_fields
-from polyad.scene.read.features import PLACE_NAMES, feature_format, read_features
-from polyad.scene.read.rasterize import Annotation, Mark, Points, covered
+from polyad.scene.read.features import Features, feature_format, read_features
+from polyad.scene.read.rasterize import Points, check_work, corners_of, covered, points_inside
 from polyad.scene.read.scenes import open_scene
 
 _NO_NUMBERS = "the file has no field of numbers, give it one"
 Numbers = NDArray[np.float64]
-
-
-class _Measured(NamedTuple):
-    """Marks whose annotations are rows of a table, and the table, shape (features, targets)."""
-
-    marks: list[Mark]
-    table: Numbers
 
 
 def open_values(
@@ -129,107 +121,80 @@ def _open(
 ) -> xr.DataArray:
     if not path.exists():
         raise no_file(path)
-    kind = feature_format(path)
-    if kind is None:
+    if feature_format(path) is None:
         if layer is not None or all_touched:
             raise SceneError(
                 f"{path}: a raster has no layers or shapes; leave out --layer and --all-touched"
             )
         return _read_raster(path, key, grid, budget, fields)
     if not fields:
-        listed = number_fields(_columns(path, budget, layer))
+        listed = read_features(path, budget, layer=layer).number_fields()
         raise SceneError(
             f"{path}: expected the field that holds the values, got none; "
             + (f"name it with --field (in Python, field): {listed}" if listed else _NO_NUMBERS)
         )
     names = [name.casefold() for name in fields]
     twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
-    if twice is not None:
+    if twice is not None or len(fields) > MOST_TARGETS:
+        got = f"{len(fields)}" if twice is None else f"{twice[:80]!r} more than once"
         raise SceneError(
-            f"{path}: expected different fields, got {twice[:80]!r} more than once; name it once "
-            "(upper and lower case are the same)"
-        )
-    if len(fields) > MOST_TARGETS:
-        raise SceneError(
-            f"{path}: expected at most {MOST_TARGETS} fields, got {len(fields)}; train several"
+            f"{path}: expected at most {MOST_TARGETS} different fields (upper and lower case are "
+            f"the same), got {got}; name each once"
         )
     features = read_features(path, budget, layer=layer, fields=fields, numbers=fields)
     table = np.stack([features.values(name) for name in fields], axis=1)
     if not len(features):
         raise SceneError(f"{path}: expected measured values, the file has none")
-    rows = [Annotation(str(k), "", "") for k in range(len(features))]
-    measured = _Measured(features.marks(rows, grid), table)
-    return _frame(_drawn(path, measured, grid, fields, all_touched), grid, fields)
-
-
-def _columns(path: Path, budget: int, layer: str | None) -> list[Column]:
-    """Return the fields of a file, without those that place a point."""
-    features = read_features(path, budget, layer=layer)
-    if features.format != "CSV":
-        return list(features.columns)
-    return [c.parsed() for c in features.columns if c.name.lower() not in PLACE_NAMES]
+    return _frame(_drawn(features, table, grid, fields, all_touched), grid, fields)
 
 
 def _drawn(
-    path: Path, measured: _Measured, grid: Grid, fields: list[str], all_touched: bool
+    features: Features, table: Numbers, grid: Grid, fields: list[str], all_touched: bool
 ) -> NDArray[np.float32]:
     """Return the mean of what was measured in each pixel, shape (height, width, targets)."""
-    table = measured.table
-    known: NDArray[np.bool_] = np.asarray(np.isfinite(table).any(axis=1))
+    path, named = features.path, ", ".join(fields)[:200]
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0].tolist()
         raise SceneError(
-            f"{path}, {_where(measured.marks, row)}: expected a finite number for "
-            f"{fields[column][:80]!r}, got {table[row, column]}; correct it, or leave it empty"
+            f"{path}, {features.where(row)}: expected a finite number for {fields[column][:80]!r}, "
+            f"got {table[row, column]}; correct it, or leave it empty"
         )
     _check_sizes(path, table, fields)
-    if not known.any():
-        raise SceneError(f"{path}: no feature has a number in {', '.join(fields)[:200]}")
-    if not known.all():
-        _warn(f"{path}: skipped {np.count_nonzero(~known):,} of {len(known):,} features without a "
-              f"number in {', '.join(fields)[:200]}")  # fmt: skip
-    pixels, rows, lost = _placed(measured.marks, known, grid.shape, all_touched)
-    inside = len(np.unique(rows))
-    if not inside:
-        corners = [m.xy if isinstance(m, Points) else m.rings[0] for m in measured.marks]
-        where = describe_extents(np.concatenate(corners), grid) if corners else "no geometry"
-        raise SceneMismatch(
-            f"{path}: all {np.count_nonzero(known):,} values lie outside the scene: {where}; check "
-            "the coordinates and their reference system"
-        )
-    if lost:
-        _warn(f"{path}: {lost:,} of {np.count_nonzero(known):,} values lie outside the scene and "
-              "are left out")  # fmt: skip
-    return _means(path, pixels, table[rows], grid.shape)
-
-
-def _placed(
-    marks: Sequence[Mark], known: NDArray[np.bool_], shape: tuple[int, int], all_touched: bool
-) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Return each pixel that a feature measures, its row of the table, and how many lie outside."""
-    pixels, rows = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-    wanted = set(np.flatnonzero(known).tolist())
-    lost = 0
+    known = np.isfinite(table).any(axis=1)
+    count = int(np.count_nonzero(known))
+    if not count:
+        raise SceneError(f"{path}: no feature has a number in {named}")
+    if count < len(known):
+        skipped = f"{len(known) - count:,} of {len(known):,} features"
+        _warn(f"{path}: skipped {skipped} without a number in {named}")
+    marks = features.marks(grid, known)
+    check_work(path, marks, grid.shape)
+    pixels, rows, lost = [np.empty(0, np.intp)], [np.empty(0, np.intp)], 0
     for mark in marks:
         if isinstance(mark, Points):
-            own = np.array([int(a.label) for a in mark.annotations], np.intp)
-            col, row = np.floor(mark.xy).T
-            inside = (row >= 0) & (row < shape[0]) & (col >= 0) & (col < shape[1])  # not NaN
-            inside &= known[own]
-            lost += int(np.count_nonzero(known[own] & ~inside))
-            at = row[inside].astype(np.intp), col[inside].astype(np.intp)
-            pixels.append(np.ravel_multi_index(at, shape))
-            rows.append(own[inside])
-        elif int(mark.annotation.label) in wanted:
-            box = covered(mark, shape, all_touched)
-            if box is None:
-                lost += 1
-                continue
+            inside, row, col = points_inside(mark.xy, grid.shape)
+            index = mark.features[inside]
+            lost += len(inside) - len(index)
+        elif (box := covered(mark, grid.shape, all_touched)) is not None:
             (down, across), drawn = box
             row, col = np.nonzero(drawn)
-            pixels.append(np.ravel_multi_index((row + down.start, col + across.start), shape))
-            rows.append(np.full(len(row), int(mark.annotation.label), np.intp))
-    return np.concatenate(pixels), np.concatenate(rows), lost
+            row, col = row + down.start, col + across.start
+            index = np.full(len(row), mark.feature, np.intp)
+        else:
+            lost += 1
+            continue
+        pixels.append(np.ravel_multi_index((row, col), grid.shape))
+        rows.append(index)
+    measured = np.concatenate(rows)
+    if not len(measured):
+        where = describe_extents(corners_of(marks), grid) if marks else "no geometry"
+        raise SceneMismatch(
+            f"{path}: all {count:,} values lie outside the scene: {where}; check the coordinates "
+            "and their reference system"
+        )
+    if lost:
+        _warn(f"{path}: {lost:,} of {count:,} values lie outside the scene and are left out")
+    return _means(path, np.concatenate(pixels), table[measured], grid.shape)
 
 
 def _means(
@@ -305,16 +270,5 @@ def _frame(values: NDArray[np.float32], grid: Grid, names: Sequence[str]) -> xr.
     return describe(out, crs=grid.crs, transform=grid.transform)
 
 
-def _where(marks: Sequence[Mark], row: int) -> str:
-    for mark in marks:
-        if isinstance(mark, Points):
-            rows = [a.label for a in mark.annotations]
-            if str(row) in rows:
-                return mark.where(rows.index(str(row)))
-        elif mark.annotation.label == str(row):
-            return mark.where()
-    return f"feature {row + 1}"
-
-
-def _warn(said: str) -> None:
-    warnings.warn(said, PolyadWarning, stacklevel=5)
+def _warn(message: str) -> None:
+    warnings.warn(message, PolyadWarning, stacklevel=5)
