@@ -685,7 +685,9 @@ def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, A
         facts |= {"coordinates": _COORDINATES[features.system], "fields": names}
     else:
         described = [f"{c.name} ({c.kind}, {_values(c)})" for c in features.own_columns]
-        facts = {"kind": f"vector ({kind})"} | ({"layer": features.layer} if features.layer else {})
+        facts = {"kind": f"vector ({kind})"}
+        if features.layer:
+            facts["layer"] = features.layer
         facts |= {"features": len(features), "geometry": features.geometries}
         facts |= {"fields": names if kind == "GeoJSON" else described}
         facts |= {"crs": None if features.crs is None else features.crs.to_string()}

@@ -160,7 +160,7 @@ def _drawn(
             f"got {table[row, column]}; correct it, or leave it empty"
         )
     _check_sizes(path, table, fields)
-    known = np.isfinite(table).any(axis=1)
+    known: NDArray[np.bool_] = np.asarray(np.isfinite(table).any(axis=1))
     count = int(np.count_nonzero(known))
     if not count:
         raise SceneError(f"{path}: no feature has a number in {named}")
