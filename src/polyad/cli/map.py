@@ -68,6 +68,7 @@ def map_command(
     ] = None,
     mask: opt.Mask = None,
     bbox: opt.BBox = None,
+    nodata: opt.NoData = None,
     adapt: opt.Adapt = None,
     max_bytes: opt.MaxBytes = None,
     remote: opt.Remote = False,
@@ -104,6 +105,8 @@ def map_command(
         check_arguments(outputs=outputs, force=force, remote=remote, **files)
     options["colors"] = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
+    if nodata is not None:
+        fitted = fitted.with_nodata(nodata)
     result: dict[str, Any]
     if several:
         from polyad.distributed import map_files
@@ -130,7 +133,7 @@ def map_command(
         adapted = "".join(f"{path}: {line}\n" for path, line in named if line is not None)
         written = f"maps: {', '.join(maps)}"
     else:
-        cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote)
+        cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote, nodata=nodata)
         cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
         earlier = " in place of the earlier one" if out.exists() else ""
         started = time.perf_counter()

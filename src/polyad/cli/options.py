@@ -68,6 +68,10 @@ BBox = Annotated[
 Remote = Annotated[
     bool, flag(DATA, "--remote", "Allow an https:// address as the scene; read in parts.")
 ]
+NoData = Annotated[
+    float | None,
+    option(DATA, "Value that stands for no data, e.g. -9999. Default: as the file says.", "VALUE"),
+]
 Bands = Annotated[
     str | None,
     option(DATA, "Wavelengths to use in nm, e.g. 400-1300,1450-1800. Default: all.", "RANGES"),

@@ -103,6 +103,7 @@ def train(
     bbox: opt.BBox = None,
     bands: opt.Bands = None,
     drop_nm: opt.DropNm = None,
+    nodata: opt.NoData = None,
     remote: opt.Remote = False,
     report: opt.Report = None,
     colors: opt.Colors = None,
@@ -139,7 +140,7 @@ def train(
         remote=remote,
     )
     palette = None if colors is None else polyad.scene.read_colors(colors)
-    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
@@ -152,13 +153,14 @@ def train(
         marks = polyad.scene.open_values(labels, cube, field=field, units=units, **reading)
         model = polyad.scene.train_regression(
             cube, marks, bounds=bounds, verbose=int(bar), **options
-        )
+        ).with_nodata(nodata)
         model.save(out)
     else:
         marks = polyad.open_labels(labels, cube, field=_one(field), groups=groups, **reading)
         options |= {"objective": objective, "merge": merge or ()}
         drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
         model = polyad.train(cube, marks, verbose=int(bar), **drawing, **options)
+        model = model.with_nodata(nodata)
         if cross_validate:
             options["preset"] = "fast" if model.recipe is None else model.recipe.preset
             options |= {"pixels": model.training.pixels, "statistics": model.statistics}
@@ -324,6 +326,7 @@ def evaluate(
     all_touched: opt.AllTouched = False,
     mask: opt.Mask = None,
     bbox: opt.BBox = None,
+    nodata: opt.NoData = None,
     adapt: opt.Adapt = None,
     coverage: opt.Coverage = None,
     max_bytes: opt.MaxBytes = None,
@@ -343,7 +346,7 @@ def evaluate(
         **files,
     )
     fitted = polyad.SceneModel.load(model)
-    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote)
+    cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     bar = on_terminal()

@@ -165,7 +165,7 @@ def _describe_class_map(
     """
     import numpy as np
 
-    from polyad.scene.raster.classes import class_key
+    from polyad.scene.raster.classes import unique_names
     from polyad.scene.raster.guards import memory_budget
     from polyad.scene.read.classes import complete
     from polyad.scene.read.label_rasters import read_label_raster
@@ -180,15 +180,14 @@ def _describe_class_map(
         if not (raster.names or raster.colors) and len(set(pixels) - {0}) > unnamed:
             return None
         classes = complete(raster.values, raster.names, raster.colors)
-        names = [c.name for c in classes]
         return {
             "kind": "class map",
             "rows": raster.values.shape[0],
             "columns": raster.values.shape[1],
             "classes": len(classes),
             "pixels": {
-                c.name if names.count(c.name) == 1 else class_key(c): pixels.get(c.value, 0)
-                for c in classes
+                name: pixels.get(info.value, 0)
+                for info, name in zip(classes, unique_names(classes), strict=True)
             },
             "without_class": pixels.get(0, 0),
             "crs": None if raster.crs is None else raster.crs.to_string(),

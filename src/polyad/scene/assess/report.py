@@ -61,6 +61,7 @@ from polyad.scene.raster.classes import (
     class_table,
     class_totals,
     has_own_name,
+    unique_names,
     with_classes,
 )
 from polyad.scene.raster.grid import HECTARE, grid_of, row_areas
@@ -555,7 +556,10 @@ def _learned_classes(
         "found": found,
         "spatial": spatial,
         "totals": None if confusion is None else Totals.of(confusion),
-        "labels": [(info, counts.get(info.name, 0)) for info in model.classes],
+        "labels": [
+            (info, counts.get(name, 0))
+            for info, name in zip(model.classes, unique_names(model.classes), strict=True)
+        ],
         "n_train": len(pixels),
         "figures": [_spectra_figure(scene, used)],
         "marks": [("Scene with training points", ids, {c.value: c.color for c in model.classes})],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -42,11 +43,16 @@ Shown = TypeVar("Shown", bound=Raster)
 
 
 def to_png(figure: Figure, dpi: int = 150, transparent: bool = False) -> bytes:
-    """Return ``figure`` as the bytes of a PNG file; its paper is white unless ``transparent``."""
+    """Return ``figure`` as the bytes of a PNG file; its paper is white unless ``transparent``.
+
+    Characters that the font lacks, as Chinese names may have, are drawn as boxes.
+    """
     buffer = io.BytesIO()
     FigureCanvasAgg(figure)
     about = {"Software": "polyad"}
-    figure.savefig(buffer, format="png", dpi=dpi, transparent=transparent, metadata=about)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")
+        figure.savefig(buffer, format="png", dpi=dpi, transparent=transparent, metadata=about)
     return buffer.getvalue()
 
 

@@ -33,10 +33,10 @@ from polyad.scene.learn.recipe import Choice, Recipe
 from polyad.scene.raster.bands import (
     band_widths,
 )
-from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.classes import ClassInfo, unique_names
 from polyad.scene.raster.despiking import NoiseModel, check_real
 from polyad.scene.raster.labels import Labels, Merging, plan_merge
-from polyad.scene.raster.scene import Scene
+from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.raster.selection import SAME, match_bands, scene_in_bands, span
 from polyad.scene.read.classes import Colors, with_colors
 
@@ -204,6 +204,8 @@ class SceneModel:
             The scene does not have these bands.
         """
         known = Scene.of(scene)
+        if known.nodata is None and self.spectral.nodata is not None:
+            known = Scene(describe(known.array, nodata=self.spectral.nodata))
         viewed = self._in_bands(known).despiked(self.soundness)
         if known.source is not None:  # the file that no output may replace
             viewed.array.encoding.setdefault("source", known.source)
@@ -257,6 +259,10 @@ class SceneModel:
         chosen = [place[n] for n in numbers]
         return scene if chosen == list(range(scene.bands.count)) else scene.select(chosen)
 
+    def with_nodata(self, nodata: float | None) -> SceneModel:
+        """Return the model with a nodata value for scenes that declare none."""
+        return replace(self, spectral=self.spectral.model_copy(update={"nodata": nodata}))
+
     # -- its training -----------------------------------------------------------------------------
 
     def with_training(self, **changes: Any) -> SceneModel:
@@ -265,14 +271,14 @@ class SceneModel:
 
     @property
     def label_counts(self) -> dict[str, int] | None:
-        """Training pixels of each class by its name; None if the model does not say."""
+        """Training pixels of each class, see `unique_names`; None if the model does not say."""
         if self.training.counts is None:
             return None
-        counts = dict.fromkeys((c.name for c in self.classes), 0)
+        names = unique_names(self.classes)
+        counts = dict.fromkeys(names, 0)
         trained = range(len(self.classes)) if self.merging is None else self.merging.positions
-        owners = [self.classes[k] for k in trained]
-        for info, count in zip(owners, self.training.counts, strict=True):
-            counts[info.name] += count
+        for k, count in zip(trained, self.training.counts, strict=True):
+            counts[names[k]] += count
         return counts
 
     @property

@@ -12,7 +12,13 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from polyad.codec import Fault, NaN, Record, Row, Text
 from polyad.estimators.model_file import OUTPUTS, SPECTRUM
@@ -50,6 +56,8 @@ class TrainingBands(Record):
         How many there were in the file.
     left_out : str or None
         Which were left out and why, in words.
+    nodata : float or None
+        Value that stands for "no measurement" in scenes that declare none; stored only if given.
     """
 
     count: BandNumber
@@ -58,6 +66,12 @@ class TrainingBands(Record):
     kept: Annotated[Row[BandNumber], Field(max_length=SPECTRUM)] | None = None
     in_file: BandNumber | None = None
     left_out: Annotated[Text, Field(max_length=2000)] | None = None
+    nodata: Annotated[float, Field(ge=-1e40, le=1e40)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        stored: dict[str, object] = write(self)
+        return {k: v for k, v in stored.items() if k != "nodata" or v is not None}
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:

@@ -124,6 +124,18 @@ def class_key(info: ClassInfo) -> str:
     return f"{info.value} {info.name}" if has_own_name(info) else info.name
 
 
+def unique_names(classes: Sequence[ClassInfo]) -> list[str]:
+    """Return the name of each class, with its id where two classes share a name.
+
+    Examples
+    --------
+    >>> unique_names([ClassInfo(1, "Corn", ""), ClassInfo(2, "Rye", ""), ClassInfo(5, "Corn", "")])
+    ['1 Corn', 'Rye', '5 Corn']
+    """
+    names = [info.name for info in classes]
+    return [i.name if names.count(i.name) == 1 else class_key(i) for i in classes]
+
+
 def class_table(raster: xr.DataArray) -> tuple[ClassInfo, ...]:
     """Return the classes of ``raster``, in the order of their ids.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,7 @@ Array = npt.NDArray[Any]
 HALO = 2  # pixels around one that it may be replaced by
 LEAST_BANDS = 16  # of fewer, roughness says little
 LEAST_SPECTRA = 64
+LEAST_CONSTANT = 3  # bands, and pixels, that must have one value to be taken for no measurement
 SUMS = 32  # sums of roughness that the first test looks at
 OUTLIER = 15.0  # deviations of such a sum
 # Median roughness of a corrupt spectrum. One of the scene has 0.7; of three scenes none has 1.9,
@@ -78,6 +80,44 @@ def valid_pixels(values: npt.NDArray[Any], nodata: float | None = None) -> npt.N
         if missing.any():
             valid &= ~missing.any(axis=-1)
     return valid
+
+
+def undeclared_nodata(pixels: npt.NDArray[Any], known: Sequence[float | None]) -> float | None:
+    """Return a value that fills all bands of some pixels and lies far outside of all others.
+
+    Parameters
+    ----------
+    pixels : array of shape (..., bands)
+    known : sequence of float
+        Values that are known to stand for "no measurement".
+
+    Examples
+    --------
+    >>> pixels = np.linspace(0.1, 0.5, 400).reshape(100, 4)
+    >>> pixels[:3] = -9999
+    >>> undeclared_nodata(pixels, [None]), undeclared_nodata(pixels, [-9999.0])
+    (-9999.0, None)
+    """
+    spectra = pixels.reshape(-1, pixels.shape[-1])
+    if spectra.shape[1] < LEAST_CONSTANT:
+        return None
+    # Two bands are looked at first: this is done with every window
+    same = spectra[:, 0] == spectra[:, -1]
+    if not same.any() or same.all():
+        return None
+    values, counts = np.unique(spectra[same, 0], return_counts=True)
+    others = np.flatnonzero(~same)
+    sample = spectra[others[:: max(len(others) // 256, 1)]].astype(np.float64)
+    sample = sample[np.isfinite(sample) & ~np.isin(sample, [v for v in known if v is not None])]
+    if not len(sample):
+        return None
+    low, high = np.percentile(sample, (1, 99))
+    far = (values < low - (high - low) / 2) | (values > high + (high - low) / 2)
+    for value in values[far & (counts >= LEAST_CONSTANT) & np.isfinite(values)]:
+        one = spectra[np.argmax(same & (spectra[:, 0] == value))]
+        if float(value) not in known and (one == value).all():
+            return float(value)
+    return None
 
 
 def check_real(dtype: np.dtype[Any]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 import zlib
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from polyad.errors import InputError, SceneError, SceneMismatch, told_as
+from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch, told_as
 from polyad.scene.raster import guards
 from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
 from polyad.scene.raster.despiking import (
@@ -40,6 +41,7 @@ from polyad.scene.raster.despiking import (
     despike,
     learn_noise,
     picked,
+    undeclared_nodata,
     valid_pixels,
 )
 from polyad.scene.raster.grid import Grid, check_same_place, grid_of
@@ -640,7 +642,7 @@ class Scene(Raster):
         """Read pixels as they are stored, ``(h, w, bands)``, with `fill` outside the mask."""
         window = self.array.isel(y=rows, x=cols)
         if self.inside is None:
-            return np.asarray(window.values)
+            return self._noted(np.asarray(window.values))
         inside = self.inside[rows, cols]
         if inside.all():
             return np.asarray(window.values).astype(self.pixel_dtype, copy=False)
@@ -650,7 +652,26 @@ class Scene(Raster):
             within = inside[part][..., None]
             stored = window.isel(y=part[0], x=part[1]).values
             np.copyto(pixels[part], stored, "same_kind", where=within)
+        return self._noted(pixels)
+
+    def _noted(self, pixels: Array) -> Array:
+        """Warn once if a value in all bands of some pixels looks like undeclared nodata."""
+        value = undeclared_nodata(pixels, (self.nodata, self.fill, *self._told))
+        if value is not None:
+            self._told.append(value)
+            warnings.warn(
+                f"pixels of the scene have {value:g} in every band, far from all other values; if "
+                f"that stands for no data, declare it with --nodata {value:g} (in Python, "
+                f"open_scene(..., nodata={value:g}))",
+                PolyadWarning,
+                stacklevel=4,
+            )
         return pixels
+
+    @cached_property
+    def _told(self) -> list[float]:
+        """Values that were warned of."""
+        return []
 
     def select(self, bands: ArrayLike) -> Scene:
         """Return the scene with the bands at these positions, in this order.

@@ -21,7 +21,7 @@ from affine import Affine
 from numpy.typing import NDArray
 
 from polyad.atomic import replacing
-from polyad.errors import SceneError, reason
+from polyad.errors import InputError, SceneError, reason
 from polyad.safe_open import open_regular
 from polyad.scene.files.benchmark_scenes import KnownScene, RemoteFile, data_folder, known_scene
 from polyad.scene.files.paths import check_scene, is_address, locate
@@ -29,6 +29,7 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene, describe, lazy_scene
+from polyad.scene.raster.sources import representable
 from polyad.scene.read.formats.kinds import open_address, open_files, open_source
 from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.label_rasters import read_label_raster
@@ -235,6 +236,7 @@ def open_scene(
     *,
     max_bytes: int | None = None,
     remote: bool = False,
+    nodata: float | None = None,
 ) -> xr.DataArray:
     """Open a scene without reading its pixels.
 
@@ -250,6 +252,8 @@ def open_scene(
         that can be read by windows may be larger than that.
     remote : bool, default=False
         Whether ``source`` may be the ``https://`` address of a GeoTIFF, which is read by parts.
+    nodata : float, optional
+        Value that stands for "no measurement", in place of the one that the file declares.
 
     Returns
     -------
@@ -264,7 +268,15 @@ def open_scene(
     BudgetExceeded
         A piece that must be read at once is larger than ``max_bytes``.
     """
-    budget = memory_budget(max_bytes)
+    scene = _open_scene(source, memory_budget(max_bytes), remote)
+    if nodata is not None and representable(nodata, scene.dtype) is None:
+        raise InputError(f"no pixel of {scene.dtype} can have the nodata value {nodata:g}")
+    return describe(scene, nodata=nodata)
+
+
+def _open_scene(
+    source: str | PathLike[str] | Sequence[str | PathLike[str]], budget: int, remote: bool
+) -> xr.DataArray:
     if not isinstance(source, str | PathLike):
         return _lazy(open_files([Path(file) for file in source], budget))
     path, key = locate(str(source))
