@@ -234,7 +234,7 @@ def _parts(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 def _model_header(data: bytes, folder: Path) -> None:
     from safetensors.torch import save_file
 
-    from polyad.estimators.model_file import digest_of
+    from polyad.estimators.file_format import digest_of
 
     tree = _tree(data)
     if not isinstance(tree, dict) or tree.get("preset") not in ("fast", "best"):

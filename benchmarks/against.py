@@ -34,7 +34,7 @@ from polyad.experiments.runs import SceneEvaluator
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import MODELS, RANKS, RunSettings
 from polyad.fitting.alternating import Steps, fit_alternating
-from polyad.fitting.epochs import Stopping, batch_slices
+from polyad.fitting.epochs import EpochLoop, batch_slices
 from polyad.fitting.problem import Problem
 from polyad.scene.raster.windows import extract_patches
 from polyad.threads import limit_threads
@@ -155,10 +155,9 @@ class _Duel:
                 fit_alternating(
                     self.network,
                     self.problem,
-                    Stopping(self.run.epochs),
+                    EpochLoop(self.run.epochs, on_epoch=on_epoch),
                     self.steps,
                     generator=self._shuffler(),
-                    on_epoch=on_epoch,
                 )
                 yield from found
 

@@ -24,7 +24,7 @@ import torch
 from polyad import ModeStandardScaler, RankRClassifier
 from polyad.core import RankRNet
 from polyad.fitting.alternating import Steps, fit_alternating_reference
-from polyad.fitting.epochs import Stopping
+from polyad.fitting.epochs import EpochLoop
 from polyad.fitting.problem import Problem
 from polyad.scene import extract_patches, no_overlap, open_known, open_known_labels, per_class
 
@@ -152,7 +152,7 @@ def plain_seconds(epochs: int, n: int, cube: np.ndarray, labels) -> float:
     )
     problem = Problem(x, target, torch.ones(len(x)), "log")
     started = time.process_time()
-    fit_alternating_reference(network, problem, Stopping(epochs), Steps(), generator=generator)
+    fit_alternating_reference(network, problem, EpochLoop(epochs), Steps(), generator=generator)
     return time.process_time() - started
 
 

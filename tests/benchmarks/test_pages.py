@@ -20,7 +20,6 @@ MODULES = (
     "coverage",
     "few_labels_page",
     "findings",
-    "ideas",
     "label_accuracy",
     "noise_levels",
     "other_places_page",

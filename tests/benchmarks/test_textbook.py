@@ -8,7 +8,7 @@ from benchmarks.textbook import Textbook, contracted, contracted_by_unit
 from polyad.core.contract import contract_except
 from polyad.core.network import RankRNet
 from polyad.fitting.alternating import Steps, fit_alternating
-from polyad.fitting.epochs import Stopping
+from polyad.fitting.epochs import EpochLoop
 from polyad.fitting.problem import Problem
 
 
@@ -39,7 +39,7 @@ def test_textbook_and_solver_take_the_same_way(shape, hidden_bias, unit_by_unit)
     for _ in range(3):
         textbook()
     seeded = torch.Generator().manual_seed(2)
-    fitted, _ = fit_alternating(network, problem, Stopping(3), steps, generator=seeded)
+    fitted, _ = fit_alternating(network, problem, EpochLoop(3), steps, generator=seeded)
     for name, value in fitted.state_dict().items():
         assert_close(textbook.network.state_dict()[name], value, atol=1e-9, rtol=0, msg=name)
 

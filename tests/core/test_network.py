@@ -158,6 +158,7 @@ def test_float64_and_meta_reach_both_layers():
         ({"activation": "swish"}, "one of tanh, sigmoid, relu, identity, got 'swish'"),
         ({"n_outputs": 0}, "n_outputs must be at least 1, got 0"),
         ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"hidden": 10**9}, "a layer must have at most 2,147,483,648 weights"),
         ({"rank": -1}, "rank must be at least 1, got -1"),
         ({"in_shape": (3, 0)}, r"at least one entry, got \(3, 0\)"),
         ({"start": "ones"}, "start must be 'unit-variance' or 'xavier', got 'ones'"),

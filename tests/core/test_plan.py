@@ -144,6 +144,12 @@ def test_labels_count_modes_from_one_as_the_paper_does():
         ((3, -2), 1, 1, r"every mode of a sample needs at least one entry, got \(3, -2\)"),
         ((3,), 0, 1, r"hidden must be at least 1, got 0"),
         ((3,), 1, -4, r"rank must be at least 1, got -4"),
+        (
+            (3,),
+            10**9,
+            1,
+            r"at most 2,147,483,648 weights, got 3,000,000,000 .* lower hidden or rank",
+        ),
     ],
 )
 def test_impossible_shapes_are_refused_with_a_sentence(shape, hidden, rank, message):

@@ -45,7 +45,7 @@ def fresh_compiler():
 # torch.compile; "aot_eager" traces forward and backward as the real compiler does, and runs no g++
 
 
-@pytest.mark.parametrize(("shape", "rank"), LAYERS[::2])  # seconds each; benchmarks/tracing.py
+@pytest.mark.parametrize(("shape", "rank"), LAYERS[::2])  # seconds each
 def test_compiled_layer_equals_the_layer_for_batches_that_change(shape, rank):
     layer = layer_of(shape, rank)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)

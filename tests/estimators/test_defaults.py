@@ -17,11 +17,11 @@ from polyad.estimators.defaults import (
     WINDOWS,
     candidates,
     choose_structure,
-    class_pull,
+    class_penalty,
     epochs_for,
     learning_rate_for,
     ranks_for,
-    ridge_pull,
+    ridge_penalty,
 )
 from polyad.fitting.linear import RidgeFit
 from polyad.fitting.problem import Problem
@@ -62,10 +62,10 @@ def test_many_samples_take_a_longer_and_slower_schedule():
     assert learning_rate_for(10**6) == learning_rate_for(10**5) > 0
 
 
-def test_pull_for_classes_grows_with_the_samples_and_is_never_below_one():
-    assert [class_pull(n, 1000.0) for n in (600, 3_000)] == [4.0, 20.0]
-    assert class_pull(20_000, 10.0) == 4 * class_pull(5_000, 10.0)
-    assert class_pull(10, 0.0) == class_pull(100, 50.0) == 1.0
+def test_penalty_for_classes_grows_with_the_samples_and_is_never_below_one():
+    assert [class_penalty(n, 1000.0) for n in (600, 3_000)] == [4.0, 20.0]
+    assert class_penalty(20_000, 10.0) == 4 * class_penalty(5_000, 10.0)
+    assert class_penalty(10, 0.0) == class_penalty(100, 50.0) == 1.0
 
 
 def one_direction(strength: float, length: float = 1.0, variance: float = 30.0) -> RidgeFit:
@@ -80,14 +80,14 @@ def one_direction(strength: float, length: float = 1.0, variance: float = 30.0) 
     length=st.floats(1e-3, 1e3),
     variance=st.floats(1e-2, 1e4),
 )
-def test_pull_grows_with_the_strength_of_the_ridge(order, strengths, length, variance):
+def test_penalty_grows_with_the_strength_of_the_ridge(order, strengths, length, variance):
     weak, strong = sorted(strengths)
-    pulls = [ridge_pull(one_direction(s, length, variance), order) for s in (weak, strong)]
-    assert pulls[0] <= pulls[1] * (1 + 1e-9)
+    penalties = [ridge_penalty(one_direction(s, length, variance), order) for s in (weak, strong)]
+    assert penalties[0] <= penalties[1] * (1 + 1e-9)
 
 
-def test_pull_of_order_one_is_half_of_strength_times_length():
-    assert ridge_pull(one_direction(30.0), 1) == pytest.approx(30.0 * 0.5 / 2)
+def test_penalty_of_order_one_is_half_of_strength_times_length():
+    assert ridge_penalty(one_direction(30.0), 1) == pytest.approx(30.0 * 0.5 / 2)
 
 
 GRID = [  # shape, samples, signal to noise in variance, whether the signal has CP rank one

@@ -111,7 +111,7 @@ def test_predicting_before_fitting(kind):
 )
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, np.nan])
 def test_counts_below_one_or_not_whole(kind, name, value):
-    with pytest.raises(InputError, match=f"{name} must be a whole number of at least 1, got "):
+    with pytest.raises(InputError, match=f"{name} must be .*(equal to 1|a valid integer), got "):
         kind(**(QUICK | {name: value})).fit(X, Y)
 
 
@@ -120,35 +120,38 @@ def test_counts_below_one_or_not_whole(kind, name, value):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"solver": "newton"}, "solver must be one of joint, alternating, got 'newton'"),
+        ({"solver": "newton"}, "solver must be 'joint' or 'alternating', got 'newton'"),
         ({"start": "zeros"}, "start must be 'data', 'unit-variance' or 'xavier', got 'zeros'"),
-        ({"activation": "gelu"}, "activation must be one of tanh, .*, got 'gelu'"),
-        ({"learning_rate": 0}, "learning_rate must be a number above 0 .* got 0"),
-        ({"learning_rate": np.nan}, "learning_rate must be a number above 0 .* got nan"),
-        ({"learning_rate": "fast"}, "learning_rate must be a number above 0 .* got 'fast'"),
-        ({"weight_decay": -0.1}, "weight_decay one not below 0, got 'auto' and -0.1"),
+        ({"activation": "gelu"}, "activation must be .*'tanh', .*, got 'gelu'"),
+        ({"learning_rate": 0}, "learning_rate must be 'auto' or greater than 0, got 0"),
+        ({"learning_rate": np.nan}, "learning_rate must be .* a finite number, got nan"),
+        ({"learning_rate": "fast"}, "learning_rate must be .* a valid number, got 'fast'"),
+        ({"weight_decay": -0.1}, "weight_decay must be .* greater than or equal to 0, got -0.1"),
         ({"standardize": 3}, "mode 3 does not exist in samples of order 3"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here"),
         *(
-            ({"tol": value}, "tol must be a number such as 1e-4, got ")
+            ({"tol": value}, "tol must be a (valid|finite) number, got ")
             for value in ("x", None, np.nan)
         ),
         *(
             (
-                {"early_stopping": True, "validation_fraction": value},
-                "validation_fraction must lie between 0 and 1, got ",
+                {"validation_fraction": value},
+                "validation_fraction must be .*, got ",
             )
             for value in (0, 1, -0.5, 2, "a", None)
         ),
         *(
-            ({"penalty": value}, "penalty must be 'auto' or a number of at least 0")
+            ({"penalty": value}, "penalty must be 'auto' or (a|greater)")
             for value in (-1.0, np.nan, "strong", None)
         ),
-        ({"penalty": 1.0, "solver": "alternating"}, "penalty needs solver='joint'"),
+        (
+            {"penalty": 1.0, "solver": "alternating"},
+            "penalty must be 'auto' or 0 with",
+        ),
         *(
             (
                 {"solver": solver, "standardize": value},
-                r"standardize must be 'auto', None or a mode .* got ",
+                r"standardize must be 'auto' or a valid integer, got ",
             )
             for solver in ("joint", "alternating")
             for value in ("last", "common", 1.0, (0, 1), True, np.array([0, 1]))
@@ -189,7 +192,7 @@ def test_partial_fit_with_another_number_of_targets():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_divergence_says_what_to_try():
-    model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e200, random_state=0)
+    model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e6, random_state=0)
     with pytest.raises(Diverged, match="try a smaller learning_rate, standardized input"):
         model.fit(X, Y)
 

@@ -19,7 +19,7 @@ from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor, load, sa
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import InputError, ModelFileError, OutputError
 from polyad.estimators import persistence
-from polyad.estimators.model_file import FORMAT, Activation, ClassifierHeader, Epochwise
+from polyad.estimators.file_format import FORMAT, ActivationName, ClassifierHeader, Epochwise
 from polyad.estimators.persistence import load_with_about
 from polyad.fitting.epochs import History
 from tests.waiting import PATIENCE
@@ -492,7 +492,7 @@ def test_noise_is_refused(tmp_path):
 
 
 def test_names_in_the_header_are_those_of_the_network_and_its_history():
-    assert tuple(ACTIVATIONS) == get_args(Activation)
+    assert tuple(ACTIVATIONS) == get_args(ActivationName)
     assert [f.name for f in fields(History)] == [*Epochwise.model_fields]
     assert {*RankRClassifier().get_params()} == {
         *ClassifierHeader.model_fields["parameters"].annotation.model_fields
@@ -502,7 +502,7 @@ def test_names_in_the_header_are_those_of_the_network_and_its_history():
 def test_a_file_is_described_without_torch(path):
     code = """
 import sys
-from polyad.estimators.model_file import read_model
+from polyad.estimators.file_format import read_model
 header, tensors = read_model(sys.argv[1])
 print(header.kind, header.about, len(tensors), "torch" in sys.modules)
 """

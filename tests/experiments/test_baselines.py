@@ -43,7 +43,7 @@ def test_the_cnn_has_the_papers_number_of_parameters(bands, classes, count):
 @pytest.mark.parametrize(
     "model",
     [
-        CNNClassifier((10, 12), epochs=60, learning_rate=0.05, random_state=0),
+        CNNClassifier(kernels=(10, 12), epochs=60, learning_rate=0.05, random_state=0),
         DenseClassifier(epochs=60, random_state=0),
         PatchSVC("patch-mean", random_state=0),
         PatchSVC("spectrum", random_state=0),
@@ -60,7 +60,7 @@ def test_each_learns_and_repeats_itself(model, patches):
 
 def test_cnn_probabilities_sum_to_one_and_agree_with_predictions(patches):
     X, y = patches
-    model = CNNClassifier((5, 6), epochs=5, random_state=0).fit(X, y)
+    model = CNNClassifier(kernels=(5, 6), epochs=5, random_state=0).fit(X, y)
     proba = model.predict_proba(X)
     assert np.allclose(proba.sum(axis=1), 1, atol=1e-5)
     assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
@@ -82,7 +82,7 @@ def test_the_cnn_as_matrix_products_equals_its_convolutions():
 def test_on_epoch_sees_every_epoch_and_torchs_own_generator_is_left_alone(patches):
     seen, before = [], torch.get_rng_state()
     DenseClassifier(epochs=3, random_state=0).fit(*patches, on_epoch=lambda e, _: seen.append(e))
-    CNNClassifier((3, 3), epochs=1, random_state=0).fit(*patches)
+    CNNClassifier(kernels=(3, 3), epochs=1, random_state=0).fit(*patches)
     assert seen == [1, 2, 3]
     assert torch.equal(before, torch.get_rng_state())
 
@@ -117,7 +117,7 @@ def test_a_diverging_fit_says_so(patches):
 
 def test_samples_of_another_shape_are_refused(patches):
     X, y = patches
-    model = CNNClassifier((3, 3), epochs=1, random_state=0).fit(X, y)
+    model = CNNClassifier(kernels=(3, 3), epochs=1, random_state=0).fit(X, y)
     with pytest.raises(InputError, match="fitted on samples"):
         model.predict(X[:, :, :, :5])
     with pytest.raises(NotFittedError):

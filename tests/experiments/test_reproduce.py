@@ -58,7 +58,7 @@ def table(out, name):
 
 def test_everything_is_written_and_a_second_call_does_no_run(out):
     names = {p.name for p in out.rglob("*") if p.is_file()}
-    assert {"report.html", "paper.md", "table-2.tex", f"table-3-{TINY}.md"} <= names
+    assert {"report.html", "paper.md", "table-2.csv", f"table-3-{TINY}.md"} <= names
     for figure in ("figure-1", "figure-2", "figure-3", "figure-4", "figure-5", f"errors-{TINY}"):
         assert {f"{figure}.svg", f"{figure}.png"} <= names
     assert {"table-1-none-5.csv", "table-4-pixel-5.csv", "table-4-band-offset-5.csv"} <= names

@@ -33,7 +33,7 @@ LABELS = np.random.default_rng(0).integers(0, 3, size=(20, 20))
     [
         RankRClassifier.paper(rank=1, epochs=2, random_state=0),
         RankRClassifier.paper(rank=3, epochs=2, random_state=0, hidden_bias=True),
-        CNNClassifier((8, 9), epochs=2, random_state=0),
+        CNNClassifier(kernels=(8, 9), epochs=2, random_state=0),
         DenseClassifier(epochs=2, random_state=0),
     ],
     ids=["rank-1", "rank-3", "cnn", "dense"],

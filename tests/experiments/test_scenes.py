@@ -76,15 +76,15 @@ def test_a_report_of_records_needs_no_files(data, tmp_path, monkeypatch):
     assert "| SVM, spectrum | " in (tmp_path / "paper.md").read_text()
 
 
-def test_nothing_to_run_ends_with_code_3_and_names_both_files(tmp_path, monkeypatch, capsys):
+def test_nothing_to_run_ends_with_code_3_and_names_the_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("POLYAD_DATA", str(tmp_path / "empty"))
     out = tmp_path / "out"
     with pytest.raises(SystemExit) as end:
         main(["reproduce", "--scene", "pavia-university", "--out", str(out)])
     assert end.value.code == 3
     said = capsys.readouterr().err
-    assert "PaviaU.mat and PaviaU_gt.mat are missing" in said
-    assert "polyad fetch pavia-university --from PaviaU.mat --from PaviaU_gt.mat" in said
+    assert "PaviaU.mat is missing" in said
+    assert "polyad fetch pavia-university --from PaviaU.mat" in said
     assert not out.exists()
     with pytest.raises(NothingToRun, match="nothing was run"):
         reproduce(["botswana"], out=out, progress=False)

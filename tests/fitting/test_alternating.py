@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from polyad.core.network import ACTIVATIONS
 from polyad.errors import Diverged
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
-from polyad.fitting.epochs import Stopping
+from polyad.fitting.epochs import EpochLoop
 from polyad.fitting.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("callers_state")
@@ -22,9 +22,9 @@ def same_path(network, problem, steps, epochs=3):
     def seeded():
         return torch.Generator().manual_seed(7)
 
-    fast, history = fit_alternating(network, problem, Stopping(epochs), steps, generator=seeded())
+    fast, history = fit_alternating(network, problem, EpochLoop(epochs), steps, generator=seeded())
     plain, expected = fit_alternating_reference(
-        network, problem, Stopping(epochs), steps, generator=seeded()
+        network, problem, EpochLoop(epochs), steps, generator=seeded()
     )
     assert history.loss == pytest.approx(expected.loss, rel=1e-9)
     assert history.score == pytest.approx(expected.score, rel=1e-9, abs=1e-12)
@@ -66,8 +66,9 @@ def test_modes_of_one_entry_and_a_single_sample(shape, n, network_of, problem_of
 def test_single_precision_follows_double(network_of, problem_of):
     network, problem = network_of((3, 4)), problem_of((3, 4))
     short = Problem(problem.x.float(), problem.target.float(), problem.weight.float(), "log")
+    loop, steps = EpochLoop(2), Steps(0.01, 3, 8)
     double, single = (
-        fit_alternating(start, data, Stopping(2), Steps(0.01, 3, 8), generator=torch.Generator())[0]
+        fit_alternating(start, data, loop, steps, generator=torch.Generator())[0]
         for start, data in ((network, problem), (copy.deepcopy(network).float(), short))
     )
     for wanted, fitted in zip(double.parameters(), single.parameters(), strict=True):
@@ -79,7 +80,7 @@ def test_each_epoch_lowers_the_loss_at_first(network_of, problem_of):
     _, history = fit_alternating(
         network_of((4, 5)),
         problem_of((4, 5), n=40),
-        Stopping(20),
+        EpochLoop(20),
         Steps(0.005, 10, 65),
         generator=torch.Generator(),
     )
@@ -93,7 +94,7 @@ def test_same_seed_same_bits_and_nothing_handed_in_is_changed(network_of, proble
     def run(seed):
         generator = torch.Generator().manual_seed(seed)
         fit = fit_alternating(
-            network, problem, Stopping(3), Steps(batch_size=6), generator=generator
+            network, problem, EpochLoop(3), Steps(batch_size=6), generator=generator
         )
         return fit[1].loss
 
@@ -109,11 +110,9 @@ def test_validation_on_epoch_and_best_weights(network_of, problem_of):
     network, history = fit_alternating(
         network_of(),
         problem_of(),
-        Stopping(40),
+        EpochLoop(40, validation=held, on_epoch=lambda epoch, _: seen.append(epoch)),
         Steps(learning_rate=0.02),
         generator=torch.Generator().manual_seed(0),
-        validation=held,
-        on_epoch=lambda epoch, _: seen.append(epoch),
     )
     assert seen == list(range(1, 41))
     with torch.no_grad():
@@ -127,7 +126,7 @@ def test_divergence_says_what_to_try(network_of, problem_of):
         fit_alternating(
             network_of(activation="identity"),
             problem,
-            Stopping(30),
+            EpochLoop(30),
             Steps(learning_rate=1e200),
             generator=torch.Generator(),
         )

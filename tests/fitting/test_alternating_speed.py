@@ -13,7 +13,7 @@ from polyad.core.network import ACTIVATIONS
 from polyad.fitting import alternating as solver
 from polyad.fitting import blocks
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
-from polyad.fitting.epochs import Stopping
+from polyad.fitting.epochs import EpochLoop
 from tests.fitting.conftest import make_network, make_problem
 
 BLOCKS = ("mode_block", "output_block", "hidden", "open_left", "open_right")
@@ -26,9 +26,9 @@ network_of = partial(make_network, hidden=7, n_outputs=4)
 def both(network, problem, steps, epochs=3):
     """Fit with the written-out blocks and by the reference; return the two and histories."""
     seeded = [torch.Generator().manual_seed(2) for _ in range(2)]
-    fast = fit_alternating(network, problem, Stopping(epochs), steps, generator=seeded[0])
+    fast = fit_alternating(network, problem, EpochLoop(epochs), steps, generator=seeded[0])
     plain = fit_alternating_reference(
-        network, problem, Stopping(epochs), steps, generator=seeded[1]
+        network, problem, EpochLoop(epochs), steps, generator=seeded[1]
     )
     return fast, plain
 
@@ -96,7 +96,7 @@ def test_one_block_call_takes_all_steps_of_a_batch(monkeypatch):
         monkeypatch.setattr(blocks, name, counted(name))
     network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
     steps = Steps(inner_steps=50, batch_size=9)
-    fit_alternating(network, problem, Stopping(1), steps, generator=torch.Generator())
+    fit_alternating(network, problem, EpochLoop(1), steps, generator=torch.Generator())
     batches = 3
     assert calls == {
         "mode_block": 3 * batches,

@@ -8,7 +8,7 @@ import torch
 
 from polyad.errors import Diverged
 from polyad.fitting import epochs
-from polyad.fitting.epochs import Stopping, batch_slices, run_epochs
+from polyad.fitting.epochs import EpochLoop, batch_slices
 
 pytestmark = pytest.mark.usefixtures("callers_state")
 
@@ -20,7 +20,7 @@ def losses(*values):
 
 
 def test_all_epochs_run_without_patience(network_of):
-    history = run_epochs(network_of(), losses(*[1.0] * 7), Stopping(7, patience=None))
+    history = EpochLoop(7, patience=None).run(network_of(), losses(*[1.0] * 7))
     assert len(history) == 7
     assert history.loss == [1.0] * 7
     assert history.score == [0.5] * 7
@@ -31,19 +31,19 @@ def test_all_epochs_run_without_patience(network_of):
 
 def test_patience_counts_epochs_without_progress(network_of):
     falling = losses(1.0, 0.9, 0.9, 0.9, 0.8, 0.8, 0.8, 0.8, 0.8)
-    history = run_epochs(network_of(), falling, Stopping(9, patience=3))
+    history = EpochLoop(9, patience=3).run(network_of(), falling)
     assert len(history) == 8  # progress in epochs 1, 2 and 5; then 6, 7, 8
 
 
 def test_a_fall_below_the_tolerance_is_no_progress(network_of):
     values = [1.0 - 1e-5 * k for k in range(10)]
-    assert len(run_epochs(network_of(), losses(*values), Stopping(10, 1e-4, 4))) == 5
-    assert len(run_epochs(network_of(), losses(*values), Stopping(10, 1e-6, 4))) == 10
+    assert len(EpochLoop(10, 1e-4, 4).run(network_of(), losses(*values))) == 5
+    assert len(EpochLoop(10, 1e-6, 4).run(network_of(), losses(*values))) == 10
 
 
 def test_small_falls_add_up_to_progress(network_of):
     values = [1.0 - 4e-5 * k for k in range(30)]
-    assert len(run_epochs(network_of(), losses(*values), Stopping(30, 1e-4, 4))) == 30
+    assert len(EpochLoop(30, 1e-4, 4).run(network_of(), losses(*values))) == 30
 
 
 def stepping(network, values):
@@ -63,7 +63,7 @@ def stepping(network, values):
 def test_the_best_weights_by_validation_are_restored(network_of, problem_of):
     network, held = network_of(), problem_of(seed=5, loss="squared")
     values = [0.5, 0.2, 0.01, 0.3, 0.6]
-    history = run_epochs(network, stepping(network, values), Stopping(5), validation=held)
+    history = EpochLoop(5, validation=held).run(network, stepping(network, values))
     best = history.validation_loss.index(min(history.validation_loss))
     assert all(torch.equal(p, torch.full_like(p, values[best])) for p in network.parameters())
     with torch.no_grad():
@@ -74,25 +74,25 @@ def test_the_best_weights_by_validation_are_restored(network_of, problem_of):
 def test_validation_loss_is_what_patience_watches(network_of, problem_of):
     network, held = network_of(), problem_of(loss="squared")
     values = [0.01, *[2.0] * 20]  # validation gets worse after the first epoch
-    history = run_epochs(network, stepping(network, values), Stopping(20, 1e-4, 3), validation=held)
+    history = EpochLoop(20, 1e-4, 3, validation=held).run(network, stepping(network, values))
     assert len(history) == 4
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_says_what_to_try(bad, network_of):
     with pytest.raises(Diverged, match=rf"training loss became {bad} in epoch 2; try a smaller"):
-        run_epochs(network_of(), losses(1.0, bad), Stopping(5))
+        EpochLoop(5).run(network_of(), losses(1.0, bad))
 
 
 def test_weights_lost_by_the_very_last_step_are_noticed(network_of):
     network = network_of()
     with pytest.raises(Diverged, match=r"weights became NaN or infinite in epoch 1; try a smaller"):
-        run_epochs(network, stepping(network, [math.nan]), Stopping(1))
+        EpochLoop(1).run(network, stepping(network, [math.nan]))
 
 
 def test_on_epoch_sees_every_epoch_and_the_network(network_of):
     network, seen = network_of(), []
-    run_epochs(network, losses(3, 2, 1), Stopping(3), on_epoch=lambda k, n: seen.append((k, n)))
+    EpochLoop(3, on_epoch=lambda k, n: seen.append((k, n))).run(network, losses(3, 2, 1))
     assert seen == [(1, network), (2, network), (3, network)]
 
 
@@ -107,14 +107,14 @@ def test_time_spent_in_on_epoch_is_not_counted(network_of, monkeypatch):
         return 1.0, 0.5
 
     monkeypatch.setattr(epochs, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    history = run_epochs(network_of(), epoch, Stopping(1), on_epoch=lambda *_: pass_time(50.0))
+    history = EpochLoop(1, on_epoch=lambda *_: pass_time(50.0)).run(network_of(), epoch)
     assert history.seconds == [2.0]
 
 
 def test_the_bar_goes_to_standard_error_and_only_when_asked(network_of, capsys):
-    run_epochs(network_of(), losses(1.0, 0.5), Stopping(2))
+    EpochLoop(2).run(network_of(), losses(1.0, 0.5))
     assert capsys.readouterr() == ("", "")
-    run_epochs(network_of(), losses(1.0, 0.5), Stopping(2), verbose=True)
+    EpochLoop(2, verbose=True).run(network_of(), losses(1.0, 0.5))
     out, err = capsys.readouterr()
     assert out == ""
     assert "fitting" in err

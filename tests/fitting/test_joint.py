@@ -11,10 +11,11 @@ from torch.testing import assert_close
 
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.fitting import joint as solver
-from polyad.fitting.epochs import Stopping
+from polyad.fitting.epochs import EpochLoop
 from polyad.fitting.joint import (
     AdamState,
     FlatWeights,
+    JointSettings,
     adam_step,
     autograd_gradient,
     choose_gradient,
@@ -104,10 +105,8 @@ def test_joint_is_plain_adamw_on_all_weights(loss, head_start, network_of, probl
     fit = fit_joint(
         network,
         problem,
-        Stopping(30),
-        learning_rate=0.02,
-        weight_decay=0.05,
-        head_start=head_start,
+        EpochLoop(30),
+        JointSettings(0.02, 0.05, head_start=head_start),
     )
     twin = copy.deepcopy(network)
     optimizer = adamw(twin, 0.05, 0.02)
@@ -129,9 +128,9 @@ def test_a_weight_too_large_to_rebuild_goes_through_autograd(monkeypatch, networ
     assert choose_gradient(network_of()) is written_gradient
     huge = RankRNet((1000, 1000), 60, 2, 1, device="meta")
     assert choose_gradient(huge) is autograd_gradient
-    expected = fit_joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
+    expected = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
     monkeypatch.setattr(solver, "MAX_REBUILT", 0)
-    other = fit_joint(network_of(), problem_of(), Stopping(5), learning_rate=0.01)
+    other = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
     assert other.history.loss == pytest.approx(expected.history.loss, rel=1e-12)
 
 
@@ -141,9 +140,8 @@ def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of)
         fit = fit_joint(
             network_of(),
             problem_of(),
-            Stopping(4),
-            learning_rate=0.01,
-            batch_size=6,
+            EpochLoop(4),
+            JointSettings(0.01, batch_size=6),
             generator=generator,
         )
         return fit.history.loss
@@ -153,16 +151,10 @@ def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of)
 
 
 def test_going_on_from_a_state_is_one_long_fit(network_of, problem_of):
-    whole = fit_joint(network_of(), problem_of(), Stopping(8), learning_rate=0.01, head_start=1.0)
-    half = fit_joint(network_of(), problem_of(), Stopping(4), learning_rate=0.01, head_start=1.0)
-    rest = fit_joint(
-        half.network,
-        problem_of(),
-        Stopping(4),
-        learning_rate=0.01,
-        head_start=1.0,
-        state=half.state,
-    )
+    settings = JointSettings(0.01, head_start=1.0)
+    whole = fit_joint(network_of(), problem_of(), EpochLoop(8), settings)
+    half = fit_joint(network_of(), problem_of(), EpochLoop(4), settings)
+    rest = fit_joint(half.network, problem_of(), EpochLoop(4), settings, state=half.state)
     assert half.history.loss + rest.history.loss == whole.history.loss
     assert half.state.steps == 4  # the state handed in was copied
 
@@ -171,7 +163,7 @@ def test_loss_falls_and_the_start_stays(network_of, problem_of):
     network, problem = network_of(), problem_of()
     before = copy.deepcopy(network.state_dict())
     x, target = problem.x.clone(), problem.target.clone()
-    fit = fit_joint(network, problem, Stopping(60), learning_rate=0.02)
+    fit = fit_joint(network, problem, EpochLoop(60), JointSettings(0.02))
     assert fit.history.loss[-1] < 0.5 * fit.history.loss[0]
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])
@@ -180,14 +172,16 @@ def test_loss_falls_and_the_start_stays(network_of, problem_of):
 
 
 def test_fitted_weights_have_memory_of_their_own(network_of, problem_of):
-    fit = fit_joint(network_of(), problem_of(), Stopping(2), learning_rate=0.01)
+    fit = fit_joint(network_of(), problem_of(), EpochLoop(2), JointSettings(0.01))
     starts = {p.untyped_storage().data_ptr() for p in fit.network.parameters()}
     assert len(starts) == len(list(fit.network.parameters()))
 
 
 def test_best_validation_weights_come_back(network_of, problem_of):
     held = problem_of(seed=9)
-    fit = fit_joint(network_of(), problem_of(), Stopping(150), learning_rate=0.05, validation=held)
+    fit = fit_joint(
+        network_of(), problem_of(), EpochLoop(150, validation=held), JointSettings(0.05)
+    )
     with torch.no_grad():
         assert held.mean_loss(fit.network(held.x)) == min(fit.history.validation_loss)
     assert fit.history.validation_loss[-1] > min(fit.history.validation_loss)

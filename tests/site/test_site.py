@@ -94,7 +94,7 @@ def test_accuracies_of_the_four_protocols_are_those_of_the_records():
 
 
 def test_format_of_the_model_file_page_is_the_one_that_is_written():
-    from polyad.estimators.model_file import FORMAT
+    from polyad.estimators.file_format import FORMAT
 
     page = (DOCS / "reference/model-file.md").read_text()
     assert f"| `format` | {FORMAT} |" in page

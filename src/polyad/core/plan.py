@@ -21,6 +21,7 @@ from operator import index, mul
 from polyad.errors import InputError
 
 MAX_ORDER = 8
+MAX_WEIGHTS = 2**31  # of a layer: 8 GB in single precision
 
 # What one element moved through memory, and one kernel launch, cost in units of one GEMM FLOP.
 # Measured on x86 cores (about 200 GFLOP/s, 20 GB/s); only their size matters. `make bench` says
@@ -184,6 +185,12 @@ def check_shape(shape: Sequence[int], hidden: int, rank: int, name: str = "hidde
     for what, value in ((name, hidden), ("rank", rank)):
         if value < 1:
             raise InputError(f"{what} must be at least 1, got {value}")
+    weights = hidden * rank * sum(shape)
+    if weights > MAX_WEIGHTS:
+        raise InputError(
+            f"a layer must have at most {MAX_WEIGHTS:,} weights, got {weights:,} for {hidden:,} "
+            f"units of rank {rank:,}; lower {name} or rank"
+        )
 
 
 def _candidate_groups(shape: tuple[int, ...]) -> list[Groups]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,45 +21,11 @@ from torch import Tensor
 
 from polyad.core.network import RankRNet, join_networks, network_sizes
 from polyad.errors import InputError
-from polyad.estimators.defaults import (
-    FULL_BATCH_UP_TO,
-    Choice,
-    Structure,
-    batch_size_for,
-    choose,
-    choose_structure,
-    epochs_for,
-    held_out_folds,
-    learning_rate_for,
-    ranks_for,
-    scaler_for,
-)
-from polyad.estimators.parameters import (
-    PAPER,
-    PAPER_BATCH,
-    ActivationName,
-    Array,
-    Auto,
-    Device,
-    Samples,
-    Solver,
-    StartName,
-    check_parameters,
-    rate_of,
-    resolve_device,
-)
-from polyad.estimators.scaler import (
-    NUMERIC,
-    ModeStandardScaler,
-    as_numpy,
-    as_samples,
-    check_modes,
-    check_sample_shape,
-    check_weight,
-)
+from polyad.estimators import defaults, parameters, scaler
+from polyad.estimators.parameters import ActivationName, Array, Auto, Device, Solver, StartName
 from polyad.fitting.alternating import Steps, fit_alternating
-from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices
-from polyad.fitting.joint import AdamState, fit_joint
+from polyad.fitting.epochs import EpochLoop, History, OnEpoch, batch_slices
+from polyad.fitting.joint import AdamState, JointSettings, fit_joint
 from polyad.fitting.linear import as_network, fit_linear
 from polyad.fitting.modes import PrincipalAxes, start_from_data
 from polyad.fitting.problem import Problem
@@ -69,62 +35,50 @@ HEAD_START = 2.0  # of a joint fit's "auto" learning rate: it begins three times
 CHUNK_BYTES = 64 * 2**20  # of input standardized at a time in prediction
 NETWORK = "network_arrays"  # under which a pickle has the network
 
+Settings = dict[str, Any]
+Fitted = tuple[RankRNet, History, AdamState | None]
 
-class RankREstimator(BaseEstimator):
-    """What `RankRClassifier` and `RankRRegressor` share; not to be used by itself."""
 
-    _loss: str
+class _Learned:
+    """What a fit leaves in an estimator."""
+
     sample_shape_: tuple[int, ...]
     network_: RankRNet
-    settings_: dict[str, Any]
+    scaler_: scaler.ModeStandardScaler | None
+    settings_: Settings
+    history_: History
+    n_iter_: int
+    _random: torch.Generator
+    _adam_state: AdamState | None  # from which `partial_fit` goes on
     _copies = 1.0  # of each sample, on average, that its weight stands for
 
-    def __init__(
-        self,
-        rank: int | Auto = "auto",
-        hidden: int = 75,
-        *,
-        solver: Solver = "joint",
-        activation: ActivationName | Auto = "auto",
-        start: StartName = "data",
-        hidden_bias: bool = True,
-        epochs: int = 200,
-        learning_rate: float | Auto = "auto",
-        batch_size: int | Auto | None = "auto",
-        inner_steps: int = 10,
-        weight_decay: float | Auto = "auto",
-        penalty: float | Auto = "auto",
-        standardize: int | Auto | None = "auto",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int | None = 10,
-        tol: float = 1e-4,
-        device: Device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-    ) -> None:
-        self.rank = rank
-        self.hidden = hidden
-        self.solver = solver
-        self.activation = activation
-        self.start = start
-        self.hidden_bias = hidden_bias
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.inner_steps = inner_steps
-        self.weight_decay = weight_decay
-        self.penalty = penalty
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.tol = tol
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
+
+@dataclass(repr=False, eq=False)
+class RankREstimator(_Learned, BaseEstimator):
+    """What `RankRClassifier` and `RankRRegressor` share; not to be used by itself."""
+
+    rank: int | Auto = "auto"
+    hidden: int = 75
+    _: KW_ONLY
+    solver: Solver = "joint"
+    activation: ActivationName | Auto = "auto"
+    start: StartName = "data"
+    hidden_bias: bool = True
+    epochs: int = 200
+    learning_rate: float | Auto = "auto"
+    batch_size: int | Auto | None = "auto"
+    inner_steps: int = 10
+    weight_decay: float | Auto = "auto"
+    penalty: float | Auto = "auto"
+    standardize: int | Auto | None = "auto"
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int | None = 10
+    tol: float = 1e-4
+    device: Device = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
 
     @classmethod
     def paper(cls, rank: int = 1, **overrides: Any) -> Self:
@@ -139,247 +93,245 @@ class RankREstimator(BaseEstimator):
         **overrides
             Any parameter of the estimator, such as ``epochs`` or ``random_state``.
         """
-        return cls(rank=rank, **(PAPER | overrides))
+        return cls(rank=rank, **(parameters.PAPER | overrides))
 
     # -- what the two estimators fill in ------------------------------------------------------
+
+    @property
+    def _loss(self) -> str:
+        raise NotImplementedError  # pragma: no cover
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         """Learn how to encode ``y``; return targets ``(n, C)`` and sample weights ``(n,)``."""
         raise NotImplementedError  # pragma: no cover
 
-    def _stratify(self, y: Array) -> Array | None:
+    def _validation_strata(self, y: Array) -> Array | None:
         """Return what the validation split is stratified by."""
         raise NotImplementedError  # pragma: no cover
 
-    def _pull(self, choice: Choice, order: int) -> float:
-        """Return what the penalty on squared weights is, times the number of samples."""
+    def _auto_penalty(self, choice: defaults.Choice, order: int) -> float:
+        """Return the penalty on squared weights, times the number of samples."""
         raise NotImplementedError  # pragma: no cover
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def _fit(self, X: Samples, y: Any, sample_weight: Any, on_epoch: Any = None) -> Self:
-        check_parameters(self)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, on_epoch: OnEpoch | None) -> Self:
+        parameters.check_parameters(self)
         X, y, weight = self._check_data(X, y, sample_weight, reset=True)
-        resumed = self.network_ if self._resumes else None
-        if resumed is not None:
-            self._check_same_task(resumed, X.shape[1:])
-        generator = self._generator()
+        before = self.network_ if self._continues else None
+        if before is not None:
+            self._check_same_task(before, X.shape[1:])
+        self._random = self._generator()
         target, weight = self._encode(y, weight)
         with limit_threads(self._threads(X)):
-            before = self._coordinates() if resumed is not None else {}
-            # the coordinates of a network that is gone on with stay
-            self.settings_ = self._resolve(X, target, weight, generator) | before
-            if resumed is None:
-                self._fit_scaler(X, weight)
-            problem = self._problem(X, target, weight, resumed)
-            network, history, state = self._learn(problem, y, resumed, generator, on_epoch)
-        self.network_, self.history_ = network, history
-        self._resume, self._state = generator, state
-        self.n_iter_ = len(history)
+            # a network that is trained further keeps its coordinates
+            coordinates = {} if before is None else self._coordinates()
+            self.settings_ = self._choose_settings(X, target, weight) | coordinates
+            if before is None:
+                self.scaler_ = scaler.fit_scaler(self.settings_["standardize"], X, weight)
+            problem = self._problem(X, target, weight, before)
+            self.network_, self.history_, self._adam_state = self._fit_network(
+                problem, y, before, on_epoch
+            )
+        self.n_iter_ = len(self.history_)
         return self
 
-    def _learn(
-        self,
-        problem: Problem,
-        y: Array,
-        network: RankRNet | None,
-        generator: torch.Generator,
-        on_epoch: OnEpoch | None,
-    ) -> tuple[RankRNet, History, AdamState | None]:
-        """Choose the structure, and fit a new network, or go on with the one that is given."""
-        axes, samples = self._axes(problem), problem
-        if self._chooses_rank and len(problem) <= FULL_BATCH_UP_TO:
+    def _fit_network(
+        self, problem: Problem, y: Array, network: RankRNet | None, on_epoch: OnEpoch | None
+    ) -> Fitted:
+        """Choose the structure, and fit a new network, or train the given one further."""
+        axes, samples = self._principal_axes(problem), problem
+        if self._chooses_rank and len(problem) <= defaults.FULL_BATCH_UP_TO:
             samples = problem.merged()
         if axes is not None:
             problem = axes.project(problem)
-        structure = self._structure(samples, axes, generator)
+        structure = self._choose_structure(samples, axes)
         self.settings_ |= {"rank": structure.rank, "linear": structure.linear}
         if network is None:
-            network = self._network(problem, generator, structure.rank)
+            network = self._new_network(problem, structure.rank)
         elif axes is not None:
             network, axes = axes.enter(network)
-        problem, validation = self._split(problem, y, generator)
+        problem, validation = self._split(problem, y)
         if axes is not None and on_epoch is not None:
             on_epoch = _expanding(on_epoch, axes)
-        fitted, history, state = self._solve(
-            network, problem, generator, self.settings_, validation=validation, on_epoch=on_epoch
+        fitted, history, state = self._run_solver(
+            network, problem, self.settings_, validation=validation, on_epoch=on_epoch
         )
         if axes is not None:
             fitted, state = axes.expand(fitted), None  # the state belongs to other coordinates
         share = structure.linear
-        linear = fit_linear(self._counted(samples), generator) if share else None
+        linear = fit_linear(self._with_copies(samples), self._random) if share else None
         if linear is not None:
             straight = as_network(linear, fitted, samples.x)
             fitted, state = join_networks([fitted, straight], [1 - share, share]), None
         return fitted, history, state
 
-    def _partial_fit(self, X: Samples, y: Any, sample_weight: Any, first: bool) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, first: bool) -> Self:
         """Take one more epoch on the samples given; the scaler stays as first fitted."""
-        check_parameters(self)
+        parameters.check_parameters(self)
         X, y, weight = self._check_data(X, y, sample_weight, reset=first)
         if first:
             self.history_ = History()
-        if not hasattr(self, "_resume"):  # the first call, or the first since it was unpickled
-            self._resume, self._state = self._generator(), None
+        if not hasattr(self, "_random"):  # the first call, or the first since it was unpickled
+            self._random, self._adam_state = self._generator(), None
         with limit_threads(self._threads(X)):
             # single epochs have no schedule, and a first batch may not be like all
-            settings = self._given(len(X)) | {"schedule": "constant", "epochs": 1}
+            settings = self._fixed_settings(len(X)) | {"schedule": "constant", "epochs": 1}
             if first:
                 self.settings_ = settings
-                self._fit_scaler(X, weight)
+                self.scaler_ = scaler.fit_scaler(settings["standardize"], X, weight)
             fitted = None if first else self.network_
             problem = self._problem(X, *self._encode(y, weight), fitted)
             if first:
-                self.network_ = self._network(problem, self._resume, self.settings_["rank"])
-            self.network_, history, self._state = self._solve(
-                self.network_, problem, self._resume, settings, state=self._state
+                self.network_ = self._new_network(problem, self.settings_["rank"])
+            self.network_, history, self._adam_state = self._run_solver(
+                self.network_, problem, settings, state=self._adam_state
             )
         for name, values in vars(self.history_).items():
             values.extend(getattr(history, name))
         self.n_iter_ = len(self.history_)
         return self
 
-    def _structure(
-        self, samples: Problem, axes: PrincipalAxes | None, generator: torch.Generator
-    ) -> Structure:
+    def _choose_structure(self, samples: Problem, axes: PrincipalAxes | None) -> defaults.Structure:
         """Return rank and linear share: as given, or as samples held out in turn prefer."""
-        given = Structure(self.settings_["rank"], 0.0)
+        given = defaults.Structure(self.settings_["rank"], 0.0)
         if not self._chooses_rank:
             return given
         problem = samples if axes is None else axes.project(samples)
         linear: list[Tensor] = []
         outputs: dict[int, list[Tensor]] = {}
-        folds = held_out_folds(problem, self._count(problem), generator)
+        folds = defaults.held_out_folds(problem, self._count(problem), self._random)
         for rest, held in folds:
-            straight = fit_linear(self._counted(samples.take(rest)), generator)
+            straight = fit_linear(self._with_copies(samples.take(rest)), self._random)
             if straight is None:
                 return given
             linear.append(straight(samples.x[held]))
             some = problem.take(rest)
-            for rank in ranks_for(some.x.shape[1:], self._count(some)):
-                network = self._network(some, generator, rank)
-                fitted, *_ = self._solve(network, some, generator, self.settings_)
+            for rank in defaults.ranks_for(some.x.shape[1:], self._count(some)):
+                network = self._new_network(some, rank)
+                fitted, *_ = self._run_solver(network, some, self.settings_)
                 outputs.setdefault(rank, []).append(fitted(problem.x[held]).detach())
         if not folds:
             return given
         tried = {rank: torch.cat(parts) for rank, parts in outputs.items()}
         asked = problem.take(torch.cat([held for _, held in folds]))
-        return choose_structure(asked, tried, torch.cat(linear))
+        return defaults.choose_structure(asked, tried, torch.cat(linear))
 
     def _count(self, problem: Problem) -> float:
         """Return the number of samples, with the copies that their weights stand for."""
         return self._copies * float(problem.weight.sum())
 
-    def _counted(self, problem: Problem) -> Problem:
+    def _with_copies(self, problem: Problem) -> Problem:
         return replace(problem, weight=problem.weight * self._copies)
 
-    def _solve(
+    def _run_solver(
         self,
         network: RankRNet,
         problem: Problem,
-        generator: torch.Generator,
-        settings: dict[str, Any],
+        settings: Settings,
         *,
         state: AdamState | None = None,
         validation: Problem | None = None,
         on_epoch: OnEpoch | None = None,
-    ) -> tuple[RankRNet, History, AdamState | None]:
-        """Call the solver that was asked for."""
-        epochs, scheduled = settings["epochs"], settings["schedule"] == "cosine"
+    ) -> Fitted:
+        epochs, cosine = settings["epochs"], settings["schedule"] == "cosine"
         # a rate that falls to zero has its length; only samples held out may end it before
-        patience = None if scheduled and validation is None else self.patience
-        stopping = Stopping(epochs, self.tol, patience)
-        watch: dict[str, Any] = {
-            "generator": generator,
-            "validation": validation,
-            "on_epoch": on_epoch,
-            "verbose": bool(self.verbose),
-        }
+        patience = None if cosine and validation is None else self.patience
+        loop = EpochLoop(epochs, self.tol, patience, validation, on_epoch, bool(self.verbose))
         rate, decay, batch = (settings[k] for k in ("learning_rate", "weight_decay", "batch_size"))
         if self.solver == "alternating":
             steps = Steps(rate, self.inner_steps, batch, decay)
-            return *fit_alternating(network, problem, stopping, steps, **watch), None
-        batches = len(batch_slices(len(problem), batch))
-        fit = fit_joint(
-            network,
-            problem,
-            stopping,
-            learning_rate=rate,
-            weight_decay=decay,
-            penalty=settings["penalty"] / self._count(problem),
+            return *fit_alternating(network, problem, loop, steps, generator=self._random), None
+        joint = JointSettings(
+            rate,
+            decay,
+            settings["penalty"] / self._count(problem),
+            batch,
             head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
-            cosine_steps=epochs * batches if scheduled else None,
-            batch_size=batch,
-            state=state,
-            **watch,
+            cosine_steps=epochs * len(batch_slices(len(problem), batch)) if cosine else None,
         )
+        fit = fit_joint(network, problem, loop, joint, generator=self._random, state=state)
         return fit.network, fit.history, fit.state
 
-    def _resolve(
-        self, X: Array, target: Array, weight: Array, generator: torch.Generator
-    ) -> dict[str, Any]:
+    # -- settings -----------------------------------------------------------------------------
+
+    @property
+    def _asks_samples(self) -> bool:
+        """Whether "auto" is decided by the samples."""
+        return self.standardize == "auto" and self.solver == "joint" and self.start == "data"
+
+    @property
+    def _chooses_rank(self) -> bool:
+        """Whether ranks are tried; a network that is to be trained further keeps its units."""
+        return (
+            self._asks_samples and self.rank == "auto" and self.hidden_bias and not self.warm_start
+        )
+
+    @property
+    def _continues(self) -> bool:
+        """Whether the next fit starts from the network that the model has."""
+        return bool(self.warm_start) and hasattr(self, "network_")
+
+    def _fixed_settings(self, n: int) -> Settings:
+        """Return the settings of a fit to ``n`` samples, whatever the samples are."""
+        joint, solver = self.solver == "joint", parameters.SOLVERS[self.solver]
+        batch = defaults.batch_size_for(n) if joint else parameters.PAPER_BATCH
+        auto = {
+            "rank": 1,
+            "activation": "tanh",
+            "standardize": -1,
+            "penalty": 0.0,
+            "batch_size": batch,
+            **solver,
+        }
+        given = {name: getattr(self, name) for name in auto}
+        settings = {
+            name: auto[name] if value == "auto" else parameters.plain(value)
+            for name, value in given.items()
+        }
+        schedule = "head start" if joint and self.learning_rate == "auto" else "constant"
+        return settings | {
+            "linear": 0.0, "whiten": 0.0, "schedule": schedule, "epochs": self.epochs
+        }  # fmt: skip
+
+    def _choose_settings(self, X: Array, target: Array, weight: Array) -> Settings:
         """Return what every "auto" stands for in a fit to these samples."""
-        settings = self._given(len(X))
+        settings = self._fixed_settings(len(X))
         self._copies = 1.0
-        if not self._automatic:
+        if not self._asks_samples:
             return settings
-        choice = choose(X, target, weight, generator)
+        choice = defaults.choose(X, target, weight, self._random)
         self._copies = choice.n / len(X)
         settings["standardize"] = choice.coordinates.standardize
         settings["whiten"] = choice.coordinates.whiten
         if self.learning_rate == "auto":
             batch = settings["batch_size"]
-            epochs = epochs_for(len(X), batch, int(self.epochs))
-            rate = learning_rate_for(epochs * len(batch_slices(len(X), batch)))
+            epochs = defaults.epochs_for(len(X), batch, int(self.epochs))
+            rate = defaults.learning_rate_for(epochs * len(batch_slices(len(X), batch)))
             settings |= {"learning_rate": rate, "schedule": "cosine", "epochs": epochs}
         if self.activation == "auto":
             settings["activation"] = "relu"
         if self.weight_decay == "auto":
             settings["weight_decay"] = 0.0
             if self.penalty == "auto":
-                settings["penalty"] = self._pull(choice, X.ndim - 1)
+                settings["penalty"] = self._auto_penalty(choice, X.ndim - 1)
         return settings
 
-    @property
-    def _automatic(self) -> bool:
-        """Whether the samples are asked what suits them."""
-        return self.standardize == "auto" and self.solver == "joint" and self.start == "data"
-
-    @property
-    def _chooses_rank(self) -> bool:
-        """Whether ranks are tried; a network that is to be fitted further keeps its units."""
-        return self._automatic and self.rank == "auto" and self.hidden_bias and not self.warm_start
-
-    @property
-    def _resumes(self) -> bool:
-        """Whether the next fit starts from the network that the model has."""
-        return bool(self.warm_start) and hasattr(self, "network_")
-
-    def _given(self, n: int) -> dict[str, Any]:
-        """Return the settings of a fit to ``n`` samples that are not asked what suits them."""
-        joint = self.solver == "joint"
-        batch = batch_size_for(n) if joint else PAPER_BATCH
-        return {
-            "rank": 1 if self.rank == "auto" else self.rank,
-            "linear": 0.0,
-            "activation": "tanh" if self.activation == "auto" else self.activation,
-            "standardize": -1 if self.standardize == "auto" else self.standardize,
-            "whiten": 0.0,
-            "learning_rate": rate_of(self, "learning_rate"),
-            "schedule": "head start" if joint and self.learning_rate == "auto" else "constant",
-            "weight_decay": rate_of(self, "weight_decay"),
-            "penalty": 0.0 if self.penalty == "auto" else float(self.penalty),
-            "batch_size": batch if self.batch_size == "auto" else self.batch_size,
-            "epochs": self.epochs,
-        }
+    def _coordinates(self) -> Settings:
+        """Return the settings that say in which coordinates the fitted network works."""
+        if hasattr(self, "settings_"):
+            return {name: self.settings_[name] for name in ("standardize", "whiten")}
+        return {"standardize": None if self.scaler_ is None else self.scaler_.mode, "whiten": 0.0}
 
     def _threads(self, X: Array) -> int:
         """Return how many threads share an operation of a fit: the product with a batch."""
-        given = self._given(len(X))
-        batch = min(given["batch_size"] or len(X), len(X))
-        return threads_for(2.0 * batch * X[0].size * self.hidden * given["rank"])
+        settings = self._fixed_settings(len(X))
+        batch = min(settings["batch_size"] or len(X), len(X))
+        return threads_for(2.0 * batch * X[0].size * self.hidden * settings["rank"])
 
-    def _axes(self, problem: Problem) -> PrincipalAxes | None:
+    # -- parts of a fit -----------------------------------------------------------------------
+
+    def _principal_axes(self, problem: Problem) -> PrincipalAxes | None:
         """Return the coordinates that the joint solver works in, where they are not X's own."""
         if self.solver != "joint" or self.start != "data":
             return None
@@ -388,7 +340,7 @@ class RankREstimator(BaseEstimator):
             return None
         return PrincipalAxes.of(problem, -1 if mode is None else mode, self.settings_["whiten"])
 
-    def _network(self, problem: Problem, generator: torch.Generator, rank: int) -> RankRNet:
+    def _new_network(self, problem: Problem, rank: int) -> RankRNet:
         start = "unit-variance" if self.start == "data" else self.start
         network = RankRNet(
             problem.x.shape[1:],
@@ -399,46 +351,34 @@ class RankREstimator(BaseEstimator):
             hidden_bias=self.hidden_bias,
             start=start,
             dtype=problem.x.dtype,
-            generator=generator,
+            generator=self._random,
         )
         network.to(problem.x.device)
         if self.start == "data":
-            start_from_data(network, problem, generator)
+            start_from_data(network, problem, self._random)
         return network
 
-    def _split(
-        self, problem: Problem, y: Array, generator: torch.Generator
-    ) -> tuple[Problem, Problem | None]:
+    def _split(self, problem: Problem, y: Array) -> tuple[Problem, Problem | None]:
         if not self.early_stopping:
             return problem, None
         from sklearn.model_selection import train_test_split  # only here, and slow to import
 
-        seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+        seed = int(torch.randint(2**31 - 1, (1,), generator=self._random))
         train, held = train_test_split(
             np.arange(len(problem)),
             test_size=self.validation_fraction,
             random_state=seed,
-            stratify=self._stratify(y),
+            stratify=self._validation_strata(y),
         )
         return problem.take(torch.from_numpy(train)), problem.take(torch.from_numpy(held))
 
-    def _fit_scaler(self, X: Array, weight: Array) -> None:
-        mode = self.settings_["standardize"]
-        self.scaler_: ModeStandardScaler | None = None
-        if mode is not None:
-            self.scaler_ = scaler_for(mode, X, weight)
-
     def _problem(self, X: Array, target: Array, weight: Array, fitted: RankRNet | None) -> Problem:
         """Return what is to be learned, in the precision of a network that is fitted further."""
-        x = _tensor(self._standardized(X)).to(resolve_device(self.device))
+        x = _tensor(self._standardized(X)).to(parameters.resolve_device(self.device))
         if fitted is not None:
             x = x.to(fitted.output.weight.dtype)
-        return Problem(
-            x,
-            _tensor(target).to(x),
-            torch.from_numpy(weight / weight.mean()).to(x),
-            self._loss,
-        )
+        shares = torch.from_numpy(weight / weight.mean()).to(x)
+        return Problem(x, _tensor(target).to(x), shares, self._loss)
 
     def _standardized(self, X: Array) -> Array:
         return X if self.scaler_ is None else self.scaler_.transform(X)
@@ -452,9 +392,9 @@ class RankREstimator(BaseEstimator):
     def _outputs(self, X: Any) -> Array:
         """Return the network's outputs ``(n, C)``, a bounded chunk of samples at a time."""
         check_is_fitted(self, "network_")
-        X = as_samples(X)
-        check_sample_shape(X, self.sample_shape_)
-        X = validate_data(self, X, reset=False, **NUMERIC, order="C")
+        X = scaler.as_samples(X)
+        scaler.check_sample_shape(X, self.sample_shape_)
+        X = validate_data(self, X, reset=False, **scaler.NUMERIC, order="C")
         size = max(1, CHUNK_BYTES // max(1, X[0].nbytes))
         parameter = self.network_.output.weight
         outputs = []
@@ -486,15 +426,15 @@ class RankREstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None"
             )
-        X = as_samples(X)
-        y = np.ascontiguousarray(y.toarray() if hasattr(y, "toarray") else as_numpy(y))
+        X = scaler.as_samples(X)
+        y = np.ascontiguousarray(y.toarray() if hasattr(y, "toarray") else scaler.as_numpy(y))
         if not reset:
-            check_sample_shape(X, self.sample_shape_)
+            scaler.check_sample_shape(X, self.sample_shape_)
         X, y = validate_data(
-            self, X, y, reset=reset, multi_output=self._loss != "log", **NUMERIC, order="C"
+            self, X, y, reset=reset, multi_output=self._loss != "log", **scaler.NUMERIC, order="C"
         )
-        check_modes(X)
-        weight = check_weight(sample_weight, X)
+        scaler.check_modes(X)
+        weight = scaler.check_weight(sample_weight, X)
         if reset:
             self.sample_shape_ = X.shape[1:]
         return X, y, weight
@@ -515,12 +455,6 @@ class RankREstimator(BaseEstimator):
                     "warm_start=False"
                 )
 
-    def _coordinates(self) -> dict[str, Any]:
-        """Return the settings that say in which coordinates the fitted network works."""
-        if hasattr(self, "settings_"):
-            return {name: self.settings_[name] for name in ("standardize", "whiten")}
-        return {"standardize": None if self.scaler_ is None else self.scaler_.mode, "whiten": 0.0}
-
     def __sklearn_tags__(self) -> Any:
         """Say what scikit-learn's tools may pass: samples may be matrices and more."""
         tags = super().__sklearn_tags__()
@@ -531,7 +465,7 @@ class RankREstimator(BaseEstimator):
         """Keep the network as plain arrays, so that any machine can open it, and skops too."""
         state = dict(super().__getstate__())
         network = state.pop("network_", None)
-        state = {k: v for k, v in state.items() if k not in ("_resume", "_state")}
+        state = {k: v for k, v in state.items() if k not in ("_random", "_adam_state")}
         if network is not None:
             weights = {k: v.detach().cpu().numpy() for k, v in network.state_dict().items()}
             state[NETWORK] = network_sizes(network) | {"weights": weights}

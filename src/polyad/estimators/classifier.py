@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -15,17 +16,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from polyad.errors import InputError
+from polyad.estimators import defaults
 from polyad.estimators.base import RankREstimator
-from polyad.estimators.defaults import Choice, class_pull
-from polyad.estimators.parameters import (
-    ActivationName,
-    Array,
-    Auto,
-    Device,
-    Samples,
-    Solver,
-    StartName,
-)
+from polyad.estimators.parameters import Array, Samples
 from polyad.estimators.scaler import as_given, check_mean
 from polyad.fitting.epochs import OnEpoch
 
@@ -71,6 +64,7 @@ class SoftmaxClassifierMixin(ClassifierMixin):
         return as_given(self.classes_[logits.argmax(axis=1)], X)
 
 
+@dataclass(repr=False, eq=False)
 class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     """Classify tensors with a Rank-R network.
 
@@ -120,7 +114,6 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         ``"auto"`` chooses the mode, or one scale for all entries, and how much its principal axes
         are whitened, by ridge regressions on the samples; a window around a pixel, such as
         ``(5, 5, bands)``, always has its bands standardized. With another start or solver it is -1.
-    class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
         Hold out ``validation_fraction`` of the samples, stop when their loss no longer falls, and
         keep the best weights.
@@ -138,6 +131,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     warm_start : bool, default=False
         Whether a second `fit` goes on from the network of the first, with its standardization,
         instead of a new start.
+    class_weight : dict, "balanced" or None, default=None
 
     Attributes
     ----------
@@ -172,60 +166,13 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
     (-1, 'cosine')
     """
 
-    @property
-    def _loss(self) -> str:  # type: ignore[override]
-        return "binary" if self.multilabel_ else "log"
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = field(
+        default=None, kw_only=True
+    )
 
-    def __init__(
-        self,
-        rank: int | Auto = "auto",
-        hidden: int = 75,
-        *,
-        solver: Solver = "joint",
-        activation: ActivationName | Auto = "auto",
-        start: StartName = "data",
-        hidden_bias: bool = True,
-        epochs: int = 200,
-        learning_rate: float | Auto = "auto",
-        batch_size: int | Auto | None = "auto",
-        inner_steps: int = 10,
-        weight_decay: float | Auto = "auto",
-        penalty: float | Auto = "auto",
-        standardize: int | Auto | None = "auto",
-        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int | None = 10,
-        tol: float = 1e-4,
-        device: Device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(
-            rank,
-            hidden,
-            solver=solver,
-            activation=activation,
-            start=start,
-            hidden_bias=hidden_bias,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            inner_steps=inner_steps,
-            weight_decay=weight_decay,
-            penalty=penalty,
-            standardize=standardize,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            tol=tol,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-            warm_start=warm_start,
-        )
-        self.class_weight = class_weight
+    @property
+    def _loss(self) -> str:
+        return "binary" if self.multilabel_ else "log"
 
     def fit(
         self,
@@ -253,7 +200,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            if not self._resumes:
+            if not self._continues:
                 self.__dict__.pop("classes_", None)
                 self.multilabel_ = _is_multilabel(y)
             return self._fit(X, y, sample_weight, on_epoch)
@@ -323,7 +270,7 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         if not hasattr(self, "classes_"):
             self.classes_ = np.unique(y)
         unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown) and self._resumes:
+        if len(unknown) and self._continues:
             raise InputError(
                 f"a warm start goes on with the classes {self.classes_!r}, got {unknown!r} too; "
                 "fit with warm_start=False"
@@ -366,15 +313,15 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _stratify(self, y: Array) -> Array | None:
+    def _validation_strata(self, y: Array) -> Array | None:
         if self.multilabel_:
             return None
         counts = np.unique(y, return_counts=True)[1]
         held = self.validation_fraction * len(y)
         return y if counts.min() >= 2 and held >= len(counts) else None
 
-    def _pull(self, choice: Choice, order: int) -> float:
-        return class_pull(choice.n, choice.linear_pull(order))
+    def _auto_penalty(self, choice: defaults.Choice, order: int) -> float:
+        return defaults.class_penalty(choice.n, choice.linear_penalty(order))
 
 
 def _is_multilabel(y: Any) -> bool:

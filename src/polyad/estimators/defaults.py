@@ -5,13 +5,13 @@ should count alike, is asked of a ridge regression on each candidate (`candidate
 the least error on samples left out is taken, if chance does not explain what it gains over the
 plainest. A window around a pixel has its features in the last mode, and no other is tried.
 
-*Penalty.* Half the sum of squared weights, times ``pull / n``, is added to the loss. For classes
-``pull`` is one, which is what logistic regression has by default. Of a regression the noise is not
-known, so its ridge regression is asked again: for a coefficient of length b it takes a price of
+*Penalty.* Half the sum of squared weights, times ``penalty / n``, is added to the loss. For classes
+the penalty is one, which is what logistic regression has by default. Of a regression the noise is
+not known, so its ridge regression is asked again: for a coefficient of length b it takes a price of
 :math:`\frac s 2 b^2`. The D + 1 factors of a network share that length, and at equal lengths cost
 :math:`\frac p 2 \sum_d |w_d|^2 = \frac p 2 (D + 1)\, b^{2 / (D + 1)}`. Both prices are the same for
 :math:`p = s\, b^{2 - 2 / (D + 1)} / (D + 1)`. Without a signal s is large and b vanishes, and so
-would p; see `ridge_pull` for the least b. Many samples of classes take it too, unless a Gaussian
+would p; see `ridge_penalty` for the least b. Many samples of classes take it too, unless a Gaussian
 kernel clearly tells classes apart where lines do not.
 
 *Structure.* Samples held out choose the rank and the share of a linear model in the outputs
@@ -20,8 +20,8 @@ network where weights have low rank or the target is not linear.
 
 *Schedule.* The learning rate falls to zero along a cosine, so that the last steps average over
 batches. Many samples make many batches, and take fewer passes. More than 5,000 take 30 passes where
-that is not too many steps, from a lower rate, and up to four times the pull: no worse on any of ten
-problems with 8,000 to 20,000 samples, and up to two points better.
+that is not too many steps, from a lower rate, and up to four times the penalty: no worse on any of
+ten problems with 8,000 to 20,000 samples, and up to two points better.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 from polyad.estimators.parameters import Array
-from polyad.estimators.scaler import ModeStandardScaler, common_scaler
+from polyad.estimators.scaler import fit_scaler
 from polyad.fitting.linear import RidgeFit, fit_ridge, radial_gram
 from polyad.fitting.modes import PrincipalAxes
 from polyad.fitting.problem import LOSSES, Problem
@@ -48,9 +48,9 @@ FULL_BATCH_UP_TO = 1024  # samples; beyond, "auto" takes minibatches
 MINIBATCH = 256
 MOST_STEPS = 600
 FEWEST_EPOCHS = 10
-MANY = 5_000  # samples: from here on there are passes, and pull, for a longer and slower schedule
+MANY = 5_000  # samples: from here on the schedule is longer and slower, and the penalty higher
 MANY_EPOCHS, LONG_STEPS = 30, 6_000
-MOST_PULLED = 4.0
+MOST_PENALTY = 4.0
 LOWEST_RATE = 0.002
 WHITENINGS = (0.0, 0.5, 1.0)
 RANKS = (1, 4)
@@ -108,8 +108,8 @@ def candidates(shape: Sequence[int]) -> list[Coordinates]:
     return [*last, *others, Coordinates("common")]
 
 
-def ridge_pull(ridge: RidgeFit, order: int) -> float:
-    """Return the pull on a network's weights that costs as much as a ridge does.
+def ridge_penalty(ridge: RidgeFit, order: int) -> float:
+    """Return the penalty on a network's weights that costs as much as a ridge does.
 
     It grows with the strength of the ridge. With coefficients shorter than ``(D - 1) / 2D`` of
     their free length the network's price has no minimum beside zero: there its slope falls faster
@@ -126,8 +126,8 @@ def ridge_pull(ridge: RidgeFit, order: int) -> float:
     return ridge.strength * max(ridge.norm, least) ** (2 - 2 / (order + 1)) / (order + 1)
 
 
-def class_pull(n: int, ridge: float) -> float:
-    """Return the pull for classes: one, and up to the ridge's where samples are many.
+def class_penalty(n: int, ridge: float) -> float:
+    """Return the penalty for classes: one, and up to the ridge's where samples are many.
 
     More than `MANY` samples, which the ridge regression did not see, take up to four times as much.
 
@@ -136,14 +136,14 @@ def class_pull(n: int, ridge: float) -> float:
     n : int
         Samples.
     ridge : float
-        The pull of `ridge_pull`; zero where lines do not tell the classes apart.
+        The penalty of `ridge_penalty`; zero where lines do not tell the classes apart.
 
     Examples
     --------
-    >>> class_pull(30, 20.0), class_pull(600, 20.0), class_pull(60_000, 20.0)
+    >>> class_penalty(30, 20.0), class_penalty(600, 20.0), class_penalty(60_000, 20.0)
     (1.0, 4.0, 80.0)
     """
-    return max(1.0, min(ridge, n / 150)) * min(MOST_PULLED, max(1.0, n / MANY))
+    return max(1.0, min(ridge, n / 150)) * min(MOST_PENALTY, max(1.0, n / MANY))
 
 
 def ranks_for(shape: Sequence[int], n: float) -> tuple[int, ...]:
@@ -220,11 +220,11 @@ class Choice:
     radial: RidgeFit
     n: int
 
-    def linear_pull(self, order: int) -> float:
-        """Return the pull that the ridge regression asks for; zero where a kernel sees more."""
+    def linear_penalty(self, order: int) -> float:
+        """Return the penalty that the ridge regression asks for; zero where a kernel sees more."""
         if self.radial.error < NONLINEAR * self.ridge.error and self.radial.beats(self.ridge):
             return 0.0
-        return ridge_pull(self.ridge, order)
+        return ridge_penalty(self.ridge, order)
 
 
 def choose(X: Array, target: Array, weight: Array, generator: torch.Generator) -> Choice:
@@ -342,16 +342,10 @@ def _clearly(gain: torch.Tensor, deviations: float = 1.0) -> bool:
     return float(gain.sum()) > deviations * float(gain.std()) * len(gain) ** 0.5
 
 
-def scaler_for(standardize: int | str, X: Array, weight: Array) -> ModeStandardScaler:
-    """Return the scaler of a mode, or of all entries in common, fitted."""
-    if isinstance(standardize, str):
-        return common_scaler(X, weight)
-    return ModeStandardScaler(standardize).fit(X, sample_weight=weight)
-
-
 def _gram(problem: Problem, coordinates: Coordinates) -> torch.Tensor:
     X, weight = problem.x.numpy(), problem.weight.numpy()
-    x = torch.from_numpy(scaler_for(coordinates.standardize, X, weight).transform(X))
+    scaler = fit_scaler(coordinates.standardize, X, weight)
+    x = torch.from_numpy(X if scaler is None else scaler.transform(X))
     if coordinates.whiten and isinstance(coordinates.standardize, int):
         scaled = replace(problem, x=x, weight=problem.weight.to(x))
         axes = PrincipalAxes.of(scaled, coordinates.standardize, coordinates.whiten)

@@ -1,4 +1,4 @@
-"""Models to files and back: `save` and `load`, around `polyad.estimators.model_file`."""
+"""Models to files and back: `save` and `load`, around `polyad.estimators.file_format`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,9 @@ from polyad.atomic import replacing
 from polyad.codec import Fault
 from polyad.core.network import RankRNet, network_sizes
 from polyad.errors import InputError, ModelFileError, reason
+from polyad.estimators import file_format
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.model_file import (
-    FORMAT,
-    ClassifierHeader,
-    Header,
-    RegressorHeader,
-    digest_of,
-    invalid_as_error,
-    parse_header,
-    read_model,
-)
 from polyad.estimators.parameters import Array
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
@@ -90,10 +81,10 @@ def save(model: BaseEstimator, path: PathLike, about: Mapping[str, Any] | None =
             f"about must hold what JSON can: numbers, strings, lists, mappings ({reason(error)})"
         ) from error
     try:
-        parse_header(header)  # a file that load would refuse is not written
+        file_format.parse_header(header)  # a file that load would refuse is not written
     except Fault as fault:
         raise InputError(f"the model cannot be kept in a file: {fault}") from fault
-    metadata = {"polyad": header, "sha256": digest_of(header, tensors)}
+    metadata = {"polyad": header, "sha256": file_format.digest_of(header, tensors)}
     with replacing(path) as temporary:
         temporary.write_bytes(to_bytes(tensors, metadata))
 
@@ -137,8 +128,8 @@ def load(path: PathLike, kind: type[Any] | None = None) -> Any:
 
 def load_with_about(path: PathLike) -> tuple[Any, dict[str, Any]]:
     """Read a model and what was saved ``about`` it."""
-    header, tensors = read_model(path)
-    with invalid_as_error(path):
+    header, tensors = file_format.read_model(path)
+    with file_format.invalid_as_error(path):
         return _rebuild(header, tensors), header.about
 
 
@@ -179,7 +170,7 @@ def _header(model: RankREstimator, about: dict[str, Any]) -> dict[str, Any]:
         weights = parameters["class_weight"].items()
         parameters["class_weight"] = [[_plain(k), float(v)] for k, v in weights]
     header = {
-        "format": FORMAT,
+        "format": file_format.FORMAT,
         "kind": type(model).__name__,
         "parameters": {k: _plain(v) for k, v in parameters.items()},
         "network": network | dtype,
@@ -221,7 +212,7 @@ def _plain(value: Any) -> Any:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _rebuild(header: Header, tensors: dict[str, Array]) -> RankREstimator | Pipeline:
+def _rebuild(header: file_format.Header, tensors: dict[str, Array]) -> RankREstimator | Pipeline:
     model = _rebuild_model(header, tensors)
     if header.pipeline is None:
         return model
@@ -232,15 +223,15 @@ def _rebuild(header: Header, tensors: dict[str, Array]) -> RankREstimator | Pipe
     return Pipeline(list(zip(header.pipeline.names, [*steps, model], strict=True)))
 
 
-def _rebuild_model(header: Header, tensors: dict[str, Array]) -> RankREstimator:
+def _rebuild_model(header: file_format.Header, tensors: dict[str, Array]) -> RankREstimator:
     model: RankRClassifier | RankRRegressor
-    if isinstance(header, ClassifierHeader):
+    if isinstance(header, file_format.ClassifierHeader):
         parameters = header.parameters.model_dump()
         if isinstance(parameters["class_weight"], tuple):
             parameters["class_weight"] = dict(parameters["class_weight"])
         model = RankRClassifier(**parameters)
         model.classes_, model.multilabel_ = header.classes.array(), header.multilabel
-    elif isinstance(header, RegressorHeader):
+    elif isinstance(header, file_format.RegressorHeader):
         model = RankRRegressor(**header.parameters.model_dump())
         model._one_target = header.one_target
         model.target_mean_, model.target_scale_ = tensors["target.mean"], tensors["target.scale"]

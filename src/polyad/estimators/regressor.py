@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from polyad.fitting.epochs import OnEpoch
 FARTHEST = 1e15  # deviations of a target: single precision holds the sum of their squares
 
 
+@dataclass(repr=False, eq=False)
 class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     """Predict one or many numbers from tensors with a Rank-R network (Remark 1 of the paper).
 
@@ -41,7 +43,9 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
     True
     """
 
-    _loss = "squared"
+    @property
+    def _loss(self) -> str:
+        return "squared"
 
     def fit(
         self,
@@ -65,7 +69,7 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         self
         """
         with self._all_or_nothing():
-            if not self._resumes:
+            if not self._continues:
                 self.__dict__.pop("target_mean_", None)
             return self._fit(X, y, sample_weight, on_epoch)
 
@@ -121,8 +125,8 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
             )
         return target, weight
 
-    def _stratify(self, y: Array) -> Array | None:  # noqa: ARG002
+    def _validation_strata(self, y: Array) -> Array | None:  # noqa: ARG002
         return None
 
-    def _pull(self, choice: Choice, order: int) -> float:
-        return choice.linear_pull(order) or 1.0  # what lines miss may be no noise
+    def _auto_penalty(self, choice: Choice, order: int) -> float:
+        return choice.linear_penalty(order) or 1.0  # what lines miss may be no noise

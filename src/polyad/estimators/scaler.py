@@ -120,22 +120,23 @@ class ModeStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return values.reshape(shape).astype(X.dtype, copy=False)
 
 
-def common_scaler(X: Array, weight: Array) -> ModeStandardScaler:
-    """Return a scaler with one mean and one deviation for all entries, kept along the last mode.
+def fit_scaler(mode: int | str | None, X: Array, weight: Array) -> ModeStandardScaler | None:
+    """Return the scaler of a mode, of all entries in common (``"common"``), or none.
 
-    Parameters
-    ----------
-    X : array, ``(n, I_1, ..., I_D)``
-    weight : array, ``(n,)``
+    The common one has one mean and one deviation for all entries, kept along the last mode.
     """
-    scaler = ModeStandardScaler().fit(X, sample_weight=weight)
-    mean = scaler.mean_.mean()
-    # entries of scale one may be constant: their squares come from the samples
-    others = tuple(range(1, X.ndim))
-    squares = np.square(X - X.dtype.type(mean), dtype=np.float64).mean(axis=others)
-    deviation = np.sqrt(np.average(squares, weights=weight))
-    scaler.mean_ = np.full_like(scaler.mean_, mean)
-    scaler.scale_ = np.full_like(scaler.scale_, deviation if deviation > 0 else 1.0)
+    if mode is None:
+        return None
+    scaler = ModeStandardScaler(mode if isinstance(mode, int) else -1)
+    scaler.fit(X, sample_weight=weight)
+    if mode == "common":
+        mean = scaler.mean_.mean()
+        # entries of scale one may be constant: their squares come from the samples
+        others = tuple(range(1, X.ndim))
+        squares = np.square(X - X.dtype.type(mean), dtype=np.float64).mean(axis=others)
+        deviation = np.sqrt(np.average(squares, weights=weight))
+        scaler.mean_ = np.full_like(scaler.mean_, mean)
+        scaler.scale_ = np.full_like(scaler.scale_, deviation if deviation > 0 else 1.0)
     return scaler
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -48,27 +49,18 @@ CHUNK = 2048  # samples predicted at a time
 KERNEL = 3
 
 
+@dataclass(repr=False, eq=False)
 class GradientClassifier(SoftmaxClassifierMixin, BaseEstimator):
     """Fit a torch network by batches; subclasses make the network in `_network`."""
 
-    def __init__(
-        self,
-        hidden: int = 75,
-        *,
-        activation: str = "tanh",
-        optimizer: str = "adam",
-        learning_rate: float = 5e-4,
-        batch_size: int = 65,
-        epochs: int = 200,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.random_state = random_state
+    hidden: int = 75
+    _: KW_ONLY
+    activation: str = "tanh"
+    optimizer: str = "adam"
+    learning_rate: float = 5e-4
+    batch_size: int = 65
+    epochs: int = 200
+    random_state: int | np.random.RandomState | None = None
 
     def _network(self, shape: tuple[int, ...], n_classes: int) -> nn.Module:
         """Return the network for samples of ``shape``, its weights not yet drawn."""
@@ -197,6 +189,7 @@ class DenseNet(nn.Module):
         return self.output(self.activation(self.hidden(x.flatten(1))))
 
 
+@dataclass(repr=False, eq=False)
 class DenseClassifier(GradientClassifier):
     """Fully connected network with one hidden layer (FCFNN in the paper).
 
@@ -284,6 +277,7 @@ def _as_product(layer: nn.Conv2d, x: Tensor) -> Tensor:
     return linear(rows, layer.weight.permute(0, 2, 3, 1).flatten(1), layer.bias)
 
 
+@dataclass(repr=False, eq=False)
 class CNNClassifier(GradientClassifier):
     """The paper's CNN on patches.
 
@@ -317,28 +311,10 @@ class CNNClassifier(GradientClassifier):
     699241
     """
 
-    def __init__(
-        self,
-        kernels: tuple[int, int] = (150, 300),
-        hidden: int = 75,
-        *,
-        activation: str = "tanh",
-        optimizer: str = "sgd",
-        learning_rate: float = 0.001,
-        batch_size: int = 65,
-        epochs: int = 500,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        super().__init__(
-            hidden,
-            activation=activation,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            epochs=epochs,
-            random_state=random_state,
-        )
-        self.kernels = kernels
+    optimizer: str = field(default="sgd", kw_only=True)
+    learning_rate: float = field(default=0.001, kw_only=True)
+    epochs: int = field(default=500, kw_only=True)
+    kernels: tuple[int, int] = field(default=(150, 300), kw_only=True)
 
     def _network(self, shape: tuple[int, ...], n_classes: int) -> nn.Module:
         smallest = 2 * (KERNEL - 1) + 1
@@ -356,6 +332,7 @@ FEATURES: dict[str, Callable[[Array], Array]] = {  # of patches (n, s, s, bands)
 }
 
 
+@dataclass(repr=False, eq=False)
 class PatchSVC(ClassifierMixin, BaseEstimator):
     """SVM with RBF kernel; C and gamma by cross-validation within the training samples.
 
@@ -388,20 +365,12 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        features: str = "spectrum",
-        *,
-        costs: Sequence[float] = (1.0, 10.0, 100.0, 1000.0),
-        gammas: Sequence[float] = (0.01, 0.1, 1.0, 10.0),
-        folds: int = 5,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.features = features
-        self.costs = costs
-        self.gammas = gammas
-        self.folds = folds
-        self.random_state = random_state
+    features: str = "spectrum"
+    _: KW_ONLY
+    costs: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+    gammas: Sequence[float] = (0.01, 0.1, 1.0, 10.0)
+    folds: int = 5
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Array, y: Array) -> Self:
         """Choose C and gamma, then fit on all samples.
@@ -438,13 +407,11 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Array) -> Array:
         """Return the class of each sample, ``(n,)``."""
-        features = self._checked(X)
-        return self.machine_.predict(features)
+        return self.machine_.predict(self._checked(X))
 
     def decision_function(self, X: Array) -> Array:
         """Return one-versus-rest scores, ``(n, C)``, or ``(n,)`` for two classes."""
-        features = self._checked(X)
-        return self.machine_.decision_function(features)
+        return self.machine_.decision_function(self._checked(X))
 
     def _checked(self, X: Array) -> Array:
         check_is_fitted(self, "machine_")

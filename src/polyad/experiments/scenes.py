@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from polyad.codec import Fixed, Record
 from polyad.errors import SceneError
 from polyad.experiments.settings import known
+from polyad.scene.assess.pages import sha256_of
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, KnownScene, data_folder
 from polyad.scene.raster.classes import ClassInfo, class_table, palette
 from polyad.scene.read.scenes import open_known, open_known_labels
@@ -169,26 +170,13 @@ def _identify(name: str, cube: NDArray[np.float32], labels: NDArray[np.uint16]) 
 
 
 def _check_files(name: str, row: KnownScene) -> None:
-    """Raise `SceneError`, which names every file to fetch, unless all are there and the known."""
-    files = () if row.bundled else row.files
-    absent = [file for file in files if not (data_folder() / file.name).is_file()]
-    if absent:
-        names = " and ".join(file.name for file in absent)
-        links = " and ".join(file.address for file in absent)
-        taken = " ".join(f"--from {file.name}" for file in absent)
-        raise SceneError(
-            f"{name} is not on this machine: {names} {'are' if len(absent) > 1 else 'is'} missing "
-            f"in {data_folder()}; run `polyad fetch {name}`, or download {links} by hand and run "
-            f"`polyad fetch {name} {taken}`"
-        )
-    for file in files:
-        with (data_folder() / file.name).open("rb") as stream:
-            got = hashlib.file_digest(stream, "sha256").hexdigest()
-        if got != file.sha256:
+    """Raise `SceneError` if files that are there are not the known ones."""
+    for file in () if row.bundled else row.files:
+        path = data_folder() / file.name
+        if path.is_file() and (got := sha256_of(path)) != file.sha256:
             raise SceneError(
-                f"these may not be the data of {row.title}: {data_folder() / file.name} has "
-                f"SHA-256 {got}, known is {file.sha256}; fetch the original with `polyad fetch "
-                f"{name}`"
+                f"these may not be the data of {row.title}: {path} has SHA-256 {got}, expected "
+                f"{file.sha256}; fetch the original with `polyad fetch {name}`"
             )
 
 

@@ -38,7 +38,6 @@ FURTHER = tuple(model for model in MODELS if model not in paper.PAPER_MODELS)
 FAR = tuple(name for name in RUN_PROTOCOLS if name != PAPER_PROTOCOL)  # not in the paper
 MISSING, NOT_RUN = "missing scene", "not run"
 _MINUS = "\N{MINUS SIGN}"
-_ESCAPES = {"%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", _MINUS: "$-$", "±": r"$\pm$"}
 
 
 @dataclass(frozen=True)
@@ -129,20 +128,6 @@ class Table:
         lines = [list(self.columns), ["---"] * len(self.columns), *self.texts()]
         return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)
 
-    def latex(self) -> str:
-        """Return the table as a LaTeX ``table`` with its caption."""
-        head, *body = (
-            " & ".join(map(_tex, row)) + r" \\" for row in [list(self.columns), *self.texts()]
-        )
-        lines = [
-            r"\begin{table}\centering",
-            rf"\caption{{{_tex(self.title)}. {_tex(self.note)}}}",
-            rf"\begin{{tabular}}{{l{'c' * (len(self.columns) - 1)}}}",
-            *(r"\hline", head, r"\hline", *body, r"\hline"),
-            r"\end{tabular}\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
-
     def csv(self) -> str:
         """Return the table as CSV, each number in a column of its own."""
         split = {k for row in self.rows for k, cell in enumerate(row) if isinstance(cell, Entry)}
@@ -161,12 +146,12 @@ class Table:
 
 
 def write_tables(tables: Sequence[Table], folder: str | os.PathLike[str]) -> None:
-    """Write each table as ``.md``, ``.tex`` and ``.csv``."""
+    """Write each table as ``.md`` and ``.csv``."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     for table in tables:
         whole = f"**{table.title}.** {table.note}\n\n{table.markdown()}\n"
-        for ending, text in (("md", whole), ("tex", table.latex()), ("csv", table.csv())):
+        for ending, text in (("md", whole), ("csv", table.csv())):
             with replacing(home / f"{table.name}.{ending}") as temporary:
                 temporary.write_text(text, encoding="utf-8")
 
@@ -180,10 +165,6 @@ def signed(value: float, digits: int) -> str:
     ('+1.2', '+0.00')
     """
     return f"{value:+.{digits}f}".replace("-", _MINUS)
-
-
-def _tex(text: str) -> str:
-    return "".join(_ESCAPES.get(c, c) for c in text)
 
 
 # --- grids of cells ------------------------------------------------------------------------------

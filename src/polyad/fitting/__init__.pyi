@@ -1,13 +1,13 @@
 from .alternating import Steps as Steps
 from .alternating import fit_alternating as fit_alternating
 from .alternating import fit_alternating_reference as fit_alternating_reference
+from .epochs import EpochLoop as EpochLoop
 from .epochs import History as History
 from .epochs import OnEpoch as OnEpoch
-from .epochs import Stopping as Stopping
 from .epochs import batch_slices as batch_slices
-from .epochs import run_epochs as run_epochs
 from .joint import AdamState as AdamState
 from .joint import JointFit as JointFit
+from .joint import JointSettings as JointSettings
 from .joint import fit_joint as fit_joint
 from .modes import PrincipalAxes as PrincipalAxes
 from .modes import start_from_data as start_from_data

@@ -27,7 +27,7 @@ from polyad.core.layer import RankRLinear
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.core.plan import best_cut
 from polyad.fitting import blocks
-from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
+from polyad.fitting.epochs import EpochLoop, History, batch_slices
 from polyad.fitting.problem import LOSSES, Problem
 
 Array = npt.NDArray[np.floating]
@@ -51,13 +51,10 @@ Sweep = Callable[[RankRNet, Problem, Steps], Callable[[], tuple[float, float]]]
 def fit_alternating(
     network: RankRNet,
     problem: Problem,
-    stopping: Stopping,
+    loop: EpochLoop,
     steps: Steps,
     *,
     generator: torch.Generator | None = None,
-    validation: Problem | None = None,
-    on_epoch: OnEpoch | None = None,
-    verbose: bool = False,
     sweep: Sweep | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit a copy of ``network`` by Algorithm 1.
@@ -67,12 +64,10 @@ def fit_alternating(
     network : RankRNet
         The start; it is not changed.
     problem : Problem
-    stopping : Stopping
+    loop : EpochLoop
     steps : Steps
     generator : torch.Generator, optional
         Shuffles the samples once; the batches then stay the same.
-    validation, on_epoch, verbose
-        See `polyad.fitting.epochs.run_epochs`.
     sweep : callable, optional
         Makes of network, problem and steps what does one epoch; by default the fastest one.
 
@@ -86,24 +81,19 @@ def fit_alternating(
     network = copy.deepcopy(network)
     order = torch.randperm(len(problem), generator=generator, device="cpu")
     one_epoch = sweep(network, problem.take(order.to(problem.x.device)), steps)
-    history = run_epochs(
-        network, one_epoch, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
-    )
-    return network, history
+    return network, loop.run(network, one_epoch)
 
 
 def fit_alternating_reference(
     network: RankRNet,
     problem: Problem,
-    stopping: Stopping,
+    loop: EpochLoop,
     steps: Steps,
     *,
     generator: torch.Generator | None = None,
 ) -> tuple[RankRNet, History]:
     """Fit as `fit_alternating` does, by autograd and torch's Adam: the slow, plain reference."""
-    return fit_alternating(
-        network, problem, stopping, steps, generator=generator, sweep=_PlainSweep
-    )
+    return fit_alternating(network, problem, loop, steps, generator=generator, sweep=_PlainSweep)
 
 
 @dataclass

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -44,8 +43,11 @@ class History:
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """When to stop.
+class EpochLoop:
+    """The loop over epochs: when to stop, and who is told.
+
+    The watched loss is the validation loss when there is a validation set, and then the weights
+    of its best epoch are restored; otherwise it is the training loss.
 
     Attributes
     ----------
@@ -55,85 +57,58 @@ class Stopping:
         An epoch counts as progress when it lowers the watched loss by more than ``tol``.
     patience : int or None
         Stop after this many epochs without progress; None never stops early.
+    validation : Problem, optional
+    on_epoch : callable, optional
+        Called with the epoch's number (from one) and the network after each epoch.
+    verbose : bool
+        Show a progress bar.
     """
 
     epochs: int
     tol: float = 1e-4
     patience: int | None = None
+    validation: Problem | None = None
+    on_epoch: OnEpoch | None = None
+    verbose: bool = False
 
+    def run(self, network: RankRNet, one_epoch: Callable[[], tuple[float, float]]) -> History:
+        """Call ``one_epoch`` until it is time to stop.
 
-def run_epochs(
-    network: RankRNet,
-    one_epoch: Callable[[], tuple[float, float]],
-    stopping: Stopping,
-    *,
-    validation: Problem | None = None,
-    on_epoch: OnEpoch | None = None,
-    verbose: bool = False,
-) -> History:
-    """Call ``one_epoch`` until it is time to stop.
-
-    The watched loss is the validation loss when there is a validation set, and then the weights
-    of its best epoch are restored; otherwise it is the training loss.
-
-    Parameters
-    ----------
-    network : RankRNet
-        Changed in place by ``one_epoch``.
-    one_epoch : callable
-        Runs one epoch and returns training loss and score.
-    stopping : Stopping
-    validation : Problem, optional
-    on_epoch : callable, optional
-        Called with the epoch's number (from one) and the network after each epoch.
-    verbose : bool, default=False
-        Show a progress bar.
-
-    Returns
-    -------
-    History
-    """
-    with tqdm(total=stopping.epochs, desc="fitting", unit="epoch", disable=not verbose) as bar:
-        history = _run(network, one_epoch, stopping, validation, on_epoch, bar)
-    if not all(bool(p.isfinite().all()) for p in network.parameters()):
-        raise _diverged("weights became NaN or infinite", len(history))  # by the very last step
-    return history
-
-
-def _run(
-    network: RankRNet,
-    one_epoch: Callable[[], tuple[float, float]],
-    stopping: Stopping,
-    validation: Problem | None,
-    on_epoch: OnEpoch | None,
-    bar: tqdm[NoReturn],
-) -> History:
-    history = History()
-    best, waited = math.inf, 0
-    best_weights: dict[str, Tensor] | None = None
-    for epoch in range(1, stopping.epochs + 1):
-        started = time.perf_counter()
-        loss, score = one_epoch()
-        if not math.isfinite(loss):
-            raise _diverged(f"training loss became {loss}", epoch)
-        history.loss.append(loss)
-        history.score.append(score)
-        watched = loss
-        if validation is not None:
-            watched = _validate(network, validation, history)
-        history.seconds.append(time.perf_counter() - started)
-        bar.set_postfix(loss=f"{loss:.4f}", score=f"{score:.3f}", refresh=False)
-        bar.update()
-        if on_epoch is not None:
-            on_epoch(epoch, network)
-        if validation is not None and watched < min(history.validation_loss[:-1], default=math.inf):
-            best_weights = {k: v.detach().clone() for k, v in network.state_dict().items()}
-        best, waited = (watched, 0) if watched < best - stopping.tol else (best, waited + 1)
-        if stopping.patience is not None and waited >= stopping.patience:
-            break
-    if best_weights is not None:
-        network.load_state_dict(best_weights)
-    return history
+        Parameters
+        ----------
+        network : RankRNet
+            Changed in place by ``one_epoch``.
+        one_epoch : callable
+            Runs one epoch and returns training loss and score.
+        """
+        history, best, waited = History(), math.inf, 0
+        best_weights: dict[str, Tensor] | None = None
+        bar = tqdm(range(1, self.epochs + 1), "fitting", unit="epoch", disable=not self.verbose)
+        for epoch in bar:
+            started = time.perf_counter()
+            loss, score = one_epoch()
+            if not math.isfinite(loss):
+                raise _diverged(f"training loss became {loss}", epoch)
+            history.loss.append(loss)
+            history.score.append(score)
+            watched = loss
+            if self.validation is not None:
+                watched = _validate(network, self.validation, history)
+                if watched < min(history.validation_loss[:-1], default=math.inf):
+                    best_weights = {k: v.detach().clone() for k, v in network.state_dict().items()}
+            history.seconds.append(time.perf_counter() - started)
+            bar.set_postfix(loss=f"{loss:.4f}", score=f"{score:.3f}", refresh=False)
+            if self.on_epoch is not None:
+                self.on_epoch(epoch, network)
+            best, waited = (watched, 0) if watched < best - self.tol else (best, waited + 1)
+            if self.patience is not None and waited >= self.patience:
+                break
+        bar.close()
+        if best_weights is not None:
+            network.load_state_dict(best_weights)
+        if not all(bool(p.isfinite().all()) for p in network.parameters()):
+            raise _diverged("weights became NaN or infinite", len(history))  # in the last step
+        return history
 
 
 def _validate(network: RankRNet, validation: Problem, history: History) -> float:

@@ -18,7 +18,7 @@ from torch import Tensor
 from polyad.core.contract import khatri_rao, rebuilt_weight
 from polyad.core.network import ACTIVATIONS, RankRNet
 from polyad.core.plan import best_cut
-from polyad.fitting.epochs import History, OnEpoch, Stopping, batch_slices, run_epochs
+from polyad.fitting.epochs import EpochLoop, History, batch_slices
 from polyad.fitting.problem import LOSSES, Problem
 
 # A dense weight of more entries than this is not rebuilt.
@@ -117,22 +117,48 @@ class JointFit:
     state: AdamState
 
 
+@dataclass(frozen=True)
+class JointSettings:
+    """How the joint solver steps.
+
+    Attributes
+    ----------
+    learning_rate, weight_decay : float
+        Of Adam; the decay is decoupled and leaves biases alone.
+    penalty : float
+        Half of it times the sum of squared weights, biases left out, is added to the loss.
+    batch_size : int or None
+        None takes all samples in every step.
+    head_start : float
+        The learning rate begins ``1 + head_start`` times as large and settles at its value with
+        ``exp(-step / 10)``: the way out of a small start is long and safe.
+    cosine_steps : int or None
+        The learning rate falls to zero in this many steps, along a cosine.
+    """
+
+    learning_rate: float
+    weight_decay: float = 0.0
+    penalty: float = 0.0
+    batch_size: int | None = None
+    head_start: float = 0.0
+    cosine_steps: int | None = None
+
+    def rate(self, steps: int) -> float:
+        """Return the learning rate after this many steps."""
+        rate = self.learning_rate * (1 + self.head_start * math.exp(-(steps + 1) / HEAD_STEPS))
+        if self.cosine_steps is not None:
+            rate *= 0.5 + 0.5 * math.cos(math.pi * min(1.0, steps / self.cosine_steps))
+        return rate
+
+
 def fit_joint(
     network: RankRNet,
     problem: Problem,
-    stopping: Stopping,
+    loop: EpochLoop,
+    settings: JointSettings,
     *,
-    learning_rate: float,
-    batch_size: int | None = None,
-    weight_decay: float = 0.0,
-    penalty: float = 0.0,
-    head_start: float = 0.0,
-    cosine_steps: int | None = None,
     generator: torch.Generator | None = None,
     state: AdamState | None = None,
-    validation: Problem | None = None,
-    on_epoch: OnEpoch | None = None,
-    verbose: bool = False,
 ) -> JointFit:
     """Fit a copy of ``network`` to ``problem``.
 
@@ -141,24 +167,12 @@ def fit_joint(
     network : RankRNet
         The start; it is not changed.
     problem : Problem
-    stopping : Stopping
-    learning_rate, weight_decay : float
-        Of Adam; the decay is decoupled and leaves biases alone.
-    penalty : float, default=0.0
-        Half of it times the sum of squared weights, biases left out, is added to the loss.
-    head_start : float, default=0.0
-        The learning rate begins ``1 + head_start`` times as large and settles at its value with
-        ``exp(-step / 10)``: the way out of a small start is long and safe.
-    cosine_steps : int, optional
-        The learning rate falls to zero in this many steps, along a cosine.
-    batch_size : int, optional
-        None takes all samples in every step.
+    loop : EpochLoop
+    settings : JointSettings
     generator : torch.Generator, optional
         Shuffles the batches.
     state : AdamState, optional
         Where an earlier call left off.
-    validation, on_epoch, verbose
-        See `polyad.fitting.epochs.run_epochs`.
 
     Returns
     -------
@@ -171,24 +185,19 @@ def fit_joint(
 
     def one_epoch() -> tuple[float, float]:
         loss = score = 0.0
-        for batch in _batches(problem, batch_size, generator):
+        for batch in _batches(problem, settings.batch_size, generator):
             outputs = gradient(network, weights, batch)
             share = len(batch) / len(problem)
             loss += share * batch.mean_loss(outputs)
             score += share * batch.score(outputs)
-            if penalty:
+            if settings.penalty:
                 n = weights.n_decayed
-                weights.gradient[:n].add_(weights.values[:n], alpha=penalty)
-            rate = learning_rate * (1 + head_start * math.exp(-(state.steps + 1) / HEAD_STEPS))
-            if cosine_steps is not None:
-                rate *= 0.5 + 0.5 * math.cos(math.pi * min(1.0, state.steps / cosine_steps))
-            adam_step(weights, state, rate, weight_decay)
+                weights.gradient[:n].add_(weights.values[:n], alpha=settings.penalty)
+            adam_step(weights, state, settings.rate(state.steps), settings.weight_decay)
         return loss, score
 
     with torch.no_grad():
-        history = run_epochs(
-            network, one_epoch, stopping, validation=validation, on_epoch=on_epoch, verbose=verbose
-        )
+        history = loop.run(network, one_epoch)
     weights.release(network)
     return JointFit(network, history, state)
 

@@ -108,7 +108,7 @@ def check_arguments(
     if report is not None:
         check_names_differ(written)
     if model is not None:
-        from polyad.estimators.model_file import check_model_file  # with its header's records
+        from polyad.estimators.file_format import check_model_file  # with its header's records
 
         check_model_file(model)
     if scene is not None:

@@ -255,7 +255,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _describe_model(source: str) -> dict[str, Any]:
-    from polyad.estimators.model_file import read_model
+    from polyad.estimators.file_format import read_model
 
     header, _ = read_model(source)
     from polyad.scene.learn.model import model_from_about  # for a file that is there

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from polyad import load
 from polyad.errors import ModelFileError, PolyadError, PolyadWarning, SceneMismatch
-from polyad.estimators.model_file import HEADER_BYTES
+from polyad.estimators.file_format import HEADER_BYTES
 from polyad.scene.assess.evaluation import held_out
 from polyad.scene.info import describe
 from polyad.scene.learn import steps

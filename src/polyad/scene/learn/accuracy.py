@@ -32,7 +32,7 @@ from scipy.special import log_softmax
 
 from polyad.codec import Fixed, Record, Row, Text, shown, stored_as
 from polyad.errors import InputError
-from polyad.estimators.model_file import MOST, OUTPUTS
+from polyad.estimators.file_format import MOST, OUTPUTS
 from polyad.scene.files.option_values import check_coverage
 from polyad.scene.learn.folds import FoldsBy, SpatialFolds, mean_distance, testable
 from polyad.scene.raster.classes import SetRule

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from polyad.codec import Fault, NaN, Record, Row, Text
-from polyad.estimators.model_file import OUTPUTS, SPECTRUM
+from polyad.estimators.file_format import OUTPUTS, SPECTRUM
 from polyad.scene.files.option_values import MAX_WINDOW
 from polyad.scene.learn.accuracy import Count, CrossValidation, HeldOutScores
 from polyad.scene.learn.outputs import Classes, Output

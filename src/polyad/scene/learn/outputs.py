@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from polyad.codec import Fault, NaN, Record, Row, row_of, shown
-from polyad.estimators.model_file import OUTPUTS
+from polyad.estimators.file_format import OUTPUTS
 from polyad.scene.learn.accuracy import Count, Interval, Name
 from polyad.scene.learn.recipe import Single, Weighted
 from polyad.scene.raster.classes import MOST_TARGETS, ClassInfo, Target, clipped

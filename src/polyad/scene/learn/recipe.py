@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from polyad.codec import Fixed, Record, Row, Text, row_of, shown
-from polyad.estimators.model_file import OUTPUTS, SPECTRUM
+from polyad.estimators.file_format import OUTPUTS, SPECTRUM
 from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
 from polyad.scene.learn.accuracy import Count, Interval, Share
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -41,7 +41,9 @@ PIPELINE = 8  # steps
 
 Shapes = dict[str, tuple[tuple[int, ...], str]]
 Auto = Literal["auto"]
-Activation = Literal["tanh", "sigmoid", "relu", "identity"]
+Solver = Literal["joint", "alternating"]
+ActivationName = Literal["tanh", "sigmoid", "relu", "identity"]
+StartName = Literal["data", "unit-variance", "xavier"]
 Count = Annotated[int, Field(ge=1, le=MOST)]
 Units = Annotated[int, Field(ge=1, le=2**20)]  # hidden units, or terms of one
 Epochs = Annotated[int, Field(ge=1, le=10**6)]
@@ -53,29 +55,38 @@ Weights = Row[Annotated[tuple[Label, Annotated[float, Field(ge=0)]], Fixed]]
 
 
 class Parameters(Record):
-    """The parameters of a regressor."""
+    """The parameters of a regressor, in the types and ranges that `fit` and a file take."""
 
     rank: Auto | Units
     hidden: Units
-    solver: Literal["joint", "alternating"]
-    activation: Auto | Activation
-    start: Literal["data", "unit-variance", "xavier"]
+    solver: Solver
+    activation: Auto | ActivationName
+    start: StartName
     hidden_bias: bool
     epochs: Epochs
-    learning_rate: Auto | Rate
+    learning_rate: Auto | Annotated[float, Field(gt=0, le=1e6)]
     batch_size: Auto | Count | None
     inner_steps: Epochs
     weight_decay: Auto | Rate
     penalty: Auto | Rate
     standardize: Auto | Mode | None
     early_stopping: bool
-    validation_fraction: Annotated[float, Field(ge=0, le=1)]
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)]
     patience: Count | None
-    tol: Annotated[float, Field(allow_inf_nan=True)]
+    tol: float
     device: Annotated[Text, Field(max_length=64)]
     random_state: Annotated[int, Field(ge=0, lt=2**32)] | None
     verbose: bool | Annotated[int, Field(ge=0, le=MOST)]
     warm_start: bool
+
+    @model_validator(mode="after")
+    def _check_penalty(self) -> Self:
+        if self.solver != "joint" and self.penalty not in ("auto", 0):
+            raise ValueError(
+                f"penalty must be 'auto' or 0 with solver={self.solver!r}, got {self.penalty!r}; "
+                "use weight_decay"
+            )
+        return self
 
 
 class ClassifierParameters(Parameters):
@@ -93,7 +104,7 @@ class Network(Record):
     hidden: Units
     n_outputs: Annotated[int, Field(ge=1, le=OUTPUTS)]
     rank: Units
-    activation: Activation
+    activation: ActivationName
     hidden_bias: bool
     start: Literal["unit-variance", "xavier"]
     dtype: Literal["float32", "float64"]
