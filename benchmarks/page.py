@@ -43,9 +43,9 @@ def targets(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the project promised itself about speed, and what was measured."""
     rows = []
 
-    def add(what: str, wanted: str, value: float, reached: bool, unit: str = "x") -> None:
+    def add(what: str, expected: str, value: float, reached: bool, unit: str = "x") -> None:
         text = f"{100 * value:.0f} %" if unit == "%" else f"{value:.3g}{unit}"
-        rows.append({"what": what, "expected": wanted, "measured": text, "reached": reached})
+        rows.append({"what": what, "expected": expected, "measured": text, "reached": reached})
 
     for rank in (1, 4):
         table = measured["epochs"][f"alternating, rank {rank}"]
@@ -300,7 +300,7 @@ def _startup(measured: Measured) -> dict[str, str]:
             _seconds(row["seconds"]),
             _ratio(row["over"]),
             f"`{row['base']}`",
-            "-" if row["expected"] is None else f"at most {row['wanted']:g}",
+            "-" if row["expected"] is None else f"at most {row['expected']:g}",
         ]
         for name, row in measured["startup"].items()
     ]

@@ -28,16 +28,16 @@ class Start(NamedTuple):
     """Arguments of Python, and how many times ``base`` they may take at most."""
 
     arguments: tuple[str, ...]
-    wanted: float | None = None
+    expected: float | None = None
     base: str = BASE
 
 
-def _code(text: str, wanted: float | None = None) -> tuple[str, Start]:
-    return text, Start(("-c", text), wanted)
+def _code(text: str, expected: float | None = None) -> tuple[str, Start]:
+    return text, Start(("-c", text), expected)
 
 
-def _command(words: str, wanted: float | None = None, base: str = BASE) -> tuple[str, Start]:
-    return f"polyad {words}", Start(("-m", "polyad", *words.split()), wanted, base)
+def _command(words: str, expected: float | None = None, base: str = BASE) -> tuple[str, Start]:
+    return f"polyad {words}", Start(("-m", "polyad", *words.split()), expected, base)
 
 
 STARTS: dict[str, Start] = dict(
@@ -84,7 +84,7 @@ def startup(rounds: int) -> dict[str, Any]:
             "seconds": taken.median,
             "over": vars(taken.over(times[STARTS[name].base])),
             "base": STARTS[name].base,
-            "expected": STARTS[name].wanted,
+            "expected": STARTS[name].expected,
         }
         for name, taken in times.items()
     }
