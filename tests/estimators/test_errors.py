@@ -194,13 +194,7 @@ def test_partial_fit_with_another_number_of_targets():
 def test_divergence_says_what_to_try():
     model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e6, random_state=0)
     with pytest.raises(Diverged, match="try a smaller learning_rate, standardized input"):
-        model.fit(X, Y)
-
-
-def test_a_fit_whose_last_step_diverges_is_noticed():
-    model = RankRRegressor(hidden=4, activation="identity", learning_rate=1e308, epochs=1)
-    with pytest.raises(Diverged, match="try a smaller learning_rate"):
-        model.set_params(weight_decay=10.0, random_state=0).fit(X, Y)
+        model.fit(X.astype(np.float32), Y)
 
 
 @pytest.mark.parametrize("kind", [RankRClassifier, RankRRegressor])
