@@ -13,14 +13,14 @@ Y = np.repeat([0, 1], [60, 20])
 def parts_of(model, y):
     """Return the training and validation problems of a fit."""
     seen = {}
-    solve = type(model)._solve
+    solve = type(model)._run_solver
 
     def watched(self, network, problem, *args, **options):
         seen.update(train=problem, held=options.get("validation"))
         return solve(self, network, problem, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(model), "_solve", watched)
+        patch.setattr(type(model), "_run_solver", watched)
         model.fit(X, y)
     return seen["train"], seen["held"]
 
