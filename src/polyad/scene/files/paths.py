@@ -137,10 +137,8 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
     check_room(Path(path), 0, folder=store)
     folder = Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
-        raise OutputError(
-            f"cannot write {os.fspath(path)}: expected a folder that may be written to, {folder} "
-            "may not; change its permissions or choose another folder"
-        )
+        why = f"expected a folder that may be written to, {folder} may not"
+        raise _unwritable(path, f"{why}; change its permissions or choose another folder")
 
 
 def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: str = "map") -> None:
@@ -158,15 +156,11 @@ def check_apart(output: str | os.PathLike[str], sources: Iterable[str], what: st
             continue
         for read in (file.resolve() for file in files_of(path)):
             if not written.isdisjoint((read, *read.parents)):
-                raise OutputError(
-                    f"cannot write {os.fspath(output)}: it is the input {path}, which would be "
-                    "lost; choose another name"
-                )
+                why = f"it is the input {path}, which would be lost; choose another name"
+                raise _unwritable(output, why)
             if read.is_dir() and any(read in file.parents for file in written):
-                raise OutputError(
-                    f"cannot write {os.fspath(output)}: it lies in the input {path}, whose files "
-                    "could be lost; choose another folder"
-                )
+                why = f"it lies in the input {path}, whose files could be lost"
+                raise _unwritable(output, f"{why}; choose another folder")
 
 
 def set_paths(class_map: str | os.PathLike[str]) -> dict[str, Path]:
@@ -218,41 +212,39 @@ def check_kind(path: str | os.PathLike[str], what: str) -> None:
     path, what
         See `check_output`; ``path`` may also be the folder of a Zarr store.
     """
+
+    def refuse(why: str, remedy: str = "or replace it with --force") -> None:
+        raise _unwritable(path, f"{why}; choose another name, {remedy}")
+
     for style in _style(Path(path)) if what == "map" else ():
         if _holds_something(style) and not is_ours(style, "style"):
-            raise OutputError(
-                f"cannot write {os.fspath(path)}: its style goes to {style.name}, which is there, "
-                "was made or changed by another program and would be lost; choose another name, "
-                "or replace it with --force"
+            refuse(
+                f"its style goes to {style.name}, which is there, was made or changed by another "
+                "program and would be lost"
             )
     for there in sorted(file.resolve() for file in _pair(Path(path))):
         # Data of ENVI have no mark of their own: the header speaks for both
         marked = there.with_suffix(".hdr") if there.suffix.lower() == ".img" else there
-        if _holds_something(there) and what == "sample":
-            raise OutputError(
-                f"cannot write {os.fspath(path)}: {there.name} is there, and what was filled in "
-                "would be lost; choose another name, or replace it with --force"
-            )
-        if _holds_something(there) and not is_ours(marked, what):
-            raise OutputError(
-                f"cannot write {os.fspath(path)}: {there.name} is there, is no {what} of polyad "
-                "and would be lost; choose another name, or replace it with --force"
-            )
-        drawn = sample_of(there) if what == "map" and _holds_something(there) else None
-        if drawn is not None:
-            raise OutputError(
-                f"cannot write {os.fspath(path)}: {drawn.name} is a sample that was drawn from "
-                f"{there.name}, and does not fit another map; choose another name, or replace the "
-                "map with --force"
-            )
-        if there.suffix.lower() not in (".tif", ".tiff", ".img") or _holds_something(there):
-            continue
-        for side in _with_sides(there)[1:]:  # of a raster that no longer exists
-            if _holds_something(side) and not is_ours(side, "side"):
-                raise OutputError(
-                    f"cannot write {os.fspath(path)}: {side.name} is there and would be lost; "
-                    "choose another name, or replace it with --force"
+        if _holds_something(there):
+            if what == "sample":
+                refuse(f"{there.name} is there, and what was filled in would be lost")
+            if not is_ours(marked, what):
+                refuse(f"{there.name} is there, is no {what} of polyad and would be lost")
+            drawn = sample_of(there) if what == "map" else None
+            if drawn is not None:
+                refuse(
+                    f"{drawn.name} is a sample that was drawn from {there.name}, and does not fit "
+                    "another map",
+                    "or replace the map with --force",
                 )
+        elif there.suffix.lower() in (".tif", ".tiff", ".img"):
+            for side in _with_sides(there)[1:]:  # of a raster that no longer exists
+                if _holds_something(side) and not is_ours(side, "side"):
+                    refuse(f"{side.name} is there and would be lost")
+
+
+def _unwritable(path: str | os.PathLike[str], why: str) -> OutputError:
+    return OutputError(f"cannot write {os.fspath(path)}: {why}")
 
 
 def _holds_something(path: Path) -> bool:
