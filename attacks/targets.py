@@ -1,4 +1,4 @@
-"""What the search tries: readers of scenes and labels, model files, journals and requests.
+"""What the search tries: what the main process reads of scenes and labels, models, journals.
 
 A target is given bytes, makes of them what a stranger could send, and hands it to polyad. It must
 end, or end in one of polyad's own errors; anything else is a finding.
@@ -6,13 +6,10 @@ end, or end in one of polyad's own errors; anything else is a finding.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import json
 import random
-import shutil
-import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -127,18 +124,6 @@ def _file(name: str, *seeds: bytes, of: str = "", words: tuple[bytes, ...] = ())
     return Target(lambda: [*seeds] or [_good(beside)[name]], attempt, words=words)
 
 
-def _enmap(data: bytes, folder: Path) -> None:
-    (folder / "E-SPECTRAL_IMAGE.TIF").write_bytes(_good("scene.tif")["scene.tif"])
-    (folder / "E-METADATA.XML").write_bytes(data)
-    _open(folder)
-
-
-_ENMAP = b"<level_X><bandCharacterisation>%b</bandCharacterisation></level_X>" % b"".join(
-    b'<bandID number="%d"><wavelengthCenterOfBand>%d</wavelengthCenterOfBand><FWHMOfBand>9'
-    b"</FWHMOfBand><GainOfBand>0.0001</GainOfBand><OffsetOfBand>0</OffsetOfBand></bandID>"
-    % (k, 450 - 10 * k)
-    for k in (1, 2, 3)
-)
 _ENVI = (
     b"ENVI\ndescription = {a {b} c}\nsamples = 4\nlines = 4\nbands = 1\nheader offset = 0\n"
     b"data type = 1\ninterleave = bip\nbyte order = 0\nwavelength units = Nanometers\n"
@@ -170,24 +155,6 @@ def _tree(data: bytes) -> Tree:
         return unpack(data)
     except (ValueError, RecursionError) as error:
         raise Uninteresting from error
-
-
-def _crs(data: bytes, folder: Path) -> None:
-    from polyad.scene.read.formats.crs import parse_crs
-
-    parse_crs(folder / "x.nc", data.decode("utf-8", "replace"))
-
-
-_CRS = [
-    b"EPSG:32633",
-    b"urn:ogc:def:crs:OGC:1.3:CRS84",
-    b'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257]],UNIT["degree",0.0174]]',
-    b'{"type":"GeographicCRS","name":"x","datum":{"type":"GeodeticReferenceFrame","name":"d",'
-    b'"ellipsoid":{"name":"e","semi_major_axis":6378137,"inverse_flattening":298.2}},'
-    b'"coordinate_system":{"subtype":"ellipsoidal","axis":[{"name":"Longitude","abbreviation":"lon",'
-    b'"direction":"east","unit":"degree"},{"name":"Latitude","abbreviation":"lat",'
-    b'"direction":"north","unit":"degree"}]}}',
-]
 
 
 def _wkb(data: bytes, _: Path) -> None:
@@ -264,7 +231,7 @@ def _model_headers() -> list[bytes]:
     return [pack({"preset": preset, "header": _parts(a_model(preset))[0]}) for preset in presets]
 
 
-# The labeling page: journals, commands and raw requests
+# The labeling page: journals and commands
 
 _COMMANDS: list[Tree] = [
     {"do": "add", "name": "Corn"},
@@ -309,71 +276,17 @@ def _commands(data: bytes, folder: Path) -> None:
         raise AssertionError(f"labels {before.labels} became {after.labels}")
 
 
-@functools.cache
-def a_page() -> tuple[int, str]:
-    """Start a page and return its port and token."""
-    from polyad.app import Settings, prepare
-
-    folder = Path(tempfile.mkdtemp())
-    settings = Settings(window=3, preset="fast", parameters={"hidden": 2, "epochs": 2})
-    page = prepare(a_scene(), journal=folder / "j.jsonl", settings=settings).start()
-    atexit.register(shutil.rmtree, folder, True)
-    atexit.register(page.stop)
-    address, _, token = page.url.rstrip("/").rpartition("/")
-    return int(address.rpartition(":")[2]), token
-
-
-def _request(data: bytes, _: Path) -> None:
-    port, token = a_page()
-    raw = data.replace(b"TOKEN", token.encode()).replace(b"PORT", str(port).encode())
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.settimeout(0.5)
-        connection.sendall(raw)
-        connection.shutdown(socket.SHUT_WR)
-        try:
-            answer = connection.recv(64)
-        except TimeoutError:
-            return  # it waits for the rest of a request that is not one yet
-    status = answer.split(b" ")[1:2]
-    if status and status[0].startswith(b"5"):
-        raise AssertionError(f"the page answered {answer!r}")
-
-
-def _requests() -> list[bytes]:
-    host = b"Host: 127.0.0.1:PORT\r\nOrigin: http://127.0.0.1:PORT\r\n"
-    gets = (b"", b"api/state", b"api/spectrum?row=1&col=2", b"api/means", b"static/page.css",
-            b"api/scene/0/0/0?r=0&g=1&b=2&low=2&high=98", b"api/map/0/0/0",
-            b"api/class?row=1&col=1", b"api/uncertainty/0/0/0", b"api/labels/csv",
-            b"api/labels/tif", b"api/files/map.tif")  # fmt: skip
-    posts = {b"api/do": pack(_COMMANDS[0]), b"api/labels/csv": b"row,col,class\n0,0,1\n"}
-    heads = [(b"GET /TOKEN/" + path, b"", b"") for path in gets]
-    heads += [(b"POST /TOKEN/" + path, b"Content-Type: application/json\r\nContent-Length: %d\r\n"
-               % len(body), body) for path, body in posts.items()]  # fmt: skip
-    chunked = (b"Transfer-Encoding: chunked\r\n", b"2\r\n{}\r\n0\r\n\r\n")
-    heads += [(b"POST /TOKEN/api/do", *chunked), (b"OPTIONS *", b"", b""), (b"GET ?", b"", b"")]
-    heads += [(b"CONNECT 127.0.0.1:PORT", b"", b"")]
-    return [b"%b HTTP/1.1\r\n%b%b\r\n%b" % (what, host, more, body) for what, more, body in heads]
-
-
 TARGETS: dict[str, Target] = {
-    "geotiff": _file("scene.tif"),
     "npy": _file("scene.npy", words=(b"shape", b"|O")),
     "envi": _file("scene.hdr", _ENVI, words=(b"{", b"}", b"bands", b"1e9")),
-    "enmap": Target(lambda: [_ENMAP], _enmap, words=(b"<!DOCTYPE x [", b"<!ENTITY", b"bandID")),
     "labels-wkb": Target(_wkbs, _wkb, words=(b"\x01\x07\0\0\0", b"\xff\xff\xff\x7f")),
-    "labels-fgb": _file("labels.fgb"),
-    "crs": Target(lambda: _CRS, _crs, words=(b"EPSG:", b"GEOGCS[", b"AUTHORITY[", b"PROJCRS[")),
-    "labels-tiff": _file("labels.tif"),
     "labels-pam": _file("labels.tif.aux.xml", _PAM, of="labels.tif", words=(b"<F>",)),
-    "labels-png": _file("labels.png"),
     "labels-csv": _file("labels.csv", *_CSV, words=(b"row", b'"')),
     "labels-geojson": Target(
         lambda: [pack(json.loads(_good("labels.geojson")["labels.geojson"]))], _geojson, tree=True
     ),
-    "labels-mat": _file("labels.mat"),
     "model": Target(lambda: [a_model("fast")], _model),
     "model-header": Target(_model_headers, _model_header, tree=True),
     "journal": Target(_journals, _journal, words=(b'{"do":',)),
     "commands": Target(lambda: [pack(_COMMANDS)], _commands, tree=True),
-    "requests": Target(_requests, _request, words=(b"TOKEN", b"PORT", b"\r\n", b"HTTP/1.0")),
 }

@@ -23,7 +23,7 @@ _ADDRESS = "http://127.0.0.1:9/x"
 for _name in (*formats.WRITERS, "scene.zarr", "labels.nc", "model.polyad"):
     if _name not in ("scene.img", "scene.zarr"):
 
-        @case("named pipe|of no kind|no such file|is a pipe", f"pipe_as_{_name.replace('.', '_')}")
+        @case("named pipe|unsupported|no such file|is a pipe", f"pipe_as_{_name.replace('.', '_')}")
         def _pipe(folder: Path, name: str = _name) -> list[str]:
             os.mkfifo(folder / name)
             return command(folder, name)
@@ -71,7 +71,7 @@ _PARTS: list[tuple[Maker, str]] = [
     (_of("scene.zarr"), "scene.zarr/cube/.zarray"),
     (_wavelength, "scene.zarr/wavelength/0"),
 ]
-_SAYS = "leads out of the folder|symbolic link|named pipe|neither a file nor|of no kind|no data"
+_SAYS = "leads out of the folder|symbolic link|named pipe|neither a file nor|unsupported|no data"
 for _good, _part in _PARTS:
     for _how in ("link", "pipe"):
 
@@ -115,7 +115,7 @@ def tiff_with_an_overview_file(folder: Path) -> list[str]:
 # Names that a library takes for something else
 
 
-@case("cannot read it as one|of no kind")
+@case("cannot read it as one|unsupported")
 def name_of_a_driver(folder: Path) -> list[str]:
     """TIFF cut short in a folder whose name makes GDAL open another file."""
     write_raster(folder / "x.tif")
@@ -149,15 +149,6 @@ for _ending in ("gpkg", "shp", "fgb", "kml", "vrt", "xml"):
     def _called(folder: Path, name: str = f"l.{_ending}") -> list[str]:
         (folder / name).write_text(_OGR_VRT)
         return train(folder, name)
-
-
-@case(None)
-def zarr_names_that_lead_out(folder: Path) -> list[str]:
-    """Cube whose dimensions and grid mapping are paths; they name nothing in the store."""
-    attrs = {"_ARRAY_DIMENSIONS": ["../..", f"../../../{SECRET}", "/etc"], "coordinates": "/etc"}
-    text = json.dumps(attrs | {"grid_mapping": "../../.."})
-    (write_zarr(folder) / ".zattrs").write_text(text)
-    return info("scene.zarr")
 
 
 # Reference systems that would be fetched or opened if a parser took them as it takes anything
@@ -252,18 +243,6 @@ def shapefile_whose_prj_is_an_address(folder: Path) -> list[str]:
     return train(folder, "labels.shp", "--field", "none")
 
 
-@case("its metadata name")
-def jpeg2000_whose_gml_names_a_file(folder: Path) -> list[str]:
-    """JPEG 2000 file whose GML names an outside file as its reference system."""
-    arguments = good(folder, "scene.jp2")
-    content = (folder / "scene.jp2").read_bytes()
-    old = b'srsName="urn:ogc:def:crs:EPSG::32633"'
-    new = f'srsName="../{SECRET}"'.encode().ljust(len(old))
-    assert old in content
-    (folder / "scene.jp2").write_bytes(content.replace(old, new))
-    return arguments
-
-
 # Entities and links of XML
 
 for _carrier_name, (_root, _place, _says) in XML.items():
@@ -313,16 +292,6 @@ for _label, _statements in {
     case("expected plain|no GeoPackage", f"geopackage_with_{_label}")(
         lambda folder, statements=_statements: _database(folder, *statements)
     )
-
-for _option, _value in {
-    "layer": 'labels"; DROP TABLE labels; --', "field": "(SELECT sql FROM sqlite_master)",
-}.items():  # fmt: skip
-
-    @case(f"there is no {_option}", f"{_option}_that_is_sql")
-    def _sql(folder: Path, option: str = f"--{_option}", value: str = _value) -> list[str]:
-        good(folder, "labels.gpkg")
-        return train(folder, "labels.gpkg", option, value)
-
 
 _INNER = {"chunk_shape": [8, 8, 1], "index_codecs": [{"name": "bytes"}],
           "codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle"}]}  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import rasterio
 
-from attacks import formats
 from attacks.cases import EITHER, case
 from attacks.cases.sizes import image, tiff
 from attacks.formats import CSV, WRITERS, XML, command, good, info, train, write_envi
@@ -38,14 +36,6 @@ for _name, _change in itertools.product(WRITERS, _CHANGES):
         arguments, path = good(folder, name), folder / name
         path.write_bytes(_CHANGES[change](path.read_bytes()))
         return arguments
-
-
-@case("cannot be read")
-def zarr_chunk_of_noise(folder: Path) -> list[str]:
-    """Chunk of random bytes where Blosc wants its header."""
-    place = formats.write_zarr(folder, compressor={"id": "blosc"})
-    (place / "0.0.0").write_bytes(_NOISE)
-    return train(folder, "scene.zarr")
 
 
 # Texts that say what cannot be
@@ -97,19 +87,6 @@ for _name, _texts in _TEXTS.items():
             return train(folder, name)
 
 
-for _label, _content, _says in (
-    ("an_endless_id", f"{_NINES},#112233\n", "no class is called"),
-    ("an_endless_channel", f"1,{_NINES},1,1\n", "found none"),
-    ("one_endless_field", f'"{"a" * 900_000},#112233\n', "found none"),
-    ("no_text", "\0" * 100_000, "found none"),
-):
-
-    @case(_says, f"colors_of_{_label}")
-    def _colors(folder: Path, content: str = _content) -> list[str]:
-        (folder / "c.csv").write_text(content)
-        return [*good(folder, "labels.csv"), "--colors", "c.csv"]
-
-
 # Headers
 
 
@@ -119,10 +96,8 @@ def _npy_header(shape: str = "(2,2,2)", descr: str = "'<f8'") -> str:
 
 for _label, _header in {
     "nested": "(" * 60_000,
-    "long": _npy_header("(1,1,1)") + " " * 60_000,
     "objects": _npy_header(descr="'|O'"),
     "wide": _npy_header(descr="'<U1000000000'"),
-    "negative": _npy_header("(-1,2,2)"),
     "endless": _npy_header(f"({_NINES},1,1)"),
     "powers": _npy_header("(9**9**9,1,1)"),
     "record": _npy_header(descr="[('a', '<f8', (1000000, 1000))]"),
@@ -190,17 +165,6 @@ for _number, _row in enumerate([
     case(None, f"class_table_{_number}")(
         lambda folder, xml=_xml: XML["aux_xml"][1](folder, xml.encode())
     )
-
-
-@case(None)
-def zarr_consolidated_metadata_that_lies(folder: Path) -> list[str]:
-    """Good cube, and a .zmetadata that says it is pickled; only the array's own counts."""
-    shape = [8, 8, 1]
-    lie = {"shape": shape, "chunks": shape, "filters": [{"id": "pickle"}]}
-    text = json.dumps({"zarr_consolidated_format": 1, "metadata": {"cube/.zarray": lie}})
-    arguments = good(folder, "scene.zarr")
-    (folder / "scene.zarr" / ".zmetadata").write_text(text)
-    return arguments
 
 
 case("no such file", "name_with_escape_sequences")(

@@ -57,10 +57,10 @@ def describe(source: str, *, max_bytes: int | None = None, remote: bool = False)
 def _describe_library(path: Path) -> dict[str, Any] | None:
     """Describe an ENVI spectral library; None where the file is none."""
     from polyad.scene.read.formats.envi import open_envi, read_library
-    from polyad.scene.read.formats.kinds import opener_of
+    from polyad.scene.read.formats.kinds import kind_of
 
     with suppress(SceneError):  # of an ENVI file that is damaged, its opener says more
-        library = read_library(path) if opener_of(path) is open_envi else None
+        library = read_library(path) if kind_of(path).open is open_envi else None
         if library is not None:
             return {
                 "kind": "spectral library",

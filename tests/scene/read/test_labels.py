@@ -245,7 +245,7 @@ def test_damaged_files_are_refused(tmp_path):
         open_labels(tmp_path / "a.tif")
     write_tiff(tmp_path / "b.tif")
     text(tmp_path / "b.tif.aux.xml", "<!DOCTYPE x [<!ENTITY a 'b'>]><PAMDataset/>")
-    with pytest.raises(SceneError, match="metadata in plain XML, got a DOCTYPE"):
+    with pytest.raises(SceneError, match=r"metadata, .* has a DOCTYPE"):
         open_labels(tmp_path / "b.tif")
 
 

@@ -179,7 +179,7 @@ def test_enmap_metadata_of_another_scene_is_refused(tmp_path):
 def test_enmap_metadata_with_entities_is_refused(tmp_path):
     metadata = write_enmap(tmp_path)
     metadata.write_text('<!DOCTYPE a [<!ENTITY b "bbbb">]>' + "<level_X>&b;</level_X>")
-    with pytest.raises(SceneError, match="EnMAP or DESIS metadata in plain XML, got a DOCTYPE"):
+    with pytest.raises(SceneError, match=r"EnMAP or DESIS metadata, .* has a DOCTYPE"):
         open_scene(metadata)
 
 

@@ -128,7 +128,7 @@ def test_vrt_source_nodata_lets_what_lies_below_through(tmp_path):
 def test_vrt_is_opened_once_for_all_windows(tmp_path, monkeypatch):
     """One of 20,000 pieces takes a second to parse."""
     write_tiff(tmp_path / "a.tif")
-    source_ = open_vrt(write_vrt(tmp_path, vrt(source(), bands=3)), None, 2**30).source
+    source_ = open_vrt(write_vrt(tmp_path, vrt(source(), bands=3)), 2**30).source
     opened, real = [], rasterio.open
     monkeypatch.setattr(rasterio, "open", lambda *a, **k: opened.append(a) or real(*a, **k))
     for row in range(4):

@@ -31,26 +31,15 @@ def check(path):
         assert_array_equal(scene[box].values, reference[box])
 
 
-@pytest.mark.parametrize("filters", FILTERS, ids=lambda f: "-".join(c.codec_id for c in f) or "no")
-@pytest.mark.parametrize("packer", PACKERS, ids=lambda p: "plain" if p is None else p.codec_id)
+@pytest.mark.parametrize(
+    ("packer", "filters"), [*((p, []) for p in PACKERS), *((None, f) for f in FILTERS[1:])]
+)
 def test_version_2_whatever_it_is_packed_with(tmp_path, packer, filters):
     array = zarr.create_array(
         str(tmp_path / "s.zarr"), shape=CUBE.shape, chunks=CHUNKS, dtype=CUBE.dtype,
         compressors=packer, filters=filters or None, zarr_format=2, overwrite=True,
     )  # fmt: skip
     array[:] = CUBE
-    check(tmp_path / "s.zarr")
-
-
-@pytest.mark.parametrize("separator", [".", "/"])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["|u1", ">i2", "<u8", "<f4", ">f8", "|b1"])
-def test_version_2_of_every_type_and_order(tmp_path, kind, order, separator):
-    array = zarr.create_array(
-        str(tmp_path / "s.zarr"), shape=CUBE.shape, chunks=CHUNKS, dtype=kind, zarr_format=2,
-        order=order, fill_value=1, chunk_key_encoding={"name": "v2", "separator": separator},
-    )  # fmt: skip
-    array[:5, :, 1:] = CUBE[:5, :, 1:] % 100  # some chunks are missing
     check(tmp_path / "s.zarr")
 
 

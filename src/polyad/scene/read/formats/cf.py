@@ -6,6 +6,7 @@ pixel centers, ``_FillValue``, ``scale_factor`` and ``add_offset``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from affine import Affine
 from numpy.typing import NDArray
 
-from polyad.errors import SceneError
+from polyad.scene.raster import guards
 from polyad.scene.raster.sources import (
     AXES,
     DEGREES,
@@ -29,6 +30,7 @@ from polyad.scene.raster.sources import (
 )
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.opening import Opened
+from polyad.scene.read.formats.raw import ScaledSource
 
 # All that is read of the attributes of an array and of the variables beside it.
 ATTRIBUTES = (
@@ -65,24 +67,17 @@ class CubeSource:
         From three slices, axes as in the file, to the values there.
     file_shape : tuple of int
         Shape as in the file.
-    stored : dtype
+    dtype : dtype
         Element type as in the file.
     axes : tuple of int
         Which axis of the file holds rows, columns and bands.
-    scale, offset : float
-        Value = scale * stored + offset (CF packing); 1 and 0 leave the stored type alone.
-    fill : float, optional
-        Stored value for "no measurement", turned into NaN when the values are unpacked.
     """
 
     path: Path
     box: Callable[[tuple[slice, slice, slice]], Array]
     file_shape: tuple[int, ...]
-    stored: np.dtype
+    dtype: np.dtype
     axes: tuple[int, int, int]
-    scale: float = 1.0
-    offset: float = 0.0
-    fill: float | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -90,54 +85,11 @@ class CubeSource:
         y, x, band = (int(self.file_shape[a]) for a in self.axes)
         return y, x, band
 
-    @property
-    def packed(self) -> bool:
-        """Whether the stored values must be scaled."""
-        return (self.scale, self.offset) != (1.0, 0.0)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Element type of the scene."""
-        return np.dtype(np.float32) if self.packed else self.stored
-
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         span, inside = hull(bands)
-        wanted = dict(zip(self.axes, (rows, cols, span), strict=True))
-        values = self.box((wanted[0], wanted[1], wanted[2])).transpose(self.axes)
-        values = pick(values, inside)
-        if not self.packed:
-            return values
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 there is no data
-            real = values.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset)
-        if self.fill is not None:
-            real[values == self.fill] = np.nan
-        return real
-
-
-@dataclass(frozen=True)
-class KeptAxes:
-    """Reads a box along three axes of an array whose other axes, such as time, have length 1.
-
-    Parameters
-    ----------
-    box : callable
-        From slices along all axes to the values there.
-    kept : tuple of int
-        The three axes.
-    n : int
-        How many axes there are.
-    """
-
-    box: Callable[[tuple[slice, ...]], Array]
-    kept: tuple[int, ...]
-    n: int
-
-    def __call__(self, box: tuple[slice, ...]) -> Array:
-        """Return the values of ``box`` along the three axes."""
-        asked = dict(zip(self.kept, box, strict=True))
-        values = self.box(tuple(asked.get(axis, slice(0, 1)) for axis in range(self.n)))
-        return values.reshape([values.shape[axis] for axis in self.kept])
+        box = dict(zip(self.axes, (rows, cols, span), strict=True))
+        return pick(self.box((box[0], box[1], box[2])).transpose(self.axes), inside)
 
 
 def is_cube(shape: tuple[int, ...]) -> bool:
@@ -151,40 +103,54 @@ def is_cube(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 or (len(shape) > 3 and sum(n != 1 for n in shape) <= 3)
 
 
-def three_axes(node: Node) -> tuple[Node, tuple[int, ...]]:
-    """Return ``node`` along three axes only, and which of its axes these are.
+def three_axes(node: Node) -> tuple[int, ...]:
+    """Return the three axes of a cube: surplus ones, such as time, have length 1.
 
-    Axes of length 1 are dropped from the front, those first whose names are of no row, column or
-    band.
+    These are dropped from the front, those first whose names are of no row, column or band.
     """
-    surplus = len(node.shape) - 3
-    if surplus <= 0 or not is_cube(node.shape):
-        return node, tuple(range(len(node.shape)))
     known = set().union(*AXES.values())
     dims = node.dims or ("",) * len(node.shape)
     single = [axis for axis, n in enumerate(node.shape) if n == 1]
-    dropped = set(sorted(single, key=lambda axis: dims[axis].lower() in known)[:surplus])
-    kept = tuple(axis for axis in range(len(node.shape)) if axis not in dropped)
-    shape, names = tuple(node.shape[a] for a in kept), tuple(dims[a] for a in kept)
-    return replace(node, shape=shape, dims=names), kept
+    surplus = sorted(single, key=lambda axis: dims[axis].lower() in known)[: len(node.shape) - 3]
+    return tuple(axis for axis in range(len(node.shape)) if axis not in surplus)
 
 
-def open_cube(node: Node, look: Neighbors, box: Callable[[tuple[slice, ...]], Array]) -> Opened:
-    """Return the scene of ``node``; ``look`` finds variables beside it, ``box`` reads it."""
+def open_cube(node: Node, look: Neighbors, read: Callable[[tuple[slice, ...]], Array]) -> Opened:
+    """Return the scene of ``node``; ``look`` finds variables beside it, ``read`` its values."""
+    if is_cube(node.shape):
+        kept = three_axes(node)
+        read = functools.partial(_read_along, read, kept, len(node.shape))
+        dims = tuple(node.dims[a] for a in kept) if node.dims else ()
+        node = replace(node, shape=tuple(node.shape[a] for a in kept), dims=dims)
+    guards.check_shape(node.path, node.shape)
     axes = find_axes(node, look)
     fill = number(node.attrs, "_FillValue", "missing_value")
-    scale = number(node.attrs, "scale_factor")
-    offset = number(node.attrs, "add_offset") or 0.0
+    scale, offset = number(node.attrs, "scale_factor"), number(node.attrs, "add_offset") or 0.0
     scale = 1.0 if scale is None else scale
-    source = CubeSource(node.path, box, node.shape, node.dtype, axes, scale, offset, fill)
-    wavelength, units = _wavelength(node, axes[2], look)
+    cube = CubeSource(node.path, read, node.shape, node.dtype, axes)
+    packed = (scale, offset) != (1.0, 0.0)
+    count = cube.shape[2]
+    scaled = ScaledSource(cube, (*range(count),), (scale,) * count, (offset,) * count, fill)
+    wavelength, fwhm = _bands(count, node.dims[axes[2]] if node.dims else "", look)
     return Opened.of(
-        source,
-        wavelength=None if wavelength is None else to_nm(wavelength, units),
-        fwhm=None if wavelength is None else _widths(node, axes[2], look, wavelength, units),
-        nodata=np.nan if source.packed and fill is not None else fill,
+        scaled if packed else cube,
+        wavelength=wavelength,
+        fwhm=fwhm,
+        nodata=np.nan if packed and fill is not None else fill,
         **georeference(node, axes, look),
     )
+
+
+def _read_along(
+    read: Callable[[tuple[slice, ...]], Array],
+    kept: tuple[int, ...],
+    count: int,
+    box: tuple[slice, ...],
+) -> Array:
+    """Return the values in a box along the ``kept`` ones of ``count`` axes."""
+    along = dict(zip(kept, box, strict=True))
+    values = read(tuple(along.get(axis, slice(0, 1)) for axis in range(count)))
+    return values.reshape([values.shape[axis] for axis in kept])
 
 
 def find_axes(node: Node, look: Neighbors) -> tuple[int, int, int]:
@@ -221,43 +187,29 @@ def number(attrs: Mapping[str, Any], *names: str) -> float | None:
     return None
 
 
-def _wavelength(
-    node: Node, band: int, look: Neighbors
-) -> tuple[NDArray[np.float64] | None, str | None]:
-    dim = node.dims[band].lower() if node.dims else ""
-    names = ([node.dims[band]] if dim in WAVELENGTHS else []) + list(WAVELENGTHS)
-    for name in names:
-        variable = look(name)
+def _bands(
+    count: int, dim: str, look: Neighbors
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return centers and widths of the bands in nm, None each unless each band has one."""
+
+    def per_band(name: str) -> tuple[NDArray[np.float64], str | None] | None:
+        values, attrs = look(name) or (np.empty(0), {})
         # A NetCDF dimension without values still has a variable of its name, full of zeros.
-        if (
-            variable is not None
-            and variable[0].shape == (node.shape[band],)
-            and are_wavelengths(variable[0])
-        ):
-            units = variable[1].get("units")
-            return variable[0].astype(np.float64), None if units is None else text(units)
-    return None, None
+        if values.shape != (count,) or not are_wavelengths(values):
+            return None
+        return values.astype(np.float64), text(attrs["units"]) if "units" in attrs else None
 
-
-def _widths(
-    node: Node,
-    band: int,
-    look: Neighbors,
-    wavelength: NDArray[np.float64],
-    units: str | None,
-) -> NDArray[np.float64] | None:
-    """Return the widths of the bands in nm, None unless each band has one."""
-    variable = look("fwhm")
-    if (
-        variable is None
-        or variable[0].shape != (node.shape[band],)
-        or not are_wavelengths(variable[0])
-    ):
-        return None
+    names = ([dim] if dim.lower() in WAVELENGTHS else []) + list(WAVELENGTHS)
+    centers = next(filter(None, map(per_band, names)), None)
+    if centers is None:
+        return None, None
+    widths = per_band("fwhm")
+    if widths is None:
+        return to_nm(*centers), None
     # Widths share the unit of the centers, also where that had to be guessed, unless they say one.
-    own = known_factor(text(variable[1].get("units", "")))
-    factor = nm_factor(wavelength, units) if own is None else own
-    return np.round(variable[0].astype(np.float64) * factor, 6)
+    own = known_factor(widths[1])
+    factor = nm_factor(*centers) if own is None else own
+    return to_nm(*centers), np.round(widths[0] * factor, 6)
 
 
 def are_wavelengths(values: Array) -> bool:
@@ -289,36 +241,23 @@ def georeference(node: Node, axes: tuple[int, ...], look: Neighbors) -> dict[str
 def placed(path: Path, numbers: Iterable[float]) -> Affine:
     """Return the transform of six numbers in GDAL's order; refuse one that places no pixel."""
     transform = Affine.from_gdal(*(float(v) for v in numbers))
-    area = transform.a * transform.e - transform.b * transform.d
-    if not (np.isfinite(transform[:6]).all() and np.isfinite(area) and area != 0):
-        raise SceneError(
-            f"{path}: expected a place on the map in finite numbers and pixels of some size, got "
-            f"the transform {tuple(transform[:6])}; the file is damaged, copy it again"
-        )
+    guards.check_place(path, transform)
     return transform
 
 
 def _grid_mapping(node: Node, look: Neighbors) -> Mapping[str, Any]:
     named = [text(node.attrs["grid_mapping"])] if "grid_mapping" in node.attrs else []
-    for name in [*named, *_GRID_MAPPINGS]:
-        variable = look(name)
-        if variable is not None:
-            return variable[1]
-    return {}
+    found = next(filter(None, map(look, (*named, *_GRID_MAPPINGS))), None)
+    return found[1] if found else {}
 
 
 def _coordinate(name: str, length: int, look: Neighbors) -> tuple[float, float] | None:
     """Return the first pixel center and the spacing of an evenly spaced coordinate, else None."""
-    variable = look(name) if name else None
-    if (
-        variable is None
-        or variable[0].shape != (length,)
-        or length < 2
-        or variable[0].dtype.kind not in "iuf"
-    ):
+    values, _ = (look(name) if name else None) or (np.empty(0), {})
+    if values.shape != (length,) or length < 2 or values.dtype.kind not in "iuf":
         return None
     with np.errstate(all="ignore"):  # infinite ones are not even
-        values = variable[0].astype(np.float64)
+        values = values.astype(np.float64)
         step = (values[-1] - values[0]) / (length - 1)
         even = np.abs(np.diff(values) - step).max() <= _EVEN * abs(step)
     return (float(values[0]), float(step)) if step and even else None

@@ -2,14 +2,12 @@
 
 PROJ and GDAL take a great deal for a reference system: addresses that they fetch, files that they
 open, strings that name a grid to be looked for on the disk. What comes out of a file may therefore
-only be an authority's code, well-known text or PROJJSON, and none of these may name a grid.
+only be an authority's code or well-known text that names no grid.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +55,8 @@ def parse_crs(path: Path, stated: Any) -> CRS | None:
     ----------
     path : Path
         The file, for the message.
-    stated : str, int or mapping
-        Well-known text, PROJJSON, a code such as ``EPSG:32632``, or its number.
+    stated : str or int
+        Well-known text, a code such as ``EPSG:32632``, or its number.
 
     Raises
     ------
@@ -75,31 +73,28 @@ def parse_crs(path: Path, stated: Any) -> CRS | None:
     Traceback (most recent call last):
     polyad.errors.SceneError: scene.nc: the reference system '/etc/hosts' is neither well-known ...
     """
-    text = json.dumps(stated) if isinstance(stated, dict) else str(stated).strip().strip("\0")
+    text = str(stated).strip().strip("\0")
     if not text:
         return None
-    kind = _kind(text)
-    if kind is None:
+    urn = _URN.fullmatch(text)
+    code = f"{urn[1]}:{urn[2]}" if urn else text.replace("::", ":")
+    is_code = _CODE.fullmatch(code) or (code.isdecimal() and len(code) <= 6)
+    is_text = len(text) <= MAX_CHARACTERS and _WKT.match(text) and _depth(text) <= MAX_DEPTH
+    if not is_code and not (is_text and _is_self_contained(text)):
         raise SceneError(
-            f"{path}: the reference system {_short(text)!r} is neither well-known text, PROJJSON "
-            "nor a code such as 'EPSG:32632', or it names a file; write one of these into the file"
+            f"{path}: the reference system {_short(text)!r} is neither well-known text nor a code "
+            "such as 'EPSG:32632', or it names a file; write one of these into the file"
         )
     try:
         with gdal_alone():
-            return _parsed(kind, text)
-    except (CRSError, ValueError, RecursionError) as error:
+            if not is_code:
+                return CRS.from_wkt(text)
+            return CRS.from_string(f"EPSG:{code}" if code.isdecimal() else code.upper())
+    except (CRSError, ValueError) as error:
         raise SceneError(
             f"{path}: the reference system {_short(text)!r} is not known "
             f"({_short(str(error))}); write a code such as 'EPSG:32632' into the file"
         ) from error
-
-
-def _parsed(kind: str, text: str) -> CRS:
-    if kind == "code":
-        urn = _URN.fullmatch(text)
-        code = text.replace("::", ":") if urn is None else f"{urn[1]}:{urn[2]}"
-        return CRS.from_string(f"EPSG:{code}" if code.isdecimal() else code.upper())
-    return CRS.from_wkt(text) if kind == "wkt" else CRS.from_dict(json.loads(text))
 
 
 def refuse_grids(path: Path | str, text: str) -> None:
@@ -111,19 +106,8 @@ def refuse_grids(path: Path | str, text: str) -> None:
         )
 
 
-def _kind(text: str) -> str | None:
-    """Return "code", "wkt" or "projjson"; None for anything else."""
-    if len(text) > MAX_CHARACTERS or "\x00" in text:
-        return None
-    if _CODE.fullmatch(text) or _URN.fullmatch(text) or (text.isdecimal() and len(text) <= 6):
-        return "code"
-    if _WKT.match(text):
-        return "wkt" if _depth(text) <= MAX_DEPTH and _is_self_contained(text) else None
-    return "projjson" if text[0] == "{" and _is_projjson(text) else None
-
-
 def _is_self_contained(text: str) -> bool:
-    """Whether well-known text or PROJJSON names no file.
+    """Whether well-known text names no file.
 
     PROJ takes its own strings in several places of it, with or without a plus before each word.
     Nothing else there has an equals sign.
@@ -141,36 +125,6 @@ def _depth(text: str) -> int:
         depth += (character in "[(") - (character in "])")
         deepest = max(deepest, depth)
     return deepest
-
-
-def _is_projjson(text: str) -> bool:
-    """Whether this is an object of PROJJSON whose parameters are numbers: a text names a grid."""
-    if text.count("{") + text.count("[") > 10_000:
-        return False
-    try:
-        tree = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    if not str(tree.get("type", "")).endswith("CRS") or {"init", "proj"} & tree.keys():
-        return False  # a mapping with these is taken for a PROJ string
-    if not _is_self_contained(json.dumps(tree, ensure_ascii=False)):  # without escapes
-        return False
-    return not any(
-        isinstance(parameter, dict) and isinstance(parameter.get("value"), str)
-        for parameter in _members(tree, "parameters")
-    )
-
-
-def _members(tree: Any, name: str) -> Iterator[Any]:
-    """Yield the members of every list ``name``, at any depth."""
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            if key == name and isinstance(value, list):
-                yield from value
-            yield from _members(value, name)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _members(value, name)
 
 
 def _short(text: str) -> str:

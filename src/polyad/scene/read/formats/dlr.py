@@ -61,17 +61,13 @@ def find_dlr(path: Path) -> tuple[Path, Path] | None:
     return next(iter(pairs.values()), None)
 
 
-def open_dlr(path: Path, key: str | None, budget: int) -> Opened:
+def open_dlr(path: Path, budget: int) -> Opened:
     """Open an EnMAP or DESIS scene as physical values (gain * stored + offset)."""
     pair = find_dlr(path)
     if pair is None:
         raise SceneError(
             f"{path}: expected METADATA.XML and SPECTRAL_IMAGE.TIF of one scene side by side, "
             "found not both; put them in one folder"
-        )
-    if key is not None:
-        raise SceneError(
-            f"{path}: an EnMAP or DESIS scene takes no key, got ':{key}'; leave it out"
         )
     metadata, image = (check_beside(path, file) for file in pair)
     root = read_xml(metadata, "EnMAP or DESIS metadata", _XML_BYTES)

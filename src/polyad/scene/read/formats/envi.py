@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from polyad.scene.read.formats.raw import SCALING, ScaledSource, read_box
 from polyad.scene.read.formats.sidecars import georeference
 
 _DTYPES = {
-    1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8",
+    "1": "u1", "2": "i2", "3": "i4", "4": "f4", "5": "f8", "12": "u2", "13": "u4", "14": "i8",
+    "15": "u8",
 }  # fmt: skip
 # For each interleave: the order of (rows, cols, bands) in the file, and the way back to it.
 _INTERLEAVES = {
@@ -37,6 +38,7 @@ _INTERLEAVES = {
     "bip": ((0, 1, 2), (0, 1, 2)),
 }
 _HEADER_BYTES = 4 * 2**20  # thousands of bands need less than one megabyte
+_LISTS = ("wavelength", "fwhm", "bbl", "data gain values", "data offset values")
 _PLACES = ("map info", "projection info", "coordinate system string")
 _ROTATION = re.compile(r"\brotation\s*=\s*[-+.\deE]+", re.I)  # of a grid along a flight line
 
@@ -141,13 +143,12 @@ def _library(header: Path, fields: Mapping[str, str]) -> SpectralLibrary | None:
             f"{header}: expected a library of one spectrum and one band or more, got {spectra:,} "
             f"lines and {bands:,} samples; correct the header"
         )
-    return SpectralLibrary(spectra, bands, _bands(fields, bands)[0])
+    centers = _numbers(header, fields, "wavelength", bands)
+    return SpectralLibrary(spectra, bands, _bands(fields, centers, None)[0])
 
 
-def open_envi(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG001
+def open_envi(path: Path, budget: int) -> Opened:  # noqa: ARG001
     """Open an ENVI scene by its header or its data file; bands with ``bbl = 0`` are left out."""
-    if key is not None:
-        raise SceneError(f"{path}: an ENVI file has one image and no key, got ':{key}'; drop it")
     pair = find_envi(path)
     if pair is None:
         raise SceneError(f"{path}: no ENVI header (.hdr) beside it; put the header there")
@@ -160,11 +161,10 @@ def open_envi(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG0
             f"{library.bands:,} bands, which has no pixels to label or map; name an image"
         )
     source = _source(header_path, data_path, fields)
-    wavelength, fwhm = _bands(fields, source.shape[2])
-    _warn_of_lengths(header_path, fields, source.shape[2])
-    flags = _numbers(fields.get("bbl"), source.shape[2])
-    nodata = _number(fields.get("data ignore value"))
-    gain, offset, scaling = _scaling(fields, source.shape[2])
+    lists = {n: _numbers(header_path, fields, n, source.shape[2]) for n in _LISTS}
+    wavelength, fwhm = _bands(fields, lists["wavelength"], lists["fwhm"])
+    flags, nodata = lists["bbl"], _number(fields.get("data ignore value"))
+    gain, offset, scaling = _scaling(fields, lists, source.shape[2])
     bands = tuple(range(source.shape[2]))
     scaled = ScaledSource(source, bands, tuple(gain), tuple(offset), nodata)
     return Opened.of(
@@ -179,29 +179,28 @@ def open_envi(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG0
 
 
 def _scaling(
-    fields: Mapping[str, str], count: int
+    fields: Mapping[str, str], lists: Mapping[str, NDArray[np.float64] | None], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
     """Return gain and offset of each band, and what is told of them; empty if nothing is scaled."""
-    stated = [_numbers(fields.get(f"data {what} values"), count) for what in ("gain", "offset")]
     gain, offset = (
-        np.full(count, neutral) if values is None else values
-        for values, neutral in zip(stated, (1.0, 0.0), strict=True)
+        np.full(count, neutral) if (stated := lists[f"data {what} values"]) is None else stated
+        for what, neutral in (("gain", 1.0), ("offset", 0.0))
     )
     usable = np.isfinite([gain, offset]).all() and gain.all()
     if usable and not ((gain == 1).all() and (offset == 0).all()):
         return gain, offset, "data gain and offset values of the header applied"
     factor = _number(fields.get("reflectance scale factor")) or 1.0
-    said = f"divided by the header's reflectance scale factor {factor:g}"
+    note = f"divided by the header's reflectance scale factor {factor:g}"
     scaled = np.isfinite(1 / factor) and factor > 0 and factor != 1
-    return np.full(count, 1 / factor), np.zeros(count), said if scaled else ""
+    return np.full(count, 1 / factor), np.zeros(count), note if scaled else ""
 
 
 def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
     rows, cols, bands = (_integer(header, fields, n) for n in ("lines", "samples", "bands"))
     guards.check_shape(header, (rows, cols, bands))
-    dtype = _choice(header, fields, "data type", {str(k): v for k, v in _DTYPES.items()})
-    order = _choice(header, fields, "byte order", {"0": "<", "1": ">"}, default="0")
-    interleave = _choice(header, fields, "interleave", {k: k for k in _INTERLEAVES}, default="bsq")
+    dtype = _DTYPES[_choice(header, {"data type": ""} | {**fields}, "data type", _DTYPES)]
+    order = {"0": "<", "1": ">"}[_choice(header, fields, "byte order", "01")]
+    interleave = _choice(header, fields, "interleave", _INTERLEAVES)
     for name in ("file compression", "major frame offsets", "minor frame offsets"):
         if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
             raise SceneError(
@@ -226,20 +225,16 @@ def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | 
     return int(text)
 
 
-def _choice(
-    header: Path,
-    fields: Mapping[str, str],
-    name: str,
-    table: Mapping[str, str],
-    default: str = "",
-) -> str:
-    text = fields.get(name, default).strip().lower()
-    if text not in table:
+def _choice(header: Path, fields: Mapping[str, str], name: str, known: Iterable[str]) -> str:
+    """Return one of the ``known`` values of a field; the first of them where it is missing."""
+    known = [*known]
+    text = fields.get(name, known[0]).strip().lower()
+    if text not in known:
         raise SceneError(
-            f"{header}: expected '{name}' to be one of {', '.join(table)}, got "
+            f"{header}: expected '{name}' to be one of {', '.join(known)}, got "
             f"{text[:40] or 'nothing'!r}; correct the header or convert the scene"
         )
-    return table[text]
+    return text
 
 
 def _number(text: str | None) -> float | None:
@@ -249,37 +244,39 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _warn_of_lengths(header: Path, fields: Mapping[str, str], bands: int) -> None:
-    """Warn of lists with too many or too few entries: which band is which cannot be told."""
-    for name in ("wavelength", "fwhm", "bbl", "data gain values", "data offset values"):
-        entries = [v for v in fields.get(name, "").strip("{} \n").split(",") if v.strip()]
-        if len(entries) not in (0, bands):
+def _numbers(
+    header: Path, fields: Mapping[str, str], name: str, count: int
+) -> NDArray[np.float64] | None:
+    """Return the ``count`` numbers of a braced list, None if it does not hold them.
+
+    A list with too many or too few entries is warned of: which band is which cannot be told.
+    """
+    entries = [v for v in fields.get(name, "").strip("{} \n").split(",") if v.strip()]
+    if len(entries) != count:
+        if entries:
             warnings.warn(
-                f"{header}: '{name}' has {len(entries):,} entries for {bands:,} bands and is not "
+                f"{header}: '{name}' has {len(entries):,} entries for {count:,} bands and is not "
                 "used; correct the header",
                 PolyadWarning,
                 stacklevel=4,
             )
-
-
-def _numbers(text: str | None, count: int) -> NDArray[np.float64] | None:
-    """Return the ``count`` numbers of a braced list, or None if it does not hold them."""
+        return None
     try:
-        values = [float(v) for v in (text or "").strip("{} \n").split(",") if v.strip()]
+        return np.array([float(v) for v in entries])
     except ValueError:
         return None
-    return np.array(values) if len(values) == count else None
 
 
 def _bands(
-    fields: Mapping[str, str], count: int
+    fields: Mapping[str, str],
+    centers: NDArray[np.float64] | None,
+    widths: NDArray[np.float64] | None,
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return centers and widths in nm, None where they are not told."""
     units = fields.get("wavelength units")
-    centers = _numbers(fields.get("wavelength"), count)
     if centers is None or (units or "").strip().lower() in ("index", "wavenumber", "ghz", "mhz"):
         return None, None
     nm = to_nm(centers, units)
-    widths = _numbers(fields.get("fwhm"), count)
     # The widths share the unit of the centers, also where that unit had to be guessed.
     scale = float(nm[0] / centers[0]) if centers[0] else 1.0
     return nm, None if widths is None else np.round(widths * scale, 6)

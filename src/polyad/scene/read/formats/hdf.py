@@ -6,11 +6,12 @@ damaged or made to take much memory and time is left to the limits of the confin
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import h5py
@@ -22,7 +23,7 @@ from polyad.errors import SceneError, reason
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import cf
-from polyad.scene.read.formats.cf import CubeSource, KeptAxes, Neighbors, Node
+from polyad.scene.read.formats.cf import CubeSource, Neighbors, Node
 from polyad.scene.read.formats.opening import Opened
 
 # Classes of HDF5 that NumPy reads as integers, reals or booleans.
@@ -122,9 +123,7 @@ def _class(array: h5py.Dataset) -> int:
 
 def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     """Return the dataset ``name`` if its values are stored in this file."""
-    array = file.get(name)
-    if not isinstance(array, h5py.Dataset):
-        raise SceneError(f"{path}: no array '{name}' in the file; check the name after the colon")
+    array = file[name]
     if array.is_virtual or array.external:
         kind = "virtual" if array.is_virtual else "external"
         raise SceneError(
@@ -144,7 +143,7 @@ def find(opened: Hdf5File, name: str) -> h5py.Dataset:
 
 
 def check_dataset(opened: Hdf5File, array: h5py.Dataset) -> None:
-    """Check an array's claims: numbers, stored bytes, and one chunk within the budget."""
+    """Check an array's claims: numbers, stored bytes, one chunk within the budget."""
     check_chunk(opened.path, array, opened.budget)
     declared = guards.declared_bytes(array.shape, array.dtype)
     # The storage size comes from the file's own index; it cannot exceed the file.
@@ -166,12 +165,9 @@ def open_hdf(opened: Hdf5File, key: str | None) -> Opened:
     """Open the cube of a NetCDF-4 or HDF5 file: the variable ``key``, or the only 3-D one."""
     name = key if key is not None else choose_key(opened.path, _cubes(opened))
     array = find(opened, name)
-    whole, look = node_of(opened, array)
-    node, kept = cf.three_axes(whole)
-    guards.check_shape(opened.path, node.shape)
+    node, look = node_of(opened, array)
     check_dataset(opened, array)
-    reader = KeptAxes(HdfReader(node.path, node.name), kept, len(whole.shape))
-    return cf.open_cube(node, look, reader)
+    return cf.open_cube(node, look, functools.partial(read_stored, node.path, node.name))
 
 
 def _cubes(opened: Hdf5File) -> dict[str, tuple[int, ...]]:
@@ -229,11 +225,11 @@ def _scale(opened: Hdf5File, references: Any) -> str:
 
 def _neighbors(opened: Hdf5File, array: h5py.Dataset) -> Neighbors:
     """Return a lookup of small variables: in the cube's group, then in each group above it."""
-    steps = array.parent.name.strip("/").split("/") if array.parent.name != "/" else []
+    groups = [str(group) for group in PurePosixPath(array.name).parents]
 
     def look(name: str) -> tuple[Array, dict[str, Any]] | None:
-        for depth in range(len(steps), -1, -1):
-            full = "/".join([*steps[:depth], name])
+        for group in groups:
+            full = f"{group.strip('/')}/{name}"
             item = opened.file.get(full)
             if isinstance(item, h5py.Dataset) and len(item.shape or ()) <= 1:
                 values = small(opened, full)
@@ -244,23 +240,16 @@ def _neighbors(opened: Hdf5File, array: h5py.Dataset) -> Neighbors:
     return look
 
 
-@dataclass(frozen=True)
-class HdfReader:
-    """Reads a box of an HDF5 array, whatever its axes mean."""
-
-    path: Path
-    name: str
-
-    def __call__(self, box: tuple[slice, ...]) -> Array:
-        """Return the values of ``box``, axes as in the file."""
-        with open_hdf5(self.path) as file:
-            return read_box(dataset(self.path, file, self.name), box)
+def read_stored(path: Path, name: str, box: tuple[slice, ...]) -> Array:
+    """Return the values in a box of an HDF5 array, axes as in the file."""
+    with open_hdf5(path) as file:
+        return read_box(dataset(path, file, name), box)
 
 
 def plain_cube(opened: Hdf5File, array: h5py.Dataset, axes: tuple[int, int, int]) -> CubeSource:
     """Return the source of an array whose axes are known and whose values need no unpacking."""
     check_dataset(opened, array)
-    reader = HdfReader(opened.path, array.name)
+    reader = functools.partial(read_stored, opened.path, array.name)
     return CubeSource(opened.path, reader, array.shape, array.dtype, axes)
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +45,33 @@ from polyad.scene.read.formats.raw import open_npy
 from polyad.scene.read.formats.store import is_zarr, open_zarr
 from polyad.scene.read.formats.tanager import is_tanager, open_tanager
 
-Opener = Callable[[Path, str | None, int], Opened]
-Sniffer = Callable[[Path, bytes], bool]
+
+class Kind(NamedTuple):
+    """A kind of scene files.
+
+    Attributes
+    ----------
+    fits : callable
+        From path and first bytes to whether a file is one.
+    open : callable
+        From path and budget, and the key in between where `keyed`, to the scene.
+    keyed : bool
+        Whether a file can hold several arrays, one of which is named after a colon.
+    plain : bool
+        Whether it is opened and read in the main process.
+    whole_folder : bool
+        Whether its parts have names of their own in its folder.
+    """
+
+    fits: Callable[[Path, bytes], bool]
+    open: Callable[..., Opened]
+    keyed: bool = False
+    plain: bool = False
+    whole_folder: bool = False
 
 
-def _begins(*magic: bytes) -> Sniffer:
+def _begins(*magic: bytes) -> Callable[[Path, bytes], bool]:
     return lambda _, head: head.startswith(magic)
-
-
-def _refuse(wanted: str) -> Opener:
-    def opener(path: Path, _key: str | None, _budget: int) -> Opened:
-        raise SceneError(f"{path}: {wanted}")
-
-    return opener
 
 
 def _is_hdf5(_: Path, head: bytes) -> bool:
@@ -84,31 +98,28 @@ def _open_hdf5(path: Path, key: str | None, budget: int) -> Opened:
 
 
 # The content decides, from the most particular kind to the most general; a wrong suffix does not.
-_KINDS: tuple[tuple[Sniffer, Opener], ...] = (
-    (lambda path, _: is_zarr(path), open_zarr),
-    (lambda path, _: find_dlr(path) is not None, open_dlr),
-    (_begins(*TIFF_MAGIC, *JP2_MAGIC), open_image),
-    (_begins(b"\x93NUMPY"), open_npy),
-    (_is_hdf5, _open_hdf5),
-    (lambda _, head: b"<VRTDataset" in head, open_vrt),
-    (
-        _begins(b"CDF\x01", b"CDF\x02", b"CDF\x05"),
-        _refuse("NetCDF classic is not read, expected NetCDF-4; convert it with nccopy -k nc4"),
+_KINDS = (
+    Kind(lambda path, _: is_zarr(path), open_zarr, keyed=True),
+    Kind(lambda path, _: find_dlr(path) is not None, open_dlr, whole_folder=True),
+    Kind(_begins(*TIFF_MAGIC, *JP2_MAGIC), open_image),
+    Kind(_begins(b"\x93NUMPY"), open_npy, plain=True),
+    Kind(_is_hdf5, _open_hdf5, keyed=True),
+    Kind(lambda _, head: b"<VRTDataset" in head, open_vrt, whole_folder=True),
+    Kind(
+        lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
+        open_matlab5,
+        keyed=True,
     ),
-    (
-        _begins(b"PK\x03\x04"),
-        _refuse("a zip or .npz archive is not read; unpack it and open the scene inside"),
-    ),
-    (lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
-     open_matlab5),
-    (lambda path, _: bool(split_files(path)), open_folder),
+    Kind(lambda path, _: bool(split_files(path)), open_folder),
     # Last, since it goes by the neighbor alone: "s.hdr" also stands beside "s.mat".
-    (lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi),
-)  # fmt: skip
+    Kind(lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi, plain=True),
+)
+_NOT_READ = {
+    b"CDF": "NetCDF classic is not read, expected NetCDF-4; convert it with nccopy -k nc4",
+    b"PK\x03\x04": "a zip or .npz archive is not read; unpack it and open the scene inside",
+}
 
 
-_PLAIN = (open_npy, open_envi)
-_WHOLE_FOLDER = (open_dlr, open_vrt)  # their parts have names of their own
 _MOST_BESIDE = 1000  # files that have the name of a scene in common with it
 _SECONDS = 15  # of the processor that opening may take, more for large files and many of them
 _STORED_PER_SECOND = 10**7
@@ -120,11 +131,21 @@ def open_source(path: Path, key: str | None, budget: int) -> Opened:
     path = path if path.name else path.resolve()  # the folder that "." stands for has a name
     remedy = "the file is truncated or damaged, copy it again"
     with told_as(SceneError, f"{path}: the header cannot be read", remedy):
-        opener = opener_of(path)
-        if opener in _PLAIN:
-            return opener(path, key, budget)
-        folder = [path.parent] if opener in _WHOLE_FOLDER and not path.is_dir() else []
+        kind = kind_of(path)
+        if kind.plain:
+            return _open(kind, path, key, budget)
+        folder = [path.parent] if kind.whole_folder and not path.is_dir() else []
         return _confined(Confined(path, (path,), key, budget, (*companions(path), *folder)))
+
+
+def _open(kind: Kind, path: Path, key: str | None, budget: int) -> Opened:
+    if kind.keyed:
+        return kind.open(path, key, budget)
+    if key is not None:
+        raise SceneError(
+            f"{path}: this kind of file holds one image and takes no key, got ':{key}'; drop it"
+        )
+    return kind.open(path, budget)
 
 
 def open_files(files: Sequence[Path], budget: int) -> Opened:
@@ -245,26 +266,29 @@ def _opened(scene: Confined, _identity: str) -> Opened:
         return opened
     if len(scene.parts) > 1:
         return open_bands(scene.path, scene.parts, scene.budget)
-    return opener_of(scene.path)(scene.path, scene.key, scene.budget)
+    return _open(kind_of(scene.path), scene.path, scene.key, scene.budget)
 
 
-def opener_of(path: Path) -> Opener:
-    """Return what opens a file, by its content; raise `SceneError` if nothing does."""
+def kind_of(path: Path) -> Kind:
+    """Return the kind of a file, by its content; raise `SceneError` if it is of none."""
     head = b""
     if not path.is_dir():
         guards.existing_file(path)
         with open_regular(path) as file:
             head = file.read(1024)
-    for sniff, opener in _KINDS:
-        if sniff(path, head):
-            return opener
+    for kind in _KINDS:
+        if kind.fits(path, head):
+            return kind
+    for magic, why in _NOT_READ.items():
+        if head.startswith(magic):
+            raise SceneError(f"{path}: {why}")
     if vector_kind(path) is not None:
         raise SceneError(
             f"{path}: holds points, lines or polygons, expected a scene; give it as labels, as in "
             f"polyad train scene.tif {path.name}"
         )
     raise SceneError(
-        f"{path}: of no kind that is read, expected ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
+        f"{path}: unsupported file format, expected ENVI (with its .hdr), GeoTIFF, JPEG 2000, "
         "MATLAB, NetCDF-4, HDF5, .npy, Zarr, a folder of single-band TIFFs, or an EMIT, PRISMA, "
         "EnMAP, DESIS or Tanager product; convert it to one of these"
     )

@@ -267,10 +267,10 @@ def _read(
         values, codes = _factorized(items)
         plain = None
         if kinds[name] != "text" and name.casefold() in numbers:
-            plain = np.array([np.nan if v is None else float(v) for v in items.tolist()], float)
-        kept = values if len(values) <= named else []
-        columns.append(_FoundColumn(name, kinds[name], len(values), kept, codes, plain))
-    wkb = [b"" if shape is None else bytes(shape) for shape in (() if shapes is None else shapes)]
+            plain = np.array(items, float)  # None is NaN
+        shown = values if len(values) <= named else []
+        columns.append(_FoundColumn(name, kinds[name], len(values), shown, codes, plain))
+    wkb = [bytes(shape or b"") for shape in (() if shapes is None else shapes)]
     sizes = np.array([len(shape) for shape in wkb], np.int64)
     return _Found(layers, layer, len(wkb), meta["crs"], tuple(columns), sizes, b"".join(wkb))
 
@@ -325,33 +325,28 @@ def check_geopackage(path: Path) -> None:
         )
     with _opened(path) as database:
         rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-        tables = {str(name).lower() for kind, name, _ in rows if kind == "table"}
-        if "gpkg_contents" not in tables:
+        if "gpkg_contents" not in {str(name).lower() for kind, name, _ in rows if kind == "table"}:
             raise SceneError(f"{path}: is an SQLite database but no GeoPackage; export it as one")
         for kind, name, sql in rows:
-            if kind == "view" or (kind == "table" and not _PLAIN.match(str(sql))):
-                raise SceneError(
-                    f"{path}: {str(name)[:80]!r} is a view or a computed table, expected plain "
-                    "layers; export the labels to a file of their own"
+            fields = "SELECT hidden FROM pragma_table_xinfo(?)"  # 2 and 3 are generated columns
+            if kind == "view" or (
+                kind == "table"
+                and (
+                    not _PLAIN.match(str(sql))
+                    or {(2,), (3,)} & {*database.execute(fields, (str(name),))}
                 )
-            if kind == "table" and _computes(database, str(name)):
+            ):
                 raise SceneError(
-                    f"{path}: {str(name)[:80]!r} has a computed field, expected plain ones; export "
-                    "the labels to a file of their own"
+                    f"{path}: {str(name)[:80]!r} is a view or computed, expected plain layers and "
+                    "fields; export the labels to a file of their own"
                 )
-
-
-def _computes(database: sqlite3.Connection, table: str) -> bool:
-    """Whether a table has generated columns, which SQLite marks as hidden in its own way."""
-    hidden = database.execute("SELECT hidden FROM pragma_table_xinfo(?)", (table,)).fetchall()
-    return any(number in (2, 3) for (number,) in hidden)
 
 
 def layer_style(path: Path, layer: str) -> str | None:
     """Return the style (QML) of a layer that a checked GeoPackage holds, None if there is none."""
-    function, limits = f"{__name__}:style_here", sandbox.Limits(_STYLE_BYTES)
+    limits = sandbox.Limits(_STYLE_BYTES)
     style: str | None = sandbox.run(
-        function, path.absolute(), layer, name=path, limits=limits, files=[path]
+        f"{__name__}:style_here", path.absolute(), layer, name=path, limits=limits, files=[path]
     )
     return style
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -69,23 +69,20 @@ def band_facts(
     (550.2, None, None)
     """
     tags = {k.lower(): v for k, v in tags.items()}  # ENVI turned into TIFF has plain tags
-    named = _NAMED.search(description or "")
     units = tags.get("wavelength_units") or tags.get("wavelength_unit")
-    center = _first_nm(
-        (tags.get("wavelength"), units),
-        (imagery.get("CENTRAL_WAVELENGTH_UM"), "um"),
-        (named[1], named[2]) if named else (None, None),
-    )
+    stated = [(_number(tags.get("wavelength")), units)]
+    stated += [(_number(imagery.get("CENTRAL_WAVELENGTH_UM")), "um")]
+    stated += [(_number(value), unit) for value, unit in _NAMED.findall(description or "")[:1]]
+    centers = [float(to_nm([value], unit)[0]) for value, unit in stated if value is not None]
     # A width shares the unit of its center, also where that unit has to be guessed
-    scale = nm_factor(np.array([_number(tags.get("wavelength")) or np.nan]), units)
-    width = _number(tags.get("fwhm"))
-    widths = _first_nm((imagery.get("FWHM_UM"), "um"))
+    scale = nm_factor(np.array([stated[0][0] or np.nan]), units)
+    width, micrometers = _number(tags.get("fwhm")), _number(imagery.get("FWHM_UM"))
+    if width is not None:
+        width = round(width * scale, 6)
+    elif micrometers is not None:
+        width = float(to_nm([micrometers], "um")[0])
     flag = _number(tags.get("bbl"))
-    return (
-        center,
-        widths if width is None else round(width * scale, 6),
-        None if flag is None else flag != 0,
-    )
+    return centers[0] if centers else None, width, None if flag is None else flag != 0
 
 
 def columns(told: Sequence[Facts]) -> dict[str, NDArray[Any]]:
@@ -105,15 +102,6 @@ def columns(told: Sequence[Facts]) -> dict[str, NDArray[Any]]:
     if any(flag is not None for flag in good):
         known["good"] = np.array([flag is not False for flag in good])
     return known
-
-
-def _first_nm(*stated: tuple[str | None, str | None]) -> float | None:
-    """Return the first of some values with their units that is a number, in nm."""
-    for text, unit in stated:
-        value = _number(text)
-        if value is not None:
-            return float(to_nm([value], unit)[0])
-    return None
 
 
 def _number(text: str | None) -> float | None:
@@ -171,10 +159,10 @@ def describe_raster(path: Path, budget: int) -> RasterFile:
     guards.existing_file(path)
     with open_regular(path) as file:
         head = file.read(16)
-    if not head.startswith((*TIFF_MAGIC, *JP2_MAGIC)):
-        raise SceneError(f"{path}: expected a TIFF or JPEG 2000 file, got another kind; convert it")
     driver = "GTiff" if head.startswith(TIFF_MAGIC) else "JP2OpenJPEG"
     if driver != "GTiff":
+        if not head.startswith(JP2_MAGIC):
+            raise SceneError(f"{path}: expected a TIFF or JPEG 2000 file, got another kind")
         _check_names(path)
     with open_raster(path, driver) as dataset:
         shape, dtype = check_raster(path, dataset, path.stat().st_size, budget)
@@ -183,11 +171,8 @@ def describe_raster(path: Path, budget: int) -> RasterFile:
         return RasterFile(source, tuple(facts), dataset.nodata, **georeference(path, dataset))
 
 
-def open_image(path: Path, key: str | None, budget: int) -> Opened:
+def open_image(path: Path, budget: int) -> Opened:
     """Open a GeoTIFF or JPEG 2000 image; values as stored, wavelengths from its tags."""
-    guards.existing_file(path)
-    if key is not None:
-        raise SceneError(f"{path}: this kind of file has one image and no key, got ':{key}'")
     raster = describe_raster(path, budget)
     place = {"crs": raster.crs, "transform": raster.transform}
     return Opened.of(raster.source, **columns(raster.bands), nodata=raster.nodata, **place)
@@ -303,10 +288,8 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
-def open_folder(path: Path, key: str | None, budget: int) -> Opened:
+def open_folder(path: Path, budget: int) -> Opened:
     """Open a folder of single-band files as one scene."""
-    if key is not None:
-        raise SceneError(f"{path}: a folder of bands takes no key, got ':{key}'; leave it out")
     return open_bands(path, [check_beside(path, file) for file in split_files(path)], budget)
 
 
@@ -353,14 +336,12 @@ def _common(path: Path, what: str, values: Sequence[Any]) -> Any:
     return first
 
 
-def open_vrt(path: Path, key: str | None, budget: int) -> Opened:
+def open_vrt(path: Path, budget: int) -> Opened:
     """Open a VRT whose sources are TIFF and JPEG 2000 files in its own folder, by GDAL.
 
     A VRT can name any file and address, and nest. Its sources are looked at before GDAL opens it:
     each must be a file beside the VRT, named without any folder.
     """
-    if key is not None:
-        raise SceneError(f"{path}: a VRT has one image and no key, got ':{key}'; leave it out")
     root = read_xml(path, "a VRT", _XML_BYTES)
     crs = parse_crs(path, root.findtext("SRS") or "")
     named = [_beside(path, element) for element in root.iter("SourceFilename")]
@@ -377,10 +358,9 @@ def open_vrt(path: Path, key: str | None, budget: int) -> Opened:
     with open_raster(path, "VRT") as dataset:
         shape, dtype = check_raster(path, dataset, stored, budget)
         nodata = _common(path, "nodata value", dataset.nodatavals)
-        below = [_first_file(band, files) for band in root.iterfind("VRTRasterBand")]
         facts = [
             cast(Facts, tuple(b if a is None else a for a, b in zip(own, other, strict=True)))
-            for own, other in zip(band_facts_of(dataset), below, strict=True)
+            for own, other in zip(band_facts_of(dataset), _below(root, files), strict=True)
         ]
         transform = None if root.find("GeoTransform") is None else dataset.transform
     source = RasterSource(path, shape, dtype, "VRT")
@@ -402,10 +382,10 @@ def _beside(vrt: Path, element: ET.Element) -> str:
     return name
 
 
-def _first_file(band: ET.Element, files: Mapping[str, RasterFile]) -> Facts:
-    """Return what the first file of a VRT's band tells of it."""
-    name = next((e.text or "" for e in band.iter("SourceFilename")), "").strip()
-    number = next((e.text or "" for e in band.iter("SourceBand")), "1").strip()
-    facts = files[name].bands if name in files else ()
-    known = number.isdecimal() and 1 <= int(number) <= len(facts)
-    return facts[int(number) - 1] if known else (None, None, None)
+def _below(root: ET.Element, files: Mapping[str, RasterFile]) -> Iterator[Facts]:
+    """Yield what the first file of each band of a VRT tells of it."""
+    for band in root.iterfind("VRTRasterBand"):
+        file = files.get((band.findtext(".//SourceFilename") or "").strip())
+        number = (band.findtext(".//SourceBand") or "1").strip()
+        known = file and number.isdecimal() and 1 <= int(number) <= len(file.bands)
+        yield file.bands[int(number) - 1] if file and known else (None, None, None)

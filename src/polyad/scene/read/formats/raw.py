@@ -106,10 +106,8 @@ class NpySource:
         return pick(window, inside)
 
 
-def open_npy(path: Path, key: str | None, budget: int) -> Opened:  # noqa: ARG001
+def open_npy(path: Path, budget: int) -> Opened:  # noqa: ARG001
     """Open a .npy array (rows, columns, bands); pickled objects are never loaded."""
-    if key is not None:
-        raise SceneError(f"{path}: a .npy file holds one array and no key, got ':{key}'; drop it")
     offset, shape, dtype, fortran = read_npy_header(path)
     guards.check_shape(path, shape)
     height, width, bands = shape

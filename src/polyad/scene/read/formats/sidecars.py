@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -43,9 +42,12 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
     In GDAL's order: the ``.aux.xml``, the raster itself, the world file.
     """
     pam = read_pam(path)
-    crs, transform = (None, None) if pam is None else _from_pam(path, pam)
+    stated, numbers = None, list[float]()
+    if pam is not None:
+        stated, numbers = pam.findtext("SRS"), _floats(pam.findtext("GeoTransform", ""))
+    crs = None if stated is None else parse_crs(path, stated)
     crs = _own_crs(path, dataset) if crs is None else crs
-    transform = next((t for t in (transform, _own_transform(dataset)) if t is not None), None)
+    transform = Affine.from_gdal(*numbers) if len(numbers) == 6 else _own_transform(dataset)
     transform = transform or _world_file(path)
     if transform is None and crs is not None:
         transform = dataset.transform
@@ -91,30 +93,19 @@ def _own_crs(path: Path | str, dataset: Any) -> CRS | None:
     return crs
 
 
-def _from_pam(path: Path, root: ET.Element) -> tuple[CRS | None, Affine | None]:
-    stated, numbers = root.findtext("SRS"), _floats(root.findtext("GeoTransform", ""))
-    crs = None if stated is None else parse_crs(path, stated)
-    return crs, Affine.from_gdal(*numbers) if len(numbers) == 6 else None
-
-
 def _world_file(path: Path) -> Affine | None:
     """Return the transform in the six numbers of a ``.tfw`` (``.pgw``, ``.wld``)."""
-    for side in filter(Path.exists, _world_names(path)):
-        with open_regular(check_beside(path, side)) as file:
-            numbers = _floats(file.read(_WORLD_BYTES).decode("latin-1"))
-        if len(numbers) == 6:
-            a, d, b, e, x, y = numbers  # x and y are the center of the first pixel
-            return Affine(a, b, x - (a + b) / 2, d, e, y - (d + e) / 2)
-    return None
-
-
-def _world_names(path: Path) -> Iterator[Path]:
     ending = path.suffix[1:]
-    if not ending:
-        return
-    for name in (f"{ending[0]}{ending[-1]}w", f"{ending}w", "wld"):  # .tif: .tfw, .tifw
-        yield path.with_suffix(f".{name.lower()}")
-        yield path.with_suffix(f".{name.upper()}")
+    for name in (f"{ending[0]}{ending[-1]}w", f"{ending}w", "wld") if ending else ():
+        for side in (path.with_suffix(f".{name.lower()}"), path.with_suffix(f".{name.upper()}")):
+            if not side.exists():
+                continue
+            with open_regular(check_beside(path, side)) as file:
+                numbers = _floats(file.read(_WORLD_BYTES).decode("latin-1"))
+            if len(numbers) == 6:
+                a, d, b, e, x, y = numbers  # x and y are the center of the first pixel
+                return Affine(a, b, x - (a + b) / 2, d, e, y - (d + e) / 2)
+    return None
 
 
 def _floats(text: str) -> list[float]:
@@ -132,9 +123,9 @@ def read_xml(
 ) -> ET.Element:
     """Return the root element of a small XML file.
 
-    The text is decoded here, as UTF-8 whatever it declares, so that what is searched for a DOCTYPE
-    is what the parser gets: without one there are no entities, which can grow without bound.
-    Names stay as they are written, prefix and all: put in full, each would repeat its namespace.
+    The text is decoded here, as UTF-8 whatever it declares. A DOCTYPE is refused: without one there
+    are no entities, which can grow without bound. Names stay as they are written, prefix and all:
+    put in full, each would repeat its namespace.
 
     Parameters
     ----------
@@ -165,30 +156,24 @@ def read_text(path: Path, what: str, max_bytes: int) -> str:
 
 def parse_xml(path: Path, text: str, what: str) -> ET.Element:
     """Return the root element of XML that stands in a file; see `read_xml`."""
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise SceneError(f"{path}: expected {what} in plain XML, got a DOCTYPE; remove it")
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:
         raise SceneError(
             f"{path}: expected {what}, got {elements:,} elements; this is another file"
         )
+    parser, builder = expat.ParserCreate(), ET.TreeBuilder()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
     try:
-        return _tree(text)
+        parser.Parse(text, True)
+        return builder.close()
     except (expat.ExpatError, ValueError) as error:
         raise SceneError(
             f"{path}: expected {what}, it is not well-formed XML ({reason(error)}); remove it or "
             "copy it again"
         ) from error
-
-
-def _tree(text: str) -> ET.Element:
-    parser, builder = expat.ParserCreate(), ET.TreeBuilder()
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse  # expat knows UTF-16 by its zeros, whatever it is told
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
-    parser.Parse(text, True)
-    return builder.close()
 
 
 def _refuse(*_: object) -> None:

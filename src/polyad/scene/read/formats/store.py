@@ -8,6 +8,7 @@ anything but files and folders are refused.
 from __future__ import annotations
 
 import base64
+import functools
 import importlib.util
 import json
 import os
@@ -24,7 +25,7 @@ from polyad.errors import SceneError
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats import hdf
-from polyad.scene.read.formats.cf import KeptAxes, Neighbors, Node, is_cube, open_cube, three_axes
+from polyad.scene.read.formats.cf import Neighbors, Node, is_cube, open_cube
 from polyad.scene.read.formats.opening import Opened
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
@@ -40,15 +41,9 @@ def is_zarr(path: Path) -> bool:
     return path.is_dir() and any((path / mark).is_file() for mark in _METADATA)
 
 
-@dataclass(frozen=True)
-class ZarrReader:
-    """Reads a box of a Zarr array."""
-
-    array: Any
-
-    def __call__(self, box: tuple[slice, ...]) -> Array:
-        """Return the values of ``box``, axes as in the store."""
-        return np.asarray(self.array[box], order="C")
+def read_box(array: Any, box: tuple[slice, ...]) -> Array:
+    """Return the values in a box of a Zarr array, axes as in the store."""
+    return np.asarray(array[box], order="C")
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ def is_numeric(array: Any) -> bool:
 
 def read_whole(array: Any) -> Array:
     """Return all values of an array that was admitted."""
-    return ZarrReader(array)(tuple(slice(0, n) for n in array.shape))
+    return read_box(array, tuple(slice(0, n) for n in array.shape))
 
 
 def open_store(path: Path) -> ZarrStore:
@@ -146,10 +141,8 @@ def open_zarr(path: Path, key: str | None, budget: int) -> Opened:
     name = hdf.choose_key(path, cubes) if key is None else key.strip("/")
     if name not in store.arrays:
         raise SceneError(f"{path}: no array '{name}'; its 3-D arrays are {', '.join(cubes)}")
-    array = store.arrays[name]
-    node, kept = three_axes(store.admit(name, budget))
-    guards.check_shape(path, node.shape)
-    reader = KeptAxes(ZarrReader(array), kept, len(array.shape))
+    node = store.admit(name, budget)
+    reader = functools.partial(read_box, store.arrays[name])
     return open_cube(node, store.neighbors(name, budget), reader)
 
 
