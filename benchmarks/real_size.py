@@ -32,7 +32,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.training import TrainSettings, fit_preset
 from polyad.scene.map.mapping import map_file, map_scene
-from polyad.scene.raster.windows import plan_tiles, read_window, tile_shape
+from polyad.scene.raster.windows import plan_tiles, tile_shape
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
@@ -55,7 +55,7 @@ def measure(folder: Path, everywhere: bool) -> dict[str, Any]:
     def read() -> None:
         shape = scene.sizes["y"], scene.sizes["x"]
         for tile in plan_tiles(shape, tile_shape(shape, 2 * BANDS)):
-            read_window(scene, tile)
+            scene.isel(y=tile.rows, x=tile.cols).load()
 
     stages.time("read", read)
     learned = stages.time("statistics", lambda: scene_statistics(scene))

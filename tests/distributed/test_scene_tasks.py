@@ -10,7 +10,6 @@ import pytest
 from polyad.distributed import map_files
 from polyad.distributed.worker import SceneSource, TileWork, run_on_cluster
 from polyad.errors import ClusterError, SceneError
-from polyad.scene.learn import scene_statistics as module
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import graph_statistics
@@ -90,7 +89,6 @@ def test_statistics_of_workers_have_the_bits_of_one_machine(run, work, monkeypat
     here = graph_statistics(scene, NODES)
     digest = scene_digest(scene)
     read = []
-    monkeypatch.setattr(module, "read_window", lambda *a: read.append(a))
     real = Scene.read
     monkeypatch.setattr(Scene, "read", lambda *a: read.append("strip") or real(*a))
     there = graph_statistics(scene, NODES, run=run)

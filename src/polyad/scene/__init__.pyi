@@ -84,7 +84,6 @@ from .raster.selection import usable_bands as usable_bands
 from .raster.selection import valid_mask as valid_mask
 from .raster.windows import extract_patches as extract_patches
 from .raster.windows import interior as interior
-from .raster.windows import iter_patches as iter_patches
 from .read.classes import read_colors as read_colors
 from .read.labels import open_labels as open_labels
 from .read.masks import open_mask as open_mask

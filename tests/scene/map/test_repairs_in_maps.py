@@ -103,9 +103,7 @@ def test_replacements_of_a_cut_are_what_reading_it_repaired_gives(
     whole = scene.read(slice(None), slice(None))
     y, x = (
         index + start
-        for index, start in zip(
-            (block.rows[rows], block.cols[cols]), block.repairs.origin, strict=True
-        )
+        for index, start in zip((block.rows[rows], block.cols[cols]), block.origin, strict=True)
     )
     np.testing.assert_array_equal(stored, whole[np.ix_(y, x)])
 

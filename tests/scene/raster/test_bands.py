@@ -204,7 +204,9 @@ def test_ranges_that_cannot_be_understood_are_refused(text):
 
 
 def test_no_band_left_is_told_with_the_range():
-    with pytest.raises(SceneError, match=r"no band is left of 6 from 450 to 950 nm"):
+    with pytest.raises(
+        SceneError, match=r"no band of the scene is left of 6: 1-6 \(450-950 nm\) not chosen"
+    ):
         select_bands(made()[0], "1000-2000")
 
 

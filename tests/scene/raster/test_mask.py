@@ -12,7 +12,7 @@ from polyad.errors import InputError, SceneError, SceneMismatch
 from polyad.scene import grid_of, mask_scene, open_mask, restrict_scene, valid_mask
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import bbox_mask
-from polyad.scene.raster.windows import Tile, extract_patches, read_window
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.labels import drop_nodata
 from polyad.scene.read.scenes import scene_from_array
 
@@ -52,8 +52,9 @@ def a_mask():
 )
 def test_outside_is_nodata_and_inside_is_as_it_was(dtype, nodata, wanted):
     scene, mask = a_scene(dtype, nodata), a_mask()
-    values = read_window(mask_scene(scene, mask), Tile(slice(0, SIDE), slice(0, SIDE)))
-    assert values.dtype == wanted == Scene.of(mask_scene(scene, mask)).pixel_dtype
+    masked = Scene.of(mask_scene(scene, mask))
+    values = masked.read(slice(0, SIDE), slice(0, SIDE))
+    assert values.dtype == wanted == masked.pixel_dtype
     np.testing.assert_array_equal(values[mask], scene.values[mask].astype(wanted))
     outside = values[~mask]
     assert np.isnan(outside).all() if nodata in (None, -1) else (outside == nodata).all()

@@ -47,7 +47,7 @@ from polyad.scene.learn.whitening import (
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.windows import Tile, plan_tiles, read_window, tile_shape
+from polyad.scene.raster.windows import Tile, plan_tiles, tile_shape
 from polyad.threads import limit_threads, run_tasks, stream_tasks, threads_for
 
 SceneTask = Callable[[Any, Any, Any], Any]
@@ -395,7 +395,7 @@ def whitened_window(
     part_shape = tile_shape(window.shape, scene.shape[2] * scene.dtype.itemsize)
     for at in plan_tiles(window.shape, part_shape):
         part = at.moved(window.rows.start, window.cols.start)
-        cube = read_window(scene, part)
+        cube = scene.read(*part)
         valid[at] = inside = valid_pixels(cube, scene.nodata)
         z[at] = _whitened(cube, inside, whitening)
         seen(part, cube, z[at], inside)

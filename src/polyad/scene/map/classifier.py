@@ -132,7 +132,7 @@ def block_classifier(
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols) if finds_suspects else block.repaired(rows, cols)
             replace = None
-            if finds_suspects and block.repairs is not None:
+            if finds_suspects and block.despiking is not None:
                 replace = partial(block.replacements, rows, cols)
             scores = None if pixels.holds(nodata) else scorer(pixels, replace=replace)
             blank = None

@@ -119,12 +119,13 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
     if bands.wavelength is not None and "width" not in scene.coords:
         width = band_widths(np.asarray(bands.wavelength, float), bands.fwhm)
         scene = scene.assign_coords(width=("band", width))
-    said = f"{named_bands(scene.isel(band=~keep))} {why}"
+    note = f"{named_bands(scene.isel(band=~keep))} {why}"
     if not keep.any():
         raise SceneError(
-            f"no band of the scene is left of {len(keep)}: {said}; open a scene with usable bands"
+            f"no band of the scene is left of {len(keep)}: {note}; choose other bands or open a "
+            "scene with usable ones"
         )
-    left_out = "; ".join(note for note in (bands.left_out, said) if note)
+    left_out = note if bands.left_out is None else f"{bands.left_out}; {note}"
     return scene.isel(band=np.flatnonzero(keep)).assign_attrs(
         {IN_FILE: bands.in_file, LEFT_OUT: left_out}
     )
@@ -140,12 +141,10 @@ def band_widths(centers: npt.NDArray[Any], fwhm: npt.NDArray[Any] | None) -> npt
     >>> band_widths(np.array([500.0, 510.0, 530.0]), None).tolist()
     [10.0, 10.0, 20.0]
     """
-    if len(centers) < 2:
-        spacing = np.zeros(len(centers))
-    else:
+    spacing = np.zeros(len(centers))
+    if len(centers) > 1:
         order = np.argsort(centers)
         steps = np.diff(centers[order])
-        spacing = np.empty(len(centers))
         around = np.stack([np.append(steps[0], steps), np.append(steps, steps[-1])])
         spacing[order] = np.where(around > 0, around, np.inf).min(axis=0)
     if fwhm is None:
@@ -170,15 +169,14 @@ def named_bands(scene: xr.DataArray) -> str:
     if "wavelength" in scene.coords:
         nm = np.asarray(scene["wavelength"].values, float)[order]
     runs = np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(numbers) > 1) + 1)
-    said = [_range(numbers[run]) + _nanometers(nm[run]) for run in runs[:MOST_RUNS]]
-    more = [f"and {len(runs) - MOST_RUNS} more ranges"] if len(runs) > MOST_RUNS else []
-    return ", ".join(said + more)
+    names = []
+    for run in runs[:MOST_RUNS]:
+        known = np.isfinite(nm[run]).all()
+        names.append(_range(numbers[run]) + (f" ({_range(nm[run])} nm)" if known else ""))
+    names += [f"and {len(runs) - MOST_RUNS} more ranges"] if len(runs) > MOST_RUNS else []
+    return ", ".join(names)
 
 
 def _range(values: npt.NDArray[Any]) -> str:
     low, high = (f"{v:.0f}" for v in (values.min(), values.max()))
     return low if low == high else f"{low}-{high}"
-
-
-def _nanometers(centers: npt.NDArray[np.float64]) -> str:
-    return f" ({_range(centers)} nm)" if np.isfinite(centers).all() else ""

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -275,14 +275,11 @@ def _signs(bands: int) -> Array:
     return signs
 
 
-class _FirstTest(NamedTuple):
-    """The sums of roughness as one product with the spectra."""
+def _first_test(noise: NoiseModel) -> tuple[Array, Array]:
+    """Return the sums of roughness as one product with the spectra.
 
-    weights: Array  # (bands, SUMS), float32
-    shift: Array  # (SUMS,), float32
-
-
-def _first_test(noise: NoiseModel) -> _FirstTest:
+    Weights ``(bands, SUMS)`` and shifts ``(SUMS,)``, both in single precision.
+    """
     bands = noise.bands
     mixed = _signs(bands) / noise.tail[:, None]
     weights = np.zeros((bands, SUMS))
@@ -290,9 +287,9 @@ def _first_test(noise: NoiseModel) -> _FirstTest:
     weights[:-2] -= mixed / 2
     weights[2:] -= mixed / 2
     shift = noise.center @ mixed + noise.sum_center
-    single = (a / noise.sum_scale for a in (weights, shift))
     with np.errstate(over="ignore"):  # of a strange scale all spectra are outliers
-        return _FirstTest(*(a.astype(np.float32) for a in single))
+        weights, shift = weights / noise.sum_scale, shift / noise.sum_scale
+        return weights.astype(np.float32), shift.astype(np.float32)
 
 
 def find_outliers(values: Array, noise: NoiseModel) -> Array:
@@ -304,8 +301,7 @@ def find_outliers(values: Array, noise: NoiseModel) -> Array:
     import torch  # here, since reading without repairs must not import it
 
     height, width, bands = values.shape
-    test = _first_test(noise)
-    weights, shift = torch.from_numpy(test.weights), torch.from_numpy(test.shift)
+    weights, shift = map(torch.from_numpy, _first_test(noise))
     rows = max(_CHUNK // max(width, 1), 1)
     room = torch.empty(min(rows, height) * width, bands)
     outliers = np.empty((height, width), bool)
@@ -337,7 +333,8 @@ def of_one_value(values: Array) -> Array:
     alike: Array = np.asarray(values[..., 0] == values[..., -1])  # as other bands are, perhaps
     places = np.nonzero(alike)
     if len(places[0]):
-        some = values[places][:, _spread_bands(values.shape[-1])]
+        few = np.unique(np.linspace(0, values.shape[-1] - 1, 8).astype(int))
+        some = values[places][:, few]
         alike[places] = (some == some[:, :1]).all(axis=1)
     return alike
 
@@ -348,10 +345,6 @@ def centered_test(noise: NoiseModel, center: Array) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):  # as there
         moved = shift - (center @ weights.astype(np.float64))
     return weights, moved.astype(np.float32)
-
-
-def _spread_bands(bands: int) -> Array:
-    return np.unique(np.linspace(0, bands - 1, 8).astype(int))
 
 
 def despike(values: Array, nodata: float | None, noise: NoiseModel) -> tuple[Array, Array]:
@@ -396,10 +389,10 @@ def replacements(
     """
     places = np.argwhere(outliers)
     rows, cols, spectra_of = [places[:0, 0]], [places[:0, 1]], [values[:0, 0]]
-    places = places[_has_data(values[places[:, 0], places[:, 1], :1], nodata)]  # others are many
+    places = places[valid_pixels(values[places[:, 0], places[:, 1], :1], nodata)]  # others are many
     for start in range(0, len(places), _EXAMINED):
         y, x = places[start : start + _EXAMINED].T
-        kept = _has_data(values[y, x], nodata)
+        kept = valid_pixels(values[y, x], nodata)
         y, x = y[kept], x[kept]
         if not len(y):
             continue
@@ -416,16 +409,6 @@ def replacements(
     return np.concatenate(rows), np.concatenate(cols), np.concatenate(spectra_of)
 
 
-def _has_data(spectra: Array, nodata: float | None) -> Array:
-    """Return which of ``(..., bands)`` have a measurement in every band."""
-    valid: Array = np.ones(spectra.shape[:-1], bool)
-    if spectra.dtype.kind == "f":
-        valid &= (np.abs(spectra) <= np.finfo(np.float32).max).all(axis=-1)
-    if nodata is not None and not np.isnan(nodata):
-        valid &= (spectra != nodata).all(axis=-1)
-    return valid
-
-
 def _neighbors(
     values: Array, outliers: Array, y: Array, x: Array, nodata: float | None
 ) -> tuple[Array, Array]:
@@ -436,7 +419,7 @@ def _neighbors(
     inside = (rows >= 0) & (rows < height) & (cols >= 0) & (cols < width)
     rows, cols = rows.clip(0, height - 1), cols.clip(0, width - 1)
     spectra = values[rows, cols]  # (n, 24, bands)
-    valid = inside & _has_data(spectra, nodata)
+    valid = inside & valid_pixels(spectra, nodata)
     corrupt = (valid & outliers[rows, cols]).sum(axis=1)
     sound = valid & ~outliers[rows, cols]
     near = sound & (np.abs(offsets).max(axis=1) == 1)
@@ -464,7 +447,9 @@ def _beyond_steps(difference: Array, noise: NoiseModel) -> Array:
     ground may have too: longer ones stay.
     """
     n, bands = difference.shape
-    steps = np.abs(np.diff(difference, axis=1)) / _step_scale(noise)  # (n, bands - 1)
+    tail = np.pad(noise.tail, 1, mode="edge")
+    scale = np.maximum(tail[1:], tail[:-1])  # of the step between two bands
+    steps = np.abs(np.diff(difference, axis=1)) / scale  # (n, bands - 1)
     usual = np.median(steps, axis=1, keepdims=True)
     jumps = steps > np.maximum(STEP, OWN_STEP * usual)
     stretch = np.zeros((n, bands), np.intp)
@@ -479,9 +464,3 @@ def _beyond_steps(difference: Array, noise: NoiseModel) -> Array:
     for end in (stretch[:, 0], stretch[:, -1]):
         beyond[end] &= lengths[end] <= bands // END
     return beyond[stretch]
-
-
-def _step_scale(noise: NoiseModel) -> Array:
-    """Return how much the step between two bands may vary, ``(bands - 1,)``."""
-    padded = np.concatenate([noise.tail[:1], noise.tail, noise.tail[-1:]])
-    return np.maximum(padded[1:], padded[:-1])

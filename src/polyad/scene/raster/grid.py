@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyproj
@@ -25,6 +25,70 @@ _DISTORTION = 0.01  # share of areas that a projection may change unnoticed; UTM
 HECTARE = 10_000.0  # square meters
 
 Coordinate = TypeVar("Coordinate", float, NDArray[np.float64])
+
+
+class Tile(NamedTuple):
+    """A rectangle of pixels."""
+
+    rows: slice
+    cols: slice
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.rows.stop - self.rows.start, self.cols.stop - self.cols.start
+
+    def grown(self, halo: int, shape: tuple[int, int]) -> Tile:
+        """Return the tile with ``halo`` more pixels on each side, as far as the scene reaches.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).grown(2, shape=(10, 9))
+        Tile(rows=slice(0, 6, None), cols=slice(2, 9, None))
+        """
+        rows, cols = (
+            slice(max(side.start - halo, 0), min(side.stop + halo, length))
+            for side, length in zip(self, shape, strict=True)
+        )
+        return Tile(rows, cols)
+
+    def common(self, other: Tile) -> Tile:
+        """Return what two tiles share; its shape is not above 0 where they are apart.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).common(Tile(slice(2, 9), slice(0, 6)))
+        Tile(rows=slice(2, 4, None), cols=slice(4, 6, None))
+        """
+        rows, cols = (
+            slice(max(one.start, two.start), min(one.stop, two.stop))
+            for one, two in zip(self, other, strict=True)
+        )
+        return Tile(rows, cols)
+
+    def moved(self, down: int, across: int) -> Tile:
+        """Return the tile so many pixels further down and across.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).moved(10, 1)
+        Tile(rows=slice(10, 14, None), cols=slice(5, 9, None))
+        """
+        rows, cols = (
+            slice(side.start + by, side.stop + by)
+            for side, by in zip(self, (down, across), strict=True)
+        )
+        return Tile(rows, cols)
+
+    def within(self, outer: Tile) -> Tile:
+        """Return where this tile lies in ``outer``, which holds it.
+
+        Examples
+        --------
+        >>> Tile(slice(0, 4), slice(4, 8)).within(Tile(slice(0, 6), slice(2, 9)))
+        Tile(rows=slice(0, 4, None), cols=slice(2, 6, None))
+        """
+        return self.moved(-outer.rows.start, -outer.cols.start)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from polyad.scene.raster.despiking import (
     undeclared_nodata,
     valid_pixels,
 )
-from polyad.scene.raster.grid import Grid, check_same_place, grid_of
+from polyad.scene.raster.grid import Grid, Tile, check_same_place, grid_of
 from polyad.scene.raster.sources import (
     AXES,
     DEGREES,
@@ -83,31 +83,22 @@ class WindowedArray(BackendArray):
 
     def _outer(self, key: tuple[Any, ...]) -> Array:
         """Return ``array[np.ix_(*key)]``, with integer keys dropping their axis."""
-        positions = [
+        rows, cols, bands = (
             np.arange(n)[k if isinstance(k, slice) else np.atleast_1d(k)]
             for n, k in zip(self.shape, key, strict=True)
-        ]
-        rows, cols, bands = positions
-        if not all(len(p) for p in positions):
-            block = np.empty([len(p) for p in positions], self.dtype)
-        elif consecutive(rows) and consecutive(cols):  # a plain window: no copy
-            block = self._read(hull(rows)[0], hull(cols)[0], bands)
-        else:
-            block = self._gather(rows, cols, bands)
+        )
         dropped = tuple(0 if isinstance(k, (int, np.integer)) else slice(None) for k in key)
         with np.errstate(over="ignore"):  # a long double beyond a double is infinite: no data
-            return block.astype(self.dtype, copy=False)[dropped]
-
-    def _gather(
-        self, rows: NDArray[np.intp], cols: NDArray[np.intp], bands: NDArray[np.intp]
-    ) -> Array:
-        out = np.empty([len(rows), len(cols), len(bands)], self.dtype)
-        span, inside = hull(cols)
-        for where, run in _runs(rows):
-            window = self._read(run, span, bands)  # (run, span, bands)
-            with np.errstate(over="ignore"):  # as above
-                out[where] = window[np.ix_(rows[where] - run.start, inside)]
-        return out
+            if len(rows) and consecutive(rows) and len(cols) and consecutive(cols) and len(bands):
+                block = self._read(hull(rows)[0], hull(cols)[0], bands)  # a plain window: no copy
+                return block.astype(self.dtype, copy=False)[dropped]
+            out = np.empty((len(rows), len(cols), len(bands)), self.dtype)
+            if out.size:
+                span, inside = hull(cols)
+                for where, run in _runs(rows):
+                    window = self._read(run, span, bands)  # (run, span, bands)
+                    out[where] = window[np.ix_(rows[where] - run.start, inside)]
+        return out[dropped]
 
     def _read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         with told_as(
@@ -244,10 +235,7 @@ def as_scene(scene: Any) -> xr.DataArray:
     >>> as_scene(cube).sizes
     Frozen({'y': 4, 'x': 5, 'band': 3})
     """
-    scene = _one_array(scene, SCENE_DIMS, "scene")
-    if scene.dims != SCENE_DIMS:
-        scene = _ordered(scene, _named(scene, SCENE_DIMS, "scene"), SCENE_DIMS)
-    return _with_wavelength(_with_spatial_ref(scene))
+    return _with_wavelength(_normalized(scene, SCENE_DIMS, "scene"))
 
 
 def as_labels(labels: Any) -> xr.DataArray:
@@ -268,103 +256,69 @@ def as_labels(labels: Any) -> xr.DataArray:
     >>> as_labels(xr.DataArray(np.ones((1, 4, 5), int), dims=("band", "y", "x"))).sizes
     Frozen({'y': 4, 'x': 5})
     """
-    labels = _one_array(labels, LABEL_DIMS, "label raster")
-    if labels.dims != LABEL_DIMS:
-        labels = _ordered(labels, _named(labels, LABEL_DIMS, "label raster"), LABEL_DIMS)
-    return _with_spatial_ref(labels)
+    return _normalized(labels, LABEL_DIMS, "label raster")
 
 
-def _one_array(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
-    """Return the array itself, or the only one of a Dataset that has the wanted dimensions."""
-    if isinstance(given, xr.DataArray):
-        return given
+def _normalized(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
+    """Return the array itself, or the only one of a Dataset, with these dimensions in order."""
     if isinstance(given, Raster):
         return given.array
+    array = given if isinstance(given, xr.DataArray) else _array_in(given, dims, what)
+    if array.dims != dims:
+        array = _ordered(array, dims, what)
+    return _with_spatial_ref(array)
+
+
+def _array_in(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
+    """Return the only array of a Dataset that has the dimensions."""
+    got = type(given).__name__
     if isinstance(given, xr.Dataset):
-        return _only_variable(given, dims, what)
-    if isinstance(given, str | PathLike):
-        opener = "open_scene" if dims == SCENE_DIMS else "open_labels"
-        raise InputError(
-            f"expected a {what} as a DataArray, got the path {str(given)!r}; open it first with "
-            f"{opener}({str(given)!r})"
+        arrays = given.data_vars
+        fitting = [name for name, a in arrays.items() if all(_axes(a, dims).values())]
+        if len(fitting) == 1:
+            array = arrays[fitting[0]]
+            mapping = {**array.encoding, **array.attrs}.get("grid_mapping")
+            if mapping in arrays:  # opened without decode_coords="all"
+                array = array.assign_coords({mapping: arrays[mapping].variable})
+            return array
+        got += f" with {guards.listing(f'{n} {_shown(a.dims)}' for n, a in arrays.items())}"
+        remedy = f'pass one variable, as in dataset["name"], or dataset.to_dataarray("{dims[-1]}")'
+    elif isinstance(given, str | PathLike):
+        got, opener = (
+            f"the path {str(given)!r}",
+            f"open_{what.split()[0]}".replace("label", "labels"),
         )
-    shape = getattr(given, "shape", None)
-    got = type(given).__name__ + ("" if shape is None else f" of shape {tuple(shape)}")
-    remedy = (
-        "scene_from_array(values), values as (rows, columns, bands)"
-        if dims == SCENE_DIMS
-        else 'xarray.DataArray(values, dims=("y", "x"))'
-    )
+        remedy = f"open it first with {opener}({str(given)!r})"
+    else:
+        got += f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else ""
+        remedy = f"name its axes with xarray.DataArray(values, dims={dims})"
+        if dims == SCENE_DIMS:
+            remedy = "make one with scene_from_array(values), values as (rows, columns, bands)"
     raise InputError(
-        f"expected a {what} as a DataArray with dims {_shown(dims)}, got {got}, whose axes "
-        f"have no names; make one of it with {remedy}"
+        f"expected a {what} as a DataArray with dims {_shown(dims)}, got {got}; {remedy}"
     )
 
 
-def _only_variable(dataset: xr.Dataset, dims: tuple[str, ...], what: str) -> xr.DataArray:
-    arrays = dataset.data_vars
-    fitting = [n for n, a in arrays.items() if all(_matching(a, role) for role in dims)]
-    if len(fitting) == 1:
-        array = arrays[fitting[0]]
-        mapping = {**array.encoding, **array.attrs}.get("grid_mapping")
-        if mapping in arrays:  # opened without decode_coords="all"
-            array = array.assign_coords({mapping: arrays[mapping].variable})
-        return array
-    if fitting:
+def _axes(array: xr.DataArray, dims: tuple[str, ...]) -> dict[str, list[Hashable]]:
+    """Return which dimensions of an array may be rows, which columns and which bands."""
+    return {role: [d for d in array.dims if str(d).lower() in AXES[role]] for role in dims}
+
+
+def _ordered(array: xr.DataArray, dims: tuple[str, ...], what: str) -> xr.DataArray:
+    axes = _axes(array, dims)
+    missing = [role for role, found in axes.items() if not found]
+    several = [d for found in axes.values() if len(found) > 1 for d in found]
+    extra = [d for d in array.dims if [d] not in axes.values()]
+    unclear = [d for d in extra if array.sizes[d] > 1 or d in several]
+    if missing or unclear:
+        remedy = f".isel({unclear[-1]}=0)" if unclear else f'.expand_dims("{missing[0]}", -1)'
+        if missing and unclear:
+            remedy = f".rename({{{str(unclear[0])!r}: {missing[0]!r}}})"
         raise InputError(
-            f"expected one {what}, got a Dataset of {len(fitting)}: {_listed(fitting)}; pass one "
-            f"of them, as in dataset[{fitting[0]!r}]"
+            f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)} of lengths "
+            f"{_shown(array.shape)}; change them, as with {remedy}"
         )
-    held = _listed([f"{n} {_shown(a.dims)}" for n, a in arrays.items()])
-    remedy = (
-        'stack bands with dataset.to_dataarray("band")' if "band" in dims else "rename its dims"
-    )
-    raise InputError(
-        f"expected a Dataset with one variable of dims {_shown(dims)}, got one with "
-        f"{held or 'no variable'}; {remedy}, or pass a DataArray"
-    )
-
-
-def _matching(array: xr.DataArray, role: str) -> list[Hashable]:
-    return [d for d in array.dims if str(d).lower() in AXES[role]]
-
-
-def _named(array: xr.DataArray, dims: tuple[str, ...], what: str) -> dict[str, Hashable]:
-    """Return which dimension is rows, which columns and which bands, or refuse."""
-    axes = {}
-    for role in dims:
-        names = _matching(array, role)
-        if len(names) != 1:
-            got = f"{len(names) or 'none'} of which can be {role}"
-            raise InputError(
-                f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)}, "
-                f"{got}; {_remedy(array, role, names, dims)}"
-            )
-        axes[role] = names[0]
-    for dim in array.dims:
-        if dim not in axes.values() and array.sizes[dim] != 1:
-            raise InputError(
-                f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)} with "
-                f"{array.sizes[dim]} entries along {str(dim)!r}; choose one, as with "
-                f".isel({dim}=0)"
-            )
-    return axes
-
-
-def _remedy(array: xr.DataArray, role: str, names: list[Hashable], dims: tuple[str, ...]) -> str:
-    if len(names) > 1:
-        return f"choose along one of them, as with .isel({names[-1]}=0)"
-    if role == "band" and array.ndim == len(dims) - 1:
-        return 'if it has one band, add it with .expand_dims("band", -1)'
-    known = {d for known in dims for d in _matching(array, known)}
-    spare = next((d for d in array.dims if d not in known), "name")
-    return f"rename it, as with .rename({{{str(spare)!r}: {role!r}}})"
-
-
-def _ordered(
-    array: xr.DataArray, names: dict[str, Hashable], dims: tuple[str, ...]
-) -> xr.DataArray:
-    extra = [d for d in array.dims if d not in names.values()]
+    names = {role: found[0] for role, found in axes.items()}
     ordered = array.isel(dict.fromkeys(extra, 0), drop=True)
     for role, old in names.items():
         if role != old:
@@ -380,10 +334,7 @@ def _renamed(array: xr.DataArray, old: Hashable, new: str) -> xr.DataArray:
     """Give a dimension its name; the coordinate of rows and columns goes with it."""
     taken = array.coords.get(new)
     if taken is not None and taken.dims != (old,):
-        raise InputError(
-            f"dimension {str(old)!r} cannot be called {new!r}, which is a coordinate along "
-            f"{_shown(taken.dims)}; remove that one with .drop_vars({new!r})"
-        )
+        array, taken = array.drop_vars(new), None
     # Bands may stand under another name beside wavelengths: none of the two coordinates is lost.
     if taken is not None or new == "band":
         return array.swap_dims({old: new})
@@ -485,11 +436,6 @@ def _units(scene: xr.DataArray, name: Hashable) -> str | None:
 
 def _shown(dims: tuple[Hashable, ...]) -> str:
     return f"({', '.join(map(str, dims))})"
-
-
-def _listed(names: list[Any]) -> str:
-    shown = [str(n) for n in names[:6]] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
-    return ", ".join(shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,7 +548,11 @@ class Scene(Raster):
 
         It is taken when it is first asked for, from the stored pixels inside the mask.
         """
-        return sample_radiometry(self)
+        spectra, places = sample_pixels(self)
+        if len(spectra) < LEAST:
+            return None
+        quantiles = picked(spectra.astype(np.float64), SHARES)
+        return RadiometricSample(quantiles, evenly(spectra, KEPT), places, learn_noise(spectra))
 
     @cached_property
     def fill(self) -> float:
@@ -623,20 +573,14 @@ class Scene(Raster):
         Outside the mask they are `fill`, and what lies outside as a whole is not read. Of a
         `despiked` scene corrupt pixels are replaced by their neighbors, whatever the window.
         """
-        despiking = self.despiking
-        if despiking is None:
+        if self.despiking is None:
             return self.read_stored(rows, cols)
-        wide, inner, own = [], [], []
-        for side, length in zip((rows, cols), self.shape[:2], strict=True):
-            first, stop, _ = side.indices(length)
-            start = max(first - HALO, 0)
-            own.append(slice(first, stop))
-            wide.append(slice(start, min(stop + HALO, length)))
-            inner.append(slice(first - start, stop - start))
-        stored = self.read_stored(wide[0], wide[1])
-        pixels, replaced = despike(stored, self.nodata, despiking.noise)
-        despiking.note(own[0], own[1], replaced[inner[0], inner[1]])
-        return pixels[inner[0], inner[1]]
+        shape = self.shape[:2]
+        tile = Tile(*(slice(*s.indices(n)[:2]) for s, n in zip((rows, cols), shape, strict=True)))
+        wide = tile.grown(HALO, shape)
+        pixels, replaced = despike(self.read_stored(*wide), self.nodata, self.despiking.noise)
+        self.despiking.note(*tile, replaced[tile.within(wide)])
+        return pixels[tile.within(wide)]
 
     def read_stored(self, rows: slice, cols: slice) -> Array:
         """Read pixels as they are stored, ``(h, w, bands)``, with `fill` outside the mask."""
@@ -793,15 +737,6 @@ def evenly(rows: Array, most: int) -> Array:
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
-
-
-def sample_radiometry(scene: Scene) -> RadiometricSample | None:
-    """Return what `Scene.radiometry` keeps."""
-    spectra, places = sample_pixels(scene)
-    if len(spectra) < LEAST:
-        return None
-    quantiles = picked(spectra.astype(np.float64), SHARES)
-    return RadiometricSample(quantiles, evenly(spectra, KEPT), places, learn_noise(spectra))
 
 
 def extent(inside: NDArray[np.bool_]) -> tuple[slice, slice]:

@@ -11,14 +11,12 @@ value at the wanted center is interpolated between the two bands around it,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
@@ -142,6 +140,7 @@ def valid_mask(scene: xr.DataArray) -> NDArray[np.bool_]:
 EMPTY, LOOKED_AT = "without data in any pixel", "bands_looked_at"
 LOOKS = 32  # tiles of a large scene that are looked at for bands without data
 
+Array = NDArray[Any]
 Ranges = str | Sequence[tuple[float, float]]
 
 
@@ -238,11 +237,6 @@ def select_bands(
     keep = np.ones(len(centers), bool) if bands is None else _within(centers, parse_ranges(bands))
     if drop_nm is not None:
         keep &= ~_within(centers, parse_ranges(drop_nm))
-    if not keep.any():
-        raise SceneError(
-            f"no band is left of {len(keep)} from {np.nanmin(centers):.0f} to "
-            f"{np.nanmax(centers):.0f} nm; choose other wavelengths"
-        )
     return keep_bands(known.array, keep, "not chosen")
 
 
@@ -254,16 +248,12 @@ def parse_ranges(ranges: Ranges) -> list[tuple[float, float]]:
     >>> parse_ranges("400-1300, 1450.5-1800")
     [(400.0, 1300.0), (1450.5, 1800.0)]
     """
-    if not isinstance(ranges, str):
-        pairs = [(float(low), float(high)) for low, high in ranges]
-    else:
-        matches = [re.fullmatch(r"\s*([\d.]+)\s*-\s*([\d.]+)\s*", r) for r in ranges.split(",")]
-        try:
-            pairs = [(float(m[1]), float(m[2])) for m in matches if m]
-        except ValueError:
-            pairs = []
-        pairs = pairs if len(pairs) == len(matches) else []
-    if not pairs or any(low > high for low, high in pairs):
+    try:
+        texts = [r.split("-") for r in ranges.split(",")] if isinstance(ranges, str) else ranges
+        pairs = [(float(low), float(high)) for low, high in texts]
+    except ValueError:
+        pairs = []
+    if not pairs or not all(low <= high for low, high in pairs):
         raise InputError(
             f"expected wavelengths in nm as ranges such as 400-1300,1450-1800, the smaller end "
             f"first, got {ranges!r}"
@@ -271,13 +261,10 @@ def parse_ranges(ranges: Ranges) -> list[tuple[float, float]]:
     return pairs
 
 
-def _within(
-    centers: npt.NDArray[np.float64], ranges: Sequence[tuple[float, float]]
-) -> npt.NDArray[np.bool_]:
+def _within(centers: Array, ranges: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
     return np.any([(low <= centers) & (centers <= high) for low, high in ranges], axis=0)
 
 
-Array = npt.NDArray[Any]
 SAME, NEAR = 0.1, 0.5  # of a band's width
 
 
@@ -295,9 +282,9 @@ class BandMatch:
         The largest distance in nm between a wanted band and the nearest one of the scene.
     """
 
-    first: npt.NDArray[np.intp]
-    second: npt.NDArray[np.intp]
-    share: npt.NDArray[np.float64]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    share: NDArray[np.float64]
     shift: float
 
     @property
@@ -348,26 +335,20 @@ def match_bands(wanted: Array, widths: Array, centers: Array) -> BandMatch:
             f"{widths[worst]:.1f} nm wide, is {shift[worst]:.1f} nm away; give the scene the bands "
             "the model was trained on, as with gdal_translate -b, or train a model on this scene"
         )
+    if len(np.unique(nearest)) < len(nearest):
+        twice = np.bincount(nearest).argmax()
+        low, high = np.sort(wanted[nearest == twice])[:2]
+        raise SceneMismatch(
+            f"two bands of the model, at {low:.1f} and {high:.1f} nm, are nearest to one band of "
+            "the scene; resample the scene to the model's bands, or train a model on this scene"
+        )
     first, second, share = nearest.copy(), nearest.copy(), np.zeros(len(wanted))
-    _check_apart(wanted, nearest)
     # Beyond the scene's range the nearest band is taken
     between = (shift > SAME * widths) & (above > 0) & (above < len(order))
     first[between], second[between] = low[between], high[between]
     step = centers[high[between]] - centers[low[between]]
     share[between] = (wanted[between] - centers[low[between]]) / step
     return BandMatch(first, second, share, float(shift.max(initial=0.0)))
-
-
-def _check_apart(wanted: Array, nearest: npt.NDArray[np.intp]) -> None:
-    """Refuse two bands of a model that would be one band of the scene."""
-    order = np.argsort(nearest, kind="stable")
-    twice = np.flatnonzero(np.diff(nearest[order]) == 0)
-    if len(twice):
-        low, high = sorted(float(wanted[order[twice[0] + k]]) for k in (0, 1))
-        raise SceneMismatch(
-            f"two bands of the model, at {low:.1f} and {high:.1f} nm, are nearest to one band of "
-            "the scene; resample the scene to the model's bands, or train a model on this scene"
-        )
 
 
 def scene_in_bands(scene: Scene, match: BandMatch, wanted: Array) -> Scene:
@@ -408,7 +389,7 @@ class ResampledSource:
         """Single precision."""
         return np.dtype(np.float32)
 
-    def read(self, rows: slice, cols: slice, bands: npt.NDArray[np.intp]) -> Array:
+    def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window, shape ``(rows, cols, bands)``."""
         first, second, share = (
             a[bands] for a in (self.match.first, self.match.second, self.match.share)

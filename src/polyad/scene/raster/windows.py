@@ -1,9 +1,8 @@
 """Windows of a scene: patches around given pixels, and tiles that are read with their halo.
 
 A scene cut into 5 x 5 patches is twenty-five times as large. Patches are gathered of the given
-pixels only, in one array or batch by batch within a memory budget, and a lazy scene is read only
-where they lie. A map is made tile by tile: the plan is pure, and a tile is read with the pixels
-around it that its windows reach.
+pixels only, and a lazy scene is read only where they lie. A map is made tile by tile: the plan is
+pure, and a tile is read with the pixels around it that its windows reach.
 """
 
 from __future__ import annotations
@@ -18,15 +17,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError
-from polyad.scene.files.option_values import check_window as check_window
-from polyad.scene.raster.despiking import (
-    HALO,
-    Despiking,
-    NoiseModel,
-    despike,
-    find_outliers,
-    replacements,
-)
+from polyad.scene.files.option_values import check_window
+from polyad.scene.raster.despiking import HALO, Despiking, despike, find_outliers, replacements
+from polyad.scene.raster.grid import Tile as Tile
 from polyad.scene.raster.scene import Scene
 
 Border = Literal["reflect", "drop"]
@@ -43,30 +36,13 @@ def reflect_index(index: ArrayLike, size: int) -> NDArray[np.intp]:
     The edge pixel itself is not repeated, as in ``numpy.pad(..., mode="reflect")``. Folding is
     periodic, so that an axis shorter than the window is bounced through more than once.
 
-    Parameters
-    ----------
-    index : array_like of int
-        Positions along one axis, of any sign and shape.
-    size : int
-        Length of the axis, at least 1.
-
-    Returns
-    -------
-    ndarray of int
-        Same shape as ``index``, every value in ``0 .. size - 1``.
-
     Examples
     --------
     >>> reflect_index([-2, -1, 0, 3, 4, 5], size=4).tolist()
     [2, 1, 0, 3, 2, 1]
     """
-    index = np.asarray(index, dtype=np.intp)
-    if size < 1:
-        raise InputError(f"reflect_index: size must be at least 1, got {size}")
-    if size == 1:
-        return np.zeros_like(index)
-    period = 2 * (size - 1)  # there and back: 0 1 2 3 2 1 | 0 1 2 ...
-    folded = np.abs(index) % period
+    period = max(2 * (size - 1), 1)  # there and back: 0 1 2 3 2 1 | 0 1 2 ...
+    folded = np.abs(np.asarray(index, dtype=np.intp)) % period
     return np.where(folded < size, folded, period - folded)
 
 
@@ -121,10 +97,10 @@ def interior(
     return whole_rows & whole_cols
 
 
-def extract_patches(
-    cube: Cube, rows: ArrayLike, cols: ArrayLike, window: int = 5, border: Border = "reflect"
-) -> NDArray[Any]:
+def extract_patches(cube: Cube, rows: ArrayLike, cols: ArrayLike, window: int = 5) -> NDArray[Any]:
     """Gather the ``window x window`` neighborhood of each given pixel.
+
+    Where a window leaves the scene, the scene is mirrored at its edge; see `interior`.
 
     Parameters
     ----------
@@ -135,9 +111,6 @@ def extract_patches(
         Pixels, 0-based; they may repeat.
     window : int
         Odd side s of the patch.
-    border : {'reflect', 'drop'}
-        What happens where a window leaves the scene. ``'reflect'`` mirrors the scene at its edge;
-        ``'drop'`` wants such pixels dropped beforehand (see `interior`) and refuses them.
 
     Returns
     -------
@@ -153,95 +126,29 @@ def extract_patches(
            [3, 4, 5]])
     """
     cube = cube if isinstance(cube, np.ndarray) else Scene.of(cube)
-    height, width, bands = _cube_shape(cube)
-    rows, cols = _check_pixels(rows, cols, (height, width), window, border)
-    offsets = np.arange(window) - window // 2
-    row_index = reflect_index(rows[:, None] + offsets, height)  # (n, s)
-    col_index = reflect_index(cols[:, None] + offsets, width)  # (n, s)
-    if isinstance(cube, np.ndarray):
-        return cube[row_index[:, :, None], col_index[:, None, :]]
-    patches = np.empty((len(rows), window, window, bands), dtype=cube.pixel_dtype)
-    for pixels in _tiles(cube, rows, cols):
-        r, c = row_index[pixels], col_index[pixels]
-        # The box that holds every window of this tile, its halo included, is read in one piece.
-        block = cube.read(slice(r.min(), r.max() + 1), slice(c.min(), c.max() + 1))
-        patches[pixels] = block[(r - r.min())[:, :, None], (c - c.min())[:, None, :]]
-    return patches
-
-
-def iter_patches(
-    cube: Cube,
-    rows: ArrayLike,
-    cols: ArrayLike,
-    window: int = 5,
-    border: Border = "reflect",
-    max_bytes: int = 2**28,
-) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Gather patches in batches of at most ``max_bytes`` bytes each, in the given order.
-
-    Parameters
-    ----------
-    cube, rows, cols, window, border
-        As in `extract_patches`.
-    max_bytes : int
-        Size of one batch of patches; a single patch is yielded even when it is larger.
-
-    Yields
-    ------
-    (slice, ndarray)
-        Which of the given pixels these are, and their patches of shape (batch, s, s, bands).
-
-    Examples
-    --------
-    >>> cube = np.zeros((4, 4, 2), dtype=np.float32)
-    >>> [patches.shape for _, patches in iter_patches(cube, [0, 1, 2], [0, 1, 2], 3, max_bytes=150)]
-    [(2, 3, 3, 2), (1, 3, 3, 2)]
-    """
-    cube = cube if isinstance(cube, np.ndarray) else Scene.of(cube)
-    height, width, bands = _cube_shape(cube)
-    rows, cols = _check_pixels(rows, cols, (height, width), window, border)
-    patch_bytes = window * window * bands * cube.dtype.itemsize
-    batch = max(1, int(max_bytes) // patch_bytes)
-    for start in range(0, len(rows), batch):
-        chosen = slice(start, min(start + batch, len(rows)))
-        yield chosen, extract_patches(cube, rows[chosen], cols[chosen], window, border)
-
-
-def _cube_shape(cube: NDArray[Any] | Scene) -> tuple[int, int, int]:
-    """Return (height, width, values of a pixel), or say what a scene must look like."""
     if len(cube.shape) < 3:
         raise InputError(f"a scene is an array (height, width, bands), got shape {cube.shape}")
-    return cube.shape[0], cube.shape[1], math.prod(cube.shape[2:])
-
-
-def _check_pixels(
-    rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int], window: int, border: str
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and cols as equally long index vectors that lie in the scene."""
-    check_window(window)
-    if border not in ("reflect", "drop"):
-        raise InputError(f"border must be 'reflect' or 'drop', got {border!r}")
-    row, col = np.asarray(rows), np.asarray(cols)
-    if row.ndim != 1 or row.shape != col.shape:
-        raise InputError(
-            f"rows and cols must be vectors of one length, got shapes {row.shape} and {col.shape}"
-        )
-    row, col = row.astype(np.intp), col.astype(np.intp)
-    outside = (row < 0) | (row >= shape[0]) | (col < 0) | (col >= shape[1])
+    height, width = cube.shape[:2]
+    pixels = np.array([rows, cols], np.intp)  # (2, n)
+    outside = (pixels < 0) | (pixels >= [[height], [width]])
     if outside.any():
-        k = int(np.argmax(outside))
+        row, col = pixels[:, int(outside.any(axis=0).argmax())]
         raise InputError(
-            f"pixel (row {row[k]}, col {col[k]}) lies outside the scene of {shape[0]} rows and "
-            f"{shape[1]} columns; rows and columns count from 0"
+            f"pixel (row {row}, col {col}) lies outside the scene of {height} rows and {width} "
+            "columns; rows and columns count from 0"
         )
-    if border == "drop" and not (whole := interior(row, col, shape, window)).all():
-        k = int(np.argmin(whole))
-        raise InputError(
-            f"the {window} x {window} window of pixel (row {row[k]}, col {col[k]}) leaves the "
-            f"scene; keep only pixels where interior(rows, cols, shape, window) is True, or use "
-            f"border='reflect'"
-        )
-    return row, col
+    offsets = np.arange(check_window(window)) - window // 2
+    row_index = reflect_index(pixels[0][:, None] + offsets, height)  # (n, s)
+    col_index = reflect_index(pixels[1][:, None] + offsets, width)  # (n, s)
+    if isinstance(cube, np.ndarray):
+        return cube[row_index[:, :, None], col_index[:, None, :]]
+    patches = np.empty((pixels.shape[1], window, window, cube.shape[2]), cube.pixel_dtype)
+    for chosen in _tiles(cube, *pixels):
+        r, c = row_index[chosen], col_index[chosen]
+        # The box that holds every window of this tile, its halo included, is read in one piece.
+        block = cube.read(slice(r.min(), r.max() + 1), slice(c.min(), c.max() + 1))
+        patches[chosen] = block[(r - r.min())[:, :, None], (c - c.min())[:, None, :]]
+    return patches
 
 
 def _tiles(
@@ -265,70 +172,6 @@ BLOCK = 256  # side of a GeoTIFF block: tiles aligned to it are written once
 # from the system for every array, and pages that nobody has touched cost more than reading them.
 TILE_BYTES = 28 * 2**20
 LEAST_ROWS = 32  # of a strip: the halo of a thinner one would cost more than a wide tile saves
-
-
-class Tile(NamedTuple):
-    """A rectangle of pixels."""
-
-    rows: slice
-    cols: slice
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width in pixels."""
-        return self.rows.stop - self.rows.start, self.cols.stop - self.cols.start
-
-    def grown(self, halo: int, shape: tuple[int, int]) -> Tile:
-        """Return the tile with ``halo`` more pixels on each side, as far as the scene reaches.
-
-        Examples
-        --------
-        >>> Tile(slice(0, 4), slice(4, 8)).grown(2, shape=(10, 9))
-        Tile(rows=slice(0, 6, None), cols=slice(2, 9, None))
-        """
-        rows, cols = (
-            slice(max(side.start - halo, 0), min(side.stop + halo, length))
-            for side, length in zip(self, shape, strict=True)
-        )
-        return Tile(rows, cols)
-
-    def common(self, other: Tile) -> Tile:
-        """Return what two tiles share; its shape is not above 0 where they are apart.
-
-        Examples
-        --------
-        >>> Tile(slice(0, 4), slice(4, 8)).common(Tile(slice(2, 9), slice(0, 6)))
-        Tile(rows=slice(2, 4, None), cols=slice(4, 6, None))
-        """
-        rows, cols = (
-            slice(max(one.start, two.start), min(one.stop, two.stop))
-            for one, two in zip(self, other, strict=True)
-        )
-        return Tile(rows, cols)
-
-    def moved(self, down: int, across: int) -> Tile:
-        """Return the tile so many pixels further down and across.
-
-        Examples
-        --------
-        >>> Tile(slice(0, 4), slice(4, 8)).moved(10, 1)
-        Tile(rows=slice(10, 14, None), cols=slice(5, 9, None))
-        """
-        rows, cols = (
-            slice(side.start + by, side.stop + by)
-            for side, by in zip(self, (down, across), strict=True)
-        )
-        return Tile(rows, cols)
-
-    def within(self, outer: Tile) -> Tile:
-        """Return where this tile lies in ``outer``, which holds it.
-
-        Examples
-        --------
-        >>> Tile(slice(0, 4), slice(4, 8)).within(Tile(slice(0, 6), slice(2, 9)))
-        Tile(rows=slice(0, 4, None), cols=slice(2, 6, None))
-        """
-        return self.moved(-outer.rows.start, -outer.cols.start)
 
 
 def plan_tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[Tile]:
@@ -390,47 +233,29 @@ def _power_of_two(limit: int) -> int:
     return 1 << (limit.bit_length() - 1)
 
 
-class BlockDespiking(NamedTuple):
-    """How corrupt pixels of a block are replaced, and where the block lies in its scene."""
-
-    of_scene: Despiking
-    nodata: float | None
-    origin: tuple[int, int]
-
-    @property
-    def noise(self) -> NoiseModel:
-        """How rough sound spectra are."""
-        return self.of_scene.noise
-
-    def note(self, inner: Tile, replaced: npt.NDArray[np.bool_]) -> None:
-        """Remember which pixels of a rectangle of the block were replaced."""
-        rows, cols = (
-            slice(side.start + first, side.stop + first)
-            for side, first in zip(inner, self.origin, strict=True)
-        )
-        self.of_scene.note(rows, cols, replaced)
-
-
 class Block(NamedTuple):
     """Pixels as they were read, and where each pixel of the tile with its halo lies in them.
 
     At the scene's border the halo is a reflection, so that an index may come more than once.
     Of a despiked scene the pixels are as stored, with those around the halo that its
     own may be replaced by: whoever reads a cut of it asks for `repaired` or `replacements`.
+    ``origin`` is where the block lies in its scene.
     """
 
     values: npt.NDArray[Any]  # (rows read, columns read, bands)
     rows: npt.NDArray[np.intp]  # (height + 2 halo,)
     cols: npt.NDArray[np.intp]  # (width + 2 halo,)
-    repairs: BlockDespiking | None = None
+    despiking: Despiking | None = None
+    nodata: float | None = None
+    origin: tuple[int, int] = (0, 0)
 
     def repaired(self, rows: slice, cols: slice) -> Mosaic:
         """Return a cut of the tile with its halo, corrupt pixels replaced by their neighbors."""
-        if self.repairs is None:
+        if self.despiking is None:
             return self.cut(rows, cols)
         wide, inner = self._reach(rows, cols)
-        pixels, replaced = despike(self.values[wide], self.repairs.nodata, self.repairs.noise)
-        self.repairs.note(inner, replaced[inner.within(wide)])
+        pixels, replaced = despike(self.values[wide], self.nodata, self.despiking.noise)
+        self.despiking.note(*inner.moved(*self.origin), replaced[inner.within(wide)])
         y, x = self.rows - wide.rows.start, self.cols - wide.cols.start
         return Block(pixels, y, x).cut(rows, cols)
 
@@ -446,10 +271,10 @@ class Block(NamedTuple):
         outliers : ndarray of bool
             Which of its pixels are outliers, see `polyad.scene.raster.despiking.find_outliers`.
         """
-        if self.repairs is None:
+        if self.despiking is None:
             return np.empty(0, np.intp), np.empty(0, np.intp), self.values[:0, 0]
         wide, inner = self._reach(rows, cols)
-        noise, stored = self.repairs.noise, self.values[wide]
+        noise, stored = self.despiking.noise, self.values[wide]
         y, x = self.rows[rows] - wide.rows.start, self.cols[cols] - wide.cols.start
         known: npt.NDArray[np.bool_] = np.zeros((len(stored), stored.shape[1]), bool)
         known[np.ix_(y, x)] = outliers
@@ -460,10 +285,10 @@ class Block(NamedTuple):
                 known[outer] = find_outliers(stored[outer], noise)
             for outer in _around(own.cols, stored.shape[1]):
                 known[own.rows, outer] = find_outliers(stored[own.rows, outer], noise)
-        down, across, spectra = replacements(stored, known, self.repairs.nodata, noise)
+        down, across, spectra = replacements(stored, known, self.nodata, noise)
         replaced = np.zeros(known.shape, bool)
         replaced[down, across] = True
-        self.repairs.note(inner, replaced[inner.within(wide)])
+        self.despiking.note(*inner.moved(*self.origin), replaced[inner.within(wide)])
         # A reflected pixel is in several places
         i, first = np.nonzero(y[:, None] == down)
         j, second = np.nonzero(x[:, None] == across)
@@ -566,13 +391,11 @@ def read_block(scene: xr.DataArray | Scene, tile: Tile, halo: int) -> Block:
     scene = Scene.of(scene)
     y, x = (halo_index(s, halo, n) for s, n in zip(tile, scene.shape[:2], strict=True))
     window = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
-    repairs = None
     if scene.despiking is not None:
         window = window.grown(HALO, scene.shape[:2])
-        corner = window.rows.start, window.cols.start
-        repairs = BlockDespiking(scene.despiking, scene.nodata, corner)
-    values = scene.read_stored(window.rows, window.cols)
-    return Block(values, y - window.rows.start, x - window.cols.start, repairs)
+    origin = window.rows.start, window.cols.start
+    values = scene.read_stored(*window)
+    return Block(values, y - origin[0], x - origin[1], scene.despiking, scene.nodata, origin)
 
 
 def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:
@@ -584,8 +407,3 @@ def halo_index(side: slice, halo: int, length: int) -> npt.NDArray[np.intp]:
     [2, 1, 0, 1, 2, 3, 2]
     """
     return reflect_index(np.arange(side.start - halo, side.stop + halo), length)
-
-
-def read_window(scene: xr.DataArray | Scene, tile: Tile) -> npt.NDArray[Any]:
-    """Read the pixels of a tile, ``(h, w, bands)``, with nodata outside the scene's mask."""
-    return Scene.of(scene).read(tile.rows, tile.cols)

@@ -27,7 +27,7 @@ from polyad.scene.raster.grid import Grid, check_covers, check_same_place, descr
 from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, Labels, check_groups
 from polyad.scene.raster.scene import Scene, describe
-from polyad.scene.raster.windows import iter_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.classes import LAST_CLASS, IdColors, IdNames, complete, join_labels
 from polyad.scene.read.features import (
     Annotation,
@@ -48,6 +48,7 @@ from polyad.scene.read.rasterize import (
 )
 from polyad.scene.read.scenes import open_known_labels
 
+PIXELS = 2**16  # read at a time
 NAMES = "names"  # attribute of the coordinate: of the groups from 1 on
 _ID_DIGITS = 100  # no class id has as many, and Python reads no number of thousands
 
@@ -236,9 +237,13 @@ def has_data(scene: xr.DataArray | Scene, rows: ArrayLike, cols: ArrayLike) -> N
     >>> has_data(scene, [0, 0], [0, 1])
     array([ True, False])
     """
-    scene, valid = Scene.of(scene), np.zeros(len(np.asarray(rows)), bool)
-    for chosen, patches in iter_patches(scene, rows, cols, window=1):  # (n, 1, 1, bands)
-        valid[chosen] = valid_pixels(patches[:, 0, 0], scene.nodata)
+    scene, pixels = Scene.of(scene), np.asarray([rows, cols], np.intp)
+    valid = np.zeros(pixels.shape[1], bool)
+    for start in range(0, len(valid), PIXELS):
+        batch = slice(start, start + PIXELS)
+        row, col = pixels[:, batch]
+        spectra = extract_patches(scene, row, col, window=1)[:, 0, 0]  # (n, bands)
+        valid[batch] = valid_pixels(spectra, scene.nodata)
     return valid
 
 
