@@ -33,8 +33,8 @@ import torch
 from polyad.distributed import map_files, open_cluster
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapper import scene_tiles
 from polyad.scene.map.mapping import map_file
+from polyad.scene.map.tile_mapper import scene_tiles
 from polyad.scene.read.scenes import open_scene
 
 BANDS = 200

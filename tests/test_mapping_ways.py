@@ -296,7 +296,7 @@ def test_a_failed_map_of_no_finished_tile_leaves_no_tiles_behind(
     def fail(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("polyad.scene.map.mapper.Mapper.classify", fail)
+    monkeypatch.setattr("polyad.scene.map.tile_mapper.Mapper.classify", fail)
     with pytest.raises(Refused):
         by_out_dir(models["fast"], folder / "scene.tif", tmp_path / "map.tif", {})
     assert [p.name for p in tmp_path.iterdir()] == ["maps"]

@@ -52,11 +52,15 @@ def warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning of ours as one line; where in polyad it was given is no news to a user."""
-    text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    """Print a warning of ours as one line; those of libraries say nothing to a user.
+
+    Whoever runs ``python -W default -m polyad`` sees them all, with their place in the code.
+    """
     if issubclass(category, PolyadWarning):
-        text = f"polyad: warning: {printable_sentence(str(message))}"
-    put(text, file or sys.stderr)
+        put(f"polyad: warning: {printable_sentence(str(message))}", file or sys.stderr)
+    elif sys.warnoptions:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        put(text.rstrip("\n"), file or sys.stderr)
 
 
 def brief(value: Any) -> str:

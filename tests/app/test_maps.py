@@ -12,8 +12,8 @@ from polyad.app.maps import (
     suggest,
 )
 from polyad.scene.learn.training import train_on
-from polyad.scene.map.mapper import Mapper
 from polyad.scene.map.mapping import map_scene
+from polyad.scene.map.tile_mapper import Mapper
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.raster.windows import Tile, extract_patches, plan_tiles
 from polyad.scene.read.scenes import scene_from_array

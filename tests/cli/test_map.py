@@ -83,7 +83,7 @@ def test_ctrl_c_ends_a_command_with_a_sentence(place, tmp_path, monkeypatch, cap
     monkeypatch.setattr("polyad.map_file", interrupt, raising=False)
     out = tmp_path / "map.tif"
     assert run("map", place / "m.polyad", place / "bil.hdr", "--out", out) == 130
-    assert "polyad: stopped, and nothing is left half" in capsys.readouterr().err
+    assert "polyad: interrupted; no partial files were left" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -15,8 +15,8 @@ from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import packed
 from polyad.scene.learn.steps import Propagator
-from polyad.scene.map.mapper import Mapper, propagated_shares
 from polyad.scene.map.mapping import MapRequest, map_file
+from polyad.scene.map.tile_mapper import Mapper, propagated_shares
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -119,7 +119,7 @@ def test_a_scene_whose_labels_cannot_propagate_does_not_stop_the_others(
     best, scene_path, values, envi, tmp_path, monkeypatch
 ):
     envi(tmp_path / "other.hdr", np.roll(values, 30, axis=0))
-    monkeypatch.setattr("polyad.scene.map.mapper.memory_budget", lambda: 1000)
+    monkeypatch.setattr("polyad.scene.map.tile_mapper.memory_budget", lambda: 1000)
     scenes = [str(scene_path), str(tmp_path / "other.hdr")]
     with (
         pytest.warns(PolyadWarning, match="used on another one"),

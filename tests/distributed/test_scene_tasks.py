@@ -13,7 +13,7 @@ from polyad.errors import ClusterError, SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import graph_statistics
-from polyad.scene.map.mapper import scene_digest
+from polyad.scene.map.tile_mapper import scene_digest
 from polyad.scene.raster.scene import Scene
 from polyad.scene.read.scenes import open_scene
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_learned_is_told_in_one_sentence(place, tmp_path, options
     ("options", "said"),
     [
         (("--task", "numbers"), "task must be one of classes, regression, got 'numbers'"),
-        (("--bounds", "0", "1"), "--bounds is for values; add --task regression"),
+        (("--bounds", "0", "1"), "--bounds is for regression; add --task regression"),
         (
             ("--field", "crop", "--field", "cover"),
             "a class comes from one --field, got crop, cover",

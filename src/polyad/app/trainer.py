@@ -45,7 +45,7 @@ from polyad.scene.learn.training import (
     preset_parameters,
     train,
 )
-from polyad.scene.map.mapper import Mapper
+from polyad.scene.map.tile_mapper import Mapper
 from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles

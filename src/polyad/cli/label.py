@@ -11,7 +11,7 @@ import polyad.scene
 from polyad.cli import options as opt
 from polyad.cli.options import LABELS, OUTPUT, PAGE, SAMPLE, flag, option
 from polyad.scene.arguments import check_arguments
-from polyad.terminal import fail, on_terminal, say
+from polyad.terminal import fail, say
 
 
 def label(
@@ -67,16 +67,11 @@ def label(
     if check is None:
         checking: dict[str, object] = {"--map": class_map, "--classes": classes, "--out": out}
         checking |= {"--blind": blind is True, "--show-map": blind is False}
-        _refuse(checking, "is for checking a sample; name its points with --check")
+        opt.refuse(checking, "is for checking a sample; name its points with --check")
     else:
-        labeling: dict[str, object] = {
-            "--labels": labels,
-            "--truth": truth,
-            "--mask": mask,
-            "--bbox": bbox,
-        }
-        labeling["--all-touched"] = all_touched
-        _refuse(labeling, "is for labeling; leave it out, or leave out --check")
+        labeling: dict[str, object] = {"--labels": labels, "--truth": truth, "--mask": mask}
+        labeling |= {"--bbox": bbox, "--all-touched": all_touched}
+        opt.refuse(labeling, "is for labeling; leave it out, or leave out --check")
     given = [labels, truth, check, class_map]
     check_arguments(preset=(preset, goal), scene=scene, labels=given, mask=mask, bbox=bbox)
     try:
@@ -96,13 +91,6 @@ def label(
     settings = app.Settings(preset="best" if preset is None else preset, goal=goal)
     page |= {"all_touched": all_touched, "mask": mask, "bbox": bbox}
     label_page(scene, labels, truth, settings=settings, **page)
-
-
-def _refuse(others: dict[str, object], why: str) -> None:
-    """Refuse options of the page that is not meant."""
-    wrong = next((name for name, value in others.items() if value), None)
-    if wrong:
-        fail(f"{wrong} {why}")
 
 
 def sample(
@@ -207,13 +195,11 @@ def area(
     estimates = polyad.scene.estimate_areas(mapped, checked, strata=limits, design=design)
     if report:
         inputs = {"map": class_map, "points": points, "strata": raster}
-        words = opt.typed_command(context)
-        record = polyad.scene.record_run(words, inputs, hashes=hashes, progress=on_terminal())
         polyad.scene.write_area_report(
             report,
             estimates,
             title=Path(class_map).stem,
-            record=record,
+            record=opt.record_run(context, hashes, **inputs),
             class_map=mapped,
             points=checked,
         )

@@ -88,21 +88,16 @@ def map_command(
     several = cluster is not None or out_dir is not None or len(scene) > 1
     if several and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
-    options: dict[str, Any] = {
-        "probabilities": probabilities,
-        "probability_dtype": probability_type,
-        "uncertainty": uncertainty,
-        "coverage": coverage,
-        "merge": merge or (),
-        "tile": tile,
-        "progress": on_terminal(),
-    }
+    where: dict[str, Any] = {"mask": mask, "bbox": bbox, "max_bytes": max_bytes}
+    options: dict[str, Any] = {"probabilities": probabilities, "uncertainty": uncertainty}
+    beside = {name: path for name, path in options.items() if path is not None}
     sets = {} if coverage is None else set_paths(out)
     if not several:
-        outputs = {"map": out, "file of probabilities": probabilities}
-        outputs |= {"file of uncertainty": uncertainty, **sets}
+        outputs = {"map": out, **{f"file of {name}": path for name, path in beside.items()}, **sets}
         files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
         check_arguments(outputs=outputs, force=force, remote=remote, **files)
+    options |= {"probability_dtype": probability_type, "coverage": coverage, "merge": merge or ()}
+    options |= {"tile": tile, "progress": on_terminal()}
     options["colors"] = None if colors is None else polyad.scene.read_colors(colors)
     fitted = polyad.SceneModel.load(model)
     if nodata is not None:
@@ -111,21 +106,10 @@ def map_command(
     if several:
         from polyad.distributed import map_files
 
-        done = map_files(
-            fitted,
-            scene,
-            out,
-            out_dir=out_dir,
-            ending=ending or ".tif",
-            cluster=cluster,
-            max_bytes=max_bytes,
-            mask=mask,
-            bbox=bbox,
-            adapt=adapt,
-            force=force,
-            inputs=[model] if colors is None else [model, colors],
-            **options,
-        )
+        options |= {"out_dir": out_dir, "ending": ending or ".tif", "cluster": cluster}
+        options |= {"adapt": adapt, "force": force, **where}
+        inputs: list[str | Path] = [model] if colors is None else [model, colors]
+        done = map_files(fitted, scene, out, inputs=inputs, **options)
         maps = [str(path) for path in done.paths]
         pixels, mapped, replaced, seconds = done.pixels, done.mapped, done.replaced, done.seconds
         result = {"maps": maps, "adapted": done.adapted}
@@ -134,30 +118,26 @@ def map_command(
         written = f"maps: {', '.join(maps)}"
     else:
         cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote, nodata=nodata)
-        cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-        earlier = " in place of the earlier one" if out.exists() else ""
+        cube = polyad.scene.restrict_scene(cube, **where)
+        written = f"map: {out}" + (" in place of the earlier one" if out.exists() else "")
         started = time.perf_counter()
         fitted = polyad.scene.adapt_model(fitted, cube, adapt)
         viewed = fitted.view(cube)
         mapped = polyad.map_file(fitted, viewed, out, **options)
         seconds = time.perf_counter() - started
         pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(viewed)
-        also = {"probabilities": probabilities, "uncertainty": uncertainty}
-        beside = {name: str(path) for name, path in also.items() if path is not None}
-        result = {"map": str(out), "adapted": fitted.adapted, **beside}
+        result = {"map": str(out), "adapted": fitted.adapted}
+        result |= {name: str(path) for name, path in beside.items()}
         result |= {"sets": [str(path) for path in sets.values()]} if sets else {}
         adapted = "" if fitted.adapted is None else f"{fitted.adapted}\n"
-        written = f"map: {out}{earlier}"
         written += f"; sets: {', '.join(result['sets'])}" if sets else ""
         written += "".join(f"; {name}: {path}" for name, path in beside.items())
     result |= {"pixels": pixels, "mapped": mapped, "pixels_replaced": replaced}
+    count = f"{pixels:,}" if mapped == pixels else f"{mapped:,} of {pixels:,}"
     say(
         result | {"map_seconds": round(seconds, 4)},
         as_json,
-        adapted
-        + replaced_line(replaced)
-        + ("" if mapped == pixels else f"{mapped:,} of ")
-        + f"{pixels:,} pixels mapped in {seconds:.2f} s; {written}",
+        f"{adapted}{replaced_line(replaced)}{count} pixels mapped in {seconds:.2f} s; {written}",
     )
 
 

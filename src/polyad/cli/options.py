@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+import polyad.scene
 from polyad.scene.files.option_values import GOALS, OBJECTIVES, PRESETS, TASKS
+from polyad.terminal import fail, on_terminal
+
+if TYPE_CHECKING:
+    from polyad.scene import RunRecord
 
 # Panels of the help, in the order in which it shows them
 DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (
@@ -170,9 +175,23 @@ Objective = Annotated[
 ]
 
 
-def typed_command(context: typer.Context) -> list[str]:
-    """Return the words of the command that runs, as they were typed."""
-    return ["polyad", *(context.find_root().obj or ())]
+# -- what several commands do ---------------------------------------------------------------------
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """End with an error message if an option is given that goes with another command or task."""
+    given = next((name for name, value in options.items() if value), None)
+    if given is not None:
+        fail(f"{given} {why}")
+
+
+def record_run(
+    context: typer.Context, hashes: bool | None, **inputs: str | Path | Sequence[str] | None
+) -> RunRecord:
+    """Return the record of the command that runs, as it was typed, for its report."""
+    files = {what: str(file) if isinstance(file, Path) else file for what, file in inputs.items()}
+    words = ["polyad", *(context.find_root().obj or ())]
+    return polyad.scene.record_run(words, files, hashes=hashes, progress=on_terminal())
 
 
 # -- help -----------------------------------------------------------------------------------------

@@ -89,12 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except MemoryError:
         fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
-    except typer.Abort:
-        fail("stopped")
+    except (typer.Abort, KeyboardInterrupt):  # the second where Typer has handed over already
+        code = INTERRUPTED
     except Exception as error:
         if not hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
             raise
         misuse(error)
     if code == INTERRUPTED:
-        put("polyad: stopped, and nothing is left half; run the same command again", sys.stderr)
+        put("polyad: interrupted; no partial files were left, run it again", sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)

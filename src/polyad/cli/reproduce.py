@@ -109,7 +109,7 @@ def reproduce(
             raise InputError(f"{what} must be at least 1, got {number}; leave --{what} out")
     from polyad import experiments
 
-    lists = {
+    options: dict[str, Any] = {
         "scenes": scene,
         "models": model,
         "samples_per_class": samples_per_class,
@@ -117,7 +117,7 @@ def reproduce(
         "noise_levels": noise_level,
         "protocols": protocol,
     }
-    given: dict[str, Any] = {name: values for name, values in lists.items() if values}
+    given = {name: values for name, values in options.items() if values}
     given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
     if train is not None and test is not None:
         given["rasters"] = train, test

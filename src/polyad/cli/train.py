@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,11 +15,14 @@ from polyad.scene.arguments import check_arguments
 from polyad.scene.files.option_values import (
     CLASSES,
     FOLDS_BY,
+    REGRESSION,
     check_bounds,
-    check_folds_by,
     check_task,
 )
 from polyad.terminal import brief, fail, on_terminal, replaced_line, report_line, say, steps
+
+if TYPE_CHECKING:
+    from polyad import SceneModel
 
 
 def train(
@@ -114,6 +117,7 @@ def train(
     as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on the labeled pixels of a scene."""
+    check_task(task)
     of_classes: dict[str, object] = {
         "--merge": merge,
         "--colors": colors,
@@ -123,8 +127,13 @@ def train(
         "--cross-validate": cross_validate,
         "--folds-by": folds_by,
     }
-    regression = _is_regression(task, units, bounds, of_classes)
-    _check_folds(folds_by, cross_validate, groups)
+    if task == REGRESSION:
+        opt.refuse(of_classes, "is for classes; leave it out, or train with --task classes")
+    else:
+        values = {"--units": units, "--bounds": bounds}
+        opt.refuse(values, "is for regression; add --task regression, or leave it out")
+    if bounds is not None:
+        check_bounds(bounds)
     check_arguments(
         preset=(preset, goal, objective),
         outputs={"model": out},
@@ -136,20 +145,28 @@ def train(
         window=window,
         bbox=bbox,
         merge=merge,
+        folds_by=folds_by,
         force=force,
         remote=remote,
     )
+    if folds_by is not None and not cross_validate:
+        fail(f"--folds-by {folds_by} is for --cross-validate; add that, or leave it out")
+    if folds_by is not None and groups is not None:
+        fail(
+            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, expected one "
+            "of the two, got both; leave one out"
+        )
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
-    network = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
-    options: dict[str, Any] = {name: n for name, n in network.items() if n is not None}
+    options: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
+    options = {name: value for name, value in options.items() if value is not None}
     options |= {"window": window, "random_state": seed, "max_bytes": max_bytes}
     options |= {"preset": preset, "goal": goal}
-    bar, marks = on_terminal(), None
-    if regression:
+    bar = on_terminal()
+    if task == REGRESSION:
         marks = polyad.scene.open_values(labels, cube, field=field, units=units, **reading)
         model = polyad.scene.train_regression(
             cube, marks, bounds=bounds, verbose=int(bar), **options
@@ -171,144 +188,78 @@ def train(
         model.save(out)
         polyad.scene.cache_propagation(model, cube, progress=bar)
     if report:
-        inputs = {"scene": scene, "labels": labels, "mask": mask, "model": str(out)}
-        inputs["colors"] = None if colors is None else str(colors)
-        record = polyad.scene.record_run(
-            opt.typed_command(context), inputs, hashes=hashes, progress=bar
-        )
+        files: dict[str, Any] = {"scene": scene, "labels": labels, "mask": mask, "model": out}
+        record = opt.record_run(context, hashes, **files, colors=colors)
         about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
         polyad.scene.write_training_report(
             report, model, cube, marks, record=record, merge=merge, **about
         )
-    describe = _trained_values if regression else _trained_classes
-    result, text = describe(model, out, report, cross_validate)
-    say(result | {"goal": goal}, as_json, text)
-
-
-def _is_regression(
-    task: str,
-    units: Sequence[str] | None,
-    bounds: tuple[float, float] | None,
-    of_classes: dict[str, object],
-) -> bool:
-    """Return whether values are to be learned; end with a sentence if options contradict that."""
-    check_task(task)
-    if task == CLASSES:
-        odd = [name for name, value in (("--units", units), ("--bounds", bounds)) if value]
-        if odd:
-            fail(f"{odd[0]} is for values; add --task regression, or leave it out")
-        return False
-    if bounds is not None:
-        check_bounds(bounds)
-    odd = [name for name, value in of_classes.items() if value]
-    if odd:
-        fail(f"{odd[0]} is for classes; leave it out, or train with --task classes")
-    return True
-
-
-def _check_folds(folds_by: str | None, cross_validate: bool, groups: str | None) -> None:
-    """End with a sentence if nothing would be held out by blocks or clusters."""
-    if folds_by is None:
-        return
-    check_folds_by(folds_by)
-    if not cross_validate:
-        fail(f"--folds-by {folds_by} is for --cross-validate; add that, or leave it out")
-    if groups is not None:
-        fail(
-            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, expected one "
-            "of the two, got both; leave one out"
-        )
+    result, lines = _described(model, cross_validate)
+    say(
+        {"model": str(out), **result, "goal": goal},
+        as_json,
+        "".join(lines) + f"; model: {out}" + ("" if report is None else f"\nreport: {report}"),
+    )
 
 
 def _one(field: Sequence[str] | None) -> str | None:
-    """Return the field of the classes; end with a sentence if several are named."""
+    """Return the field of the classes; end with an error message if several are named."""
     if field is not None and len(field) > 1:
         fail(f"a class comes from one --field, got {', '.join(field)}; name one of them")
     return field[0] if field else None
 
 
-def _trained(model: Any, out: Path) -> dict[str, Any]:
-    """Return what is told of every model."""
-    recipe, training = model.recipe, model.training
-    return {
-        "model": str(out),
-        "n_train": len(training.pixels),
+def _described(model: SceneModel, cross_validated: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return what is printed of a trained model, as JSON and as text."""
+    training, line = model.training, None if model.recipe is None else model.recipe.line
+    count, lost, left_out = len(training.pixels), training.without_data, model.spectral.left_out
+    result: dict[str, Any] = {
+        "n_train": count,
         "bands": model.bands,
-        "bands_left_out": model.spectral.left_out,
+        "bands_left_out": left_out,
         "pixels_replaced": training.replaced,
         "fit_seconds": training.seconds,
-        "preset": None if recipe is None else recipe.preset,
-        "steps": None if recipe is None else recipe.line,
+        "preset": None if model.recipe is None else model.recipe.preset,
+        "steps": line,
     }
-
-
-def _input_lines(result: dict[str, Any]) -> str:
-    left_out = result["bands_left_out"]
-    bands = "" if left_out is None else f"bands left out: {left_out}\n"
-    return bands + replaced_line(result["pixels_replaced"])
-
-
-def _without_data(count: int) -> str:
-    return f"; {count:,} more lie where the scene has no data" if count else ""
-
-
-def _trained_classes(
-    model: Any, out: Path, report: Path | None, cross_validated: bool
-) -> tuple[dict[str, Any], str]:
-    accuracy, lost, choice = model.accuracy, model.training.without_data, model.choice
+    read = "" if left_out is None else f"bands left out: {left_out}\n"
+    read += replaced_line(training.replaced)
+    without_data = f"; {lost:,} more lie where the scene has no data" if lost else ""
+    learned = f"learned in {training.seconds:.2f} s"
+    if model.values is not None:
+        fit, incomplete = model.value_fit, training.incomplete
+        result |= {
+            "task": REGRESSION,
+            "targets": [t._asdict() for t in fit.targets],
+            "values_without_data": lost,
+            "values_incomplete": incomplete,
+            "spatial_scores": [score.to_dict() for score in fit.scores],
+        }
+        scores = [f"{score}\n" for score in fit.score_lines]
+        lacking = f"; {incomplete:,} more lack one of the targets" if incomplete else ""
+        pixels = f"{count} pixels with values {learned}{without_data}{lacking}"
+        return result, [steps(line), *scores, read, pixels]
+    accuracy, choice = model.accuracy, model.choice
     names = ("overall", "average", "interval", "labels", "groups", "side")
-    scores = None if choice is None else {name: getattr(choice, name) for name in names}
-    result = _trained(model, out) | {
+    chosen = None if choice is None else {name: getattr(choice, name) for name in names}
+    result |= {
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
         "labels_without_data": lost,
         "epochs": model.estimator.n_iter_,
-        "spatial_accuracy": scores and scores | {"not_tested": dict(model.untested)},
+        "spatial_accuracy": chosen and chosen | {"not_tested": dict(model.untested)},
         "cross_validation": None if accuracy is None else accuracy.to_dict(),
     }
-    by_class = ""
+    scores = [] if model.score_line is None else [f"by its own labels: {model.score_line}\n"]
+    scores += [f"not tested: {model.untested_line}\n"] if model.untested else []
     if cross_validated:
-        by_class = f"\n{accuracy}\n\n"
+        scores.append(f"\n{accuracy}\n\n")
     elif accuracy is not None and accuracy.spatial is not None:
-        lines = (f"right of each class: {accuracy.class_line}", accuracy.needed_line)
-        by_class = "".join(f"{line}\n" for line in lines if line)
-    text = (
-        steps(result["steps"])
-        + ("" if model.score_line is None else f"by its own labels: {model.score_line}\n")
-        + ("" if not model.untested else f"not tested: {model.untested_line}\n")
-        + by_class
-        + _input_lines(result)
-        + f"labels: {brief(result['labels'])}{_without_data(lost)}\n"
-        + f"{result['n_train']} pixels of {len(model.classes)} classes learned in "
-        f"{result['fit_seconds']:.2f} s; model: {out}"
-        + ("" if report is None else f"\nreport: {report}")
-    )
-    return result, text
-
-
-def _trained_values(
-    model: Any, out: Path, report: Path | None, _: bool
-) -> tuple[dict[str, Any], str]:
-    fit, lost, incomplete = (
-        model.value_fit, model.training.without_data, model.training.incomplete,
-    )  # fmt: skip
-    result = _trained(model, out) | {
-        "task": "regression",
-        "targets": [t._asdict() for t in fit.targets],
-        "values_without_data": lost,
-        "values_incomplete": incomplete,
-        "spatial_scores": [score.to_dict() for score in fit.scores],
-    }
-    text = (
-        steps(result["steps"])
-        + "".join(f"{line}\n" for line in fit.score_lines)
-        + _input_lines(result)
-        + f"{result['n_train']} pixels with values learned in {result['fit_seconds']:.2f} s"
-        + _without_data(lost)
-        + (f"; {incomplete:,} more lack one of the targets" if incomplete else "")
-        + f"; model: {out}{report_line(report)}"
-    )
-    return result, text
+        scores.append(f"right of each class: {accuracy.class_line}\n")
+        scores += [f"{accuracy.needed_line}\n"] if accuracy.needed_line else []
+    labels = f"labels: {brief(result['labels'])}{without_data}\n"
+    pixels = f"{count} pixels of {len(model.classes)} classes {learned}"
+    return result, [steps(line), *scores, read, labels, pixels]
 
 
 def evaluate(
@@ -336,44 +287,37 @@ def evaluate(
 ) -> None:
     """Score a model on labeled pixels that it was not trained on."""
     files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
-    check_arguments(
-        outputs={"file of scores": out},
-        report=report,
-        bbox=bbox,
-        coverage=coverage,
-        force=force,
-        remote=remote,
-        **files,
-    )
+    scores = {"file of scores": out}
+    limits: dict[str, Any] = {"bbox": bbox, "coverage": coverage, "force": force, "remote": remote}
+    check_arguments(outputs=scores, report=report, **files, **limits)
     fitted = polyad.SceneModel.load(model)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
-    bar = on_terminal()
-    words, title = opt.typed_command(context), Path(scene).stem
+    bar, title = on_terminal(), Path(scene).stem
+    record = opt.record_run(context, hashes, **files) if report else None
     found: Any
     if fitted.values is not None:
         targets = field or [target.name for target in fitted.value_fit.targets]
         values = polyad.scene.open_values(labels, cube, field=targets, **reading)
         found = polyad.scene.examine_values(fitted, cube, values, adapt=adapt, progress=bar)
         if report:
-            record = polyad.scene.record_run(words, files, hashes=hashes, progress=bar)
             polyad.scene.write_value_report(report, found, title=title, record=record, model=fitted)
-        scores = str(found)
+        text = str(found)
     else:
         marks = polyad.open_labels(labels, cube, field=_one(field), **reading)
         options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": bar}
         if report:
-            options["record"] = polyad.scene.record_run(words, files, hashes=hashes, progress=bar)
-            found = polyad.scene.write_report(report, fitted, cube, marks, title=title, **options)
+            options |= {"title": title, "record": record}
+            found = polyad.scene.write_report(report, fitted, cube, marks, **options)
         else:
             found = polyad.scene.examine(fitted, cube, marks, **options)
-        scores = str(found.scores) + ("" if found.sets is None else f"\n\n{found.sets}")
+        text = str(found.scores) + ("" if found.sets is None else f"\n\n{found.sets}")
     result = found.to_dict()
     if out is not None:
         polyad.scene.write_scores(out, result)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
-    say(result, as_json, adapted + replaced_line(found.replaced) + scores + report_line(report))
+    say(result, as_json, adapted + replaced_line(found.replaced) + text + report_line(report))
 
 
 def export(

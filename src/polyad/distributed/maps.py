@@ -39,8 +39,8 @@ from polyad.scene.files.paths import check_apart, check_ending, check_kind, make
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model, block_classifier
-from polyad.scene.map.mapper import Mapper, Shares
 from polyad.scene.map.mapping import MapPlan, MapRequest, plan_map, warn_of_empty_map
+from polyad.scene.map.tile_mapper import Mapper, Shares
 from polyad.scene.raster.classes import UNLABELED, class_dtype, with_classes
 from polyad.scene.raster.despiking import HALO, despike
 from polyad.scene.raster.scene import Scene

@@ -20,7 +20,7 @@ from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import RunOnScene, SceneTask
-from polyad.scene.map.mapper import Mapper, Shares
+from polyad.scene.map.tile_mapper import Mapper, Shares
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_scene
@@ -73,7 +73,7 @@ class TileWork:
     model : SceneModel
     sources : tuple of SceneSource
     numbers : bool
-        Whether probabilities or deviations are wanted; see `polyad.scene.map.mapper.Mapper`.
+        Whether probabilities or deviations are wanted; see `polyad.scene.map.tile_mapper.Mapper`.
     max_bytes : int or None
         See `polyad.scene.open_scene`.
     versions : dict

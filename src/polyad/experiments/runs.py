@@ -124,9 +124,7 @@ class _Trial:
 
     def patches(self, pixels: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return the windows around ``pixels``, (n, s, s, bands)."""
-        return extract_patches(
-            self.cube, pixels[:, 0], pixels[:, 1], self.settings.window, "reflect"
-        )
+        return extract_patches(self.cube, pixels[:, 0], pixels[:, 1], self.settings.window)
 
 
 def run_one(settings: RunSettings, data: SceneData | None = None) -> Outcome:

@@ -61,11 +61,11 @@ from .learn.training import train_on as train_on
 from .learn.values import train_regression as train_regression
 from .map.export import export_file as export_file
 from .map.export import export_onnx as export_onnx
-from .map.mapper import cache_propagation as cache_propagation
 from .map.mapping import map_file as map_file
 from .map.mapping import map_scene as map_scene
 from .map.mapping import map_values as map_values
 from .map.mapping import prediction_sets as prediction_sets
+from .map.tile_mapper import cache_propagation as cache_propagation
 from .raster.classes import ClassInfo as ClassInfo
 from .raster.classes import Target as Target
 from .raster.classes import class_table as class_table

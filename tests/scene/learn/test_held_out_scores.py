@@ -17,8 +17,8 @@ from polyad.scene.learn.accuracy import (
 from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
-from polyad.scene.map.mapper import Mapper, scene_tiles
 from polyad.scene.map.mapping import LabelDistance, map_file, map_scene, set_rule
+from polyad.scene.map.tile_mapper import Mapper, scene_tiles
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 

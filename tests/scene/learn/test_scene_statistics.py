@@ -14,8 +14,8 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics, spread
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
-from polyad.scene.map.mapper import Shares, propagated_shares
 from polyad.scene.map.mapping import map_scene
+from polyad.scene.map.tile_mapper import Shares, propagated_shares
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import mask_scene
 from polyad.scene.raster.windows import Tile

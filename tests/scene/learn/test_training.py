@@ -289,10 +289,10 @@ def test_a_class_that_the_model_never_learned_is_named_and_left_out(land):
 
 def test_a_split_of_a_few_pixels_reads_only_their_tiles(land, model, monkeypatch):
     scene, labels = land
-    monkeypatch.setattr("polyad.scene.map.mapper.IN_MEMORY_TILE", 1)
+    monkeypatch.setattr("polyad.scene.map.tile_mapper.IN_MEMORY_TILE", 1)
     monkeypatch.setattr("polyad.scene.raster.windows.TILE_BYTES", 48 * 32 * 20)  # strips of 32 rows
     read = []
-    from polyad.scene.map import mapper
+    from polyad.scene.map import tile_mapper as mapper
 
     original = mapper.read_block
     monkeypatch.setattr(

@@ -8,7 +8,7 @@ import xarray as xr
 
 from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings
 from polyad.scene.learn.steps import guided_filter
-from polyad.scene.map.mapper import Shares, refined, smooth
+from polyad.scene.map.tile_mapper import Shares, refined, smooth
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, plan_tiles
 

@@ -10,8 +10,8 @@ import xarray as xr
 from safetensors.numpy import load_file, save_file
 
 import polyad
-from polyad.scene.map import mapper
-from polyad.scene.map.mapper import read_cache, scene_digest, write_cache
+from polyad.scene.map import tile_mapper as mapper
+from polyad.scene.map.tile_mapper import read_cache, scene_digest, write_cache
 from polyad.scene.raster.scene import Scene
 from tests.scene.learn.test_presets import make_scene
 

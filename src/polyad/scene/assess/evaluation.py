@@ -31,8 +31,8 @@ from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
-from polyad.scene.map.mapper import Mapper, scene_tiles
 from polyad.scene.map.mapping import set_rule
+from polyad.scene.map.tile_mapper import Mapper, scene_tiles
 from polyad.scene.raster.classes import Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import Labels

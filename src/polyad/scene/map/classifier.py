@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,14 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.networks import part_of
 from polyad.scene.learn.outputs import Classes
-from polyad.scene.map.separable import Replace, Scorer, separable_scorer, standardization
-from polyad.scene.raster.classes import (
-    UNLABELED,
-    ClassInfo,
-    class_color,
-    class_dtype,
+from polyad.scene.map.separable import (
+    Replace,
+    Scorer,
+    check_square_windows,
+    separable_scorer,
+    standardization,
 )
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_color, class_dtype
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Block, Mosaic, Tile, plan_tiles
@@ -39,17 +40,6 @@ PIECE_BYTES = 4 * 2**20
 CALLS = 256  # pixels that could be computed in the time that the calls of one piece take
 RUN = 4  # and in the time after which reading a row of a piece is as fast as it gets
 PATCH_BYTES = 64 * 2**20
-
-
-class Sheet(Protocol):
-    """What is written of a tile, piece by piece; several threads may do so at a time."""
-
-    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
-        """Take the scores ``(outputs, h, w)`` of a piece, and where it has no data."""
-
-    @property
-    def answer(self) -> tuple[Array, Array | None]:
-        """Ids ``(h, w)`` and numbers ``(h, w, k)`` of the tile."""
 
 
 class ClassSheet:
@@ -112,23 +102,31 @@ def block_classifier(
     the numbers themselves, with their standard deviations if ``probabilities`` are asked for; see
     `ValueSheet`. The pieces of a tile are shared out among as many threads as torch has.
     """
-    sheet = ClassSheet if model.values is None else ValueSheet
+    sheet: type[ClassSheet | ValueSheet] = ClassSheet if model.values is None else ValueSheet
     answering = model if model.values is None else with_outputs(model, probabilities)
     halo, side = model.window // 2, piece_side(answering)
-    finds_suspects = _is_separable(model.estimator, model.window) and model.soundness is not None
+    separable = _is_separable(model.estimator, model.window)
+    finds_suspects = separable and model.soundness is not None
+    # Of other classifiers it is not known whether several threads may score at a time
+    threads = separable and model.estimator.network_.output.weight.device.type == "cpu"
+    new_scorer = (
+        partial(separable_scorer, answering.estimator, answering.soundness)
+        if separable
+        else partial(patch_scorer, model.estimator, model.window)
+    )
     spare: list[Scorer] = []  # they keep buffers: one for each thread, and for the next tile
     fill = np.asarray(0.0 if model.fill is None else model.fill, np.float32)  # (bands,) or ()
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
-        out: Sheet = sheet(model, shape, probabilities)
+        out = sheet(model, shape, probabilities)
         inner = slice(halo, -halo or None)
 
         def classify_piece(piece: Tile) -> None:
             try:
                 scorer = spare.pop()
             except IndexError:
-                scorer = make_scorer(answering)
+                scorer = new_scorer()
             rows, cols = (slice(p.start, p.stop + 2 * halo) for p in piece)
             pixels = block.cut(rows, cols) if finds_suspects else block.repaired(rows, cols)
             replace = None
@@ -146,7 +144,7 @@ def block_classifier(
             spare.append(scorer)
 
         pieces = plan_tiles(shape, piece_shape(shape, side, halo))
-        if _may_share_out(model):
+        if threads:
             run_tasks(classify_piece, pieces)
         else:
             for piece in pieces:
@@ -167,7 +165,6 @@ def as_scene_model(
     model: Any, scene: Scene | xr.DataArray, window: int | None = None
 ) -> SceneModel:
     """Return ``model`` itself if it is a `SceneModel`, else make one of a bare classifier."""
-    scene = Scene.of(scene)
     if isinstance(model, SceneModel):
         return model
     ids = np.asarray(model.classes_)
@@ -176,12 +173,11 @@ def as_scene_model(
             f"a map holds whole numbers, the model has classes {ids[:3]!r}...; fit it on class ids"
         )
     classes = tuple(ClassInfo(int(v), f"class {v}", class_color(int(v))) for v in ids)
-    side, bands = _window_and_bands(model, window, scene.shape[2])
-    made = SceneModel(model, side, Classes.of(classes), TrainingBands(count=bands))
-    if not _is_separable(model, side):
-        return made
-    center, _ = standardization(model, bands)
-    return replace_fields(made, fill=tuple(center.tolist()))
+    side, bands = _window_and_bands(model, window, Scene.of(scene).shape[2])
+    fill = None
+    if _is_separable(model, side):
+        fill = tuple(standardization(model, bands)[0].tolist())
+    return SceneModel(model, side, Classes.of(classes), TrainingBands(count=bands), fill=fill)
 
 
 def _is_separable(estimator: Any, window: int) -> bool:
@@ -190,27 +186,13 @@ def _is_separable(estimator: Any, window: int) -> bool:
     )
 
 
-def _may_share_out(model: SceneModel) -> bool:
-    """Whether several threads may score at a time; of other classifiers that is not known."""
-    return _is_separable(model.estimator, model.window) and (
-        model.estimator.network_.output.weight.device.type == "cpu"
-    )
-
-
 def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple[int, int]:
     """Return what a bare classifier was fitted on, as far as it tells."""
     shape = tuple(getattr(model, "sample_shape_", ()))
     if len(shape) > 1:
-        if len(shape) < 3 or shape[0] != shape[1]:
-            raise InputError(
-                f"a scene is mapped by a model of square windows (s, s, bands) or of spectra "
-                f"(bands,), this one was fitted on samples of {shape}"
-            )
+        check_square_windows(shape)
         if window not in (None, shape[0]):
-            raise InputError(
-                f"the model was fitted on windows of side {shape[0]}, got window={window}; "
-                "leave it out"
-            )
+            raise InputError(f"model was fitted on windows of side {shape[0]}, got window={window}")
         return check_window(shape[0]), math.prod(shape[2:])
     side = check_window(1 if window is None else window)
     features = int(getattr(model, "n_features_in_", 0))
@@ -218,17 +200,10 @@ def _window_and_bands(model: Any, window: int | None, scene_bands: int) -> tuple
         return side, scene_bands
     if features % side**2:
         raise InputError(
-            f"the model was fitted on {features} values, which are no windows of {side} x {side} "
-            "pixels; pass the window it was fitted on"
+            f"expected a model of windows of {side} x {side} pixels, got one fitted on {features} "
+            "values; pass the window it was fitted on"
         )
     return side, features // side**2
-
-
-def make_scorer(model: SceneModel) -> Scorer:
-    """Return the separable path for a Rank-R classifier, batches of patches for any other."""
-    if _is_separable(model.estimator, model.window):
-        return separable_scorer(model.estimator, model.soundness)
-    return patch_scorer(model.estimator, model.window)
 
 
 def piece_side(model: SceneModel) -> int:

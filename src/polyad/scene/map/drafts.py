@@ -15,8 +15,8 @@ from polyad.scene.learn.scene_statistics import SceneStatistics
 from polyad.scene.learn.steps import filtered
 from polyad.scene.learn.training import GUIDE, kept_components, viewed
 from polyad.scene.map.classifier import piece_side
-from polyad.scene.map.mapper import Shares
 from polyad.scene.map.separable import Scorer, separable_scorer
+from polyad.scene.map.tile_mapper import Shares
 from polyad.scene.raster.windows import Block, Tile, halo_index, plan_tiles
 
 Array = npt.NDArray[Any]

@@ -39,7 +39,7 @@ from polyad.scene.files.paths import (
 from polyad.scene.learn.adaptation import Adaptation, adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model
-from polyad.scene.map.mapper import Mapper, active_steps, scene_tiles
+from polyad.scene.map.tile_mapper import Mapper, active_steps, scene_tiles
 from polyad.scene.raster.classes import (
     UNLABELED,
     VALUE_DIMS,
@@ -128,19 +128,33 @@ def map_scene(
     """
     model = as_scene_model(model, scene, window)
     model.check_classes("map it with polyad.scene.map_values, or polyad.map_file")
-    known = model.view(scene)
-    mapper = Mapper(adapt_model(model, known, adapt), known, probabilities, progress)
-    class_map = blank_map(model, mapper.scene)
-    shape = (*class_map.shape, len(model.classes))
-    proba = np.empty(shape, np.float32) if probabilities else None
-    for where, class_ids, tile_proba in mapper.run(scene_tiles(mapper.scene, tile, model)):
-        class_map.values[where] = class_ids
-        if proba is not None:
-            proba[where] = tile_proba
+    seen, ids, proba = _map_in_memory(model, scene, probabilities, tile, adapt, progress)
+    class_map = blank_map(model, seen).copy(data=ids)
     if proba is None:
         return class_map
-    coords = {**mapper.scene.map_coords, "class": [c.name for c in model.classes]}
+    coords = {**seen.map_coords, "class": [c.name for c in model.classes]}
     return class_map, xr.DataArray(proba, dims=("y", "x", "class"), coords=coords)
+
+
+def _map_in_memory(
+    model: SceneModel,
+    scene: xr.DataArray,
+    numbers: bool,
+    tile: int | None,
+    adapt: bool | None,
+    progress: bool,
+) -> tuple[Scene, Array, Array | None]:
+    """Return the scene as the model sees it, ids ``(h, w)`` and numbers ``(h, w, k)``."""
+    known = model.view(scene)
+    mapper = Mapper(adapt_model(model, known, adapt), known, numbers, progress)
+    shape, ids, out = mapper.scene.shape[:2], None, None
+    for where, tile_ids, tile_numbers in mapper.run(scene_tiles(mapper.scene, tile, model)):
+        ids = np.empty(shape, tile_ids.dtype) if ids is None else ids
+        ids[where] = tile_ids
+        if tile_numbers is not None:
+            out = np.empty((*shape, tile_numbers.shape[2]), np.float32) if out is None else out
+            out[where] = tile_numbers
+    return mapper.scene, np.asarray(ids), out
 
 
 def blank_map(model: SceneModel, scene: Scene) -> xr.DataArray:
@@ -197,19 +211,15 @@ def map_values(
     deviation : DataArray of float32, dims ``(y, x, target)``
         If asked for; see `polyad.scene.learn.outputs`.
     """
-    fit = model.value_fit
-    known = model.view(scene)
-    mapper = Mapper(adapt_model(model, known, adapt), known, uncertainty, progress)
-    numbers = np.empty((*mapper.scene.shape[:2], fit.bands(uncertainty)), np.float32)
-    for where, _, of_tile in mapper.run(scene_tiles(mapper.scene, tile, model)):
-        numbers[where] = of_tile
-    units = ("target", [t.units for t in fit.targets])
-    coords = {**mapper.scene.map_coords, "target": [t.name for t in fit.targets], "units": units}
+    targets = model.value_fit.targets
+    seen, _, numbers = _map_in_memory(model, scene, uncertainty, tile, adapt, progress)
+    coords = {**seen.map_coords, "target": [t.name for t in targets]}
+    coords["units"] = ("target", [t.units for t in targets])
     values, deviations = (
-        xr.DataArray(part, dims=VALUE_DIMS, coords=coords).assign_attrs(
+        xr.DataArray(np.asarray(numbers)[..., part], coords, VALUE_DIMS).assign_attrs(
             _FillValue=np.float32("nan")
         )
-        for part in (numbers[..., : len(fit.targets)], numbers[..., -len(fit.targets) :])
+        for part in (slice(len(targets)), slice(-len(targets), None))
     )
     return (values, deviations) if uncertainty else values
 
@@ -217,9 +227,22 @@ def map_values(
 # --- maps in files -------------------------------------------------------------------------------
 
 
+class MapFileOptions(TypedDict, total=False):
+    """What is asked of a map in a file; see `map_file`."""
+
+    probabilities: AnyPath | None
+    probability_dtype: str
+    uncertainty: AnyPath | None
+    coverage: float | None
+    merge: str | Sequence[str]
+    colors: Colors | None
+    tile: int | None
+    adapt: bool | None
+
+
 @dataclass(frozen=True)
 class MapRequest:
-    """What is asked of the map of a scene; see `map_file`."""
+    """`MapFileOptions` with their defaults."""
 
     probabilities: AnyPath | None = None
     probability_dtype: str = "float32"
@@ -233,7 +256,7 @@ class MapRequest:
     def outputs(self, path: AnyPath) -> dict[str, Path]:
         """Return the files that are written beside and with the map, by what they are."""
         named = {"map": path, "file of probabilities": self.probabilities}
-        named |= {"file of uncertainty": self.uncertainty}
+        named["file of uncertainty"] = self.uncertainty
         beside = {} if self.coverage is None else set_paths(path)
         return {what: Path(file) for what, file in named.items() if file is not None} | beside
 
@@ -277,8 +300,8 @@ class MapPlan:
     @property
     def numbers(self) -> bool:
         """Whether probabilities of tiles are needed, or standard deviations of values."""
-        request = self.request
-        return any(v is not None for v in (request.probabilities, request.uncertainty, self.sets))
+        asked = (self.request.probabilities, self.request.uncertainty, self.sets)
+        return any(output is not None for output in asked)
 
     @property
     def depth(self) -> int:
@@ -320,14 +343,10 @@ class MapPlan:
         place |= {"coords": self.scene.map_coords, "uncertainty": request.uncertainty}
         if self.model.values is not None:
             return ValueWriter(self.path, grid.shape, self.model.values.targets, **place)
+        place |= {"probabilities": request.probabilities, "sets": self.sets}
+        dtype = request.probability_dtype
         return MapWriter(
-            self.path,
-            grid.shape,
-            self.model.classes,
-            probabilities=request.probabilities,
-            probability_dtype=request.probability_dtype,
-            sets=self.sets,
-            **place,
+            self.path, grid.shape, self.model.classes, probability_dtype=dtype, **place
         )
 
 
@@ -355,15 +374,8 @@ def map_file(
     path: AnyPath,
     *,
     window: int | None = None,
-    probabilities: AnyPath | None = None,
-    probability_dtype: str = "float32",
-    uncertainty: AnyPath | None = None,
-    coverage: float | None = None,
-    merge: str | Sequence[str] = (),
-    colors: Colors | None = None,
-    tile: int | None = None,
-    adapt: bool | None = None,
     progress: bool = False,
+    **options: Unpack[MapFileOptions],
 ) -> int:
     """Map a scene into a file: classes, or the numbers that a model of values predicts.
 
@@ -400,10 +412,7 @@ def map_file(
     int
         How many pixels have a class or value: those with data in all bands that the model wants.
     """
-    request = MapRequest(
-        probabilities, probability_dtype, uncertainty, coverage, merge, colors, tile, adapt
-    )
-    known = Scene.of(scene)
+    request, known = MapRequest(**options), Scene.of(scene)
     plan = plan_map(request.model(model, known, window), known, path, request)
     plan.check_outputs()
     mapper = Mapper(plan.model, plan.scene, plan.numbers, progress)
@@ -507,13 +516,12 @@ class LabelDistance:
     ----------
     model : SceneModel
         Whose sets are written.
-    scene : Scene or DataArray
-        Which is mapped.
+    scene : Scene
+        Which is mapped, as the model sees it.
     """
 
-    def __init__(self, model: SceneModel, scene: Scene | xr.DataArray) -> None:
+    def __init__(self, model: SceneModel, scene: Scene) -> None:
         self.tested = 0.0 if model.held_out is None else model.held_out.distance
-        scene = model.view(scene)
         shape = scene.shape[:2]
         self.stride = max(math.isqrt(shape[0] * shape[1] // ASKED), 1)
         self.labels = None  # they lie in another scene
@@ -534,17 +542,17 @@ class LabelDistance:
     def warn(self) -> None:
         """Warn if the sets can hardly keep their promise."""
         if self.labels is None:
-            said = "the labels that promise it lie in another scene"
+            reason = "the labels that guarantee it lie in another scene"
         elif self.count and self.tested < NEAR * self.sum / self.count:
-            said = (
+            reason = (
                 f"pixels of the map lie {self.sum / self.count:.0f} pixels from the next label on "
                 f"average, labels that were held out only {self.tested:.0f}"
             )
         else:
             return
         warnings.warn(
-            "sets will hold the true class less often than promised where no label is near: "
-            f"{said}; label some pixels there, or check with polyad evaluate --coverage",
+            "sets will hold the true class less often than guaranteed where no label is near: "
+            f"{reason}; label some pixels there, or check with polyad evaluate --coverage",
             PolyadWarning,
             stacklevel=3,
         )

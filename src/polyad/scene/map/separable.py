@@ -28,6 +28,10 @@ from polyad.scene.raster.windows import Mosaic
 Array = npt.NDArray[Any]
 
 
+Replace = Callable[[Array], tuple[Array, Array, Array]]
+"""Suspects ``(h, w)`` to rows, columns and new spectra ``(n, bands)`` of those to be replaced."""
+
+
 class Scorer(Protocol):
     """A tile with its halo, ``(h + 2p, w + 2p, bands)``, to scores ``(classes, h, w)``.
 
@@ -39,10 +43,6 @@ class Scorer(Protocol):
         self, pixels: Mosaic, sure: bool = False, replace: Replace | None = None
     ) -> Array | None:
         """Score one tile."""
-
-
-Replace = Callable[[Array], tuple[Array, Array, Array]]
-"""Suspects ``(h, w)`` to rows, columns and new spectra ``(n, bands)`` of those to be replaced."""
 
 
 # Up to this window one correlation in the plane is faster than one along each axis; up to the
@@ -68,11 +68,7 @@ def separable_scorer(
     """
     network = estimator.network_
     shape, rank = network.hidden.in_shape, network.hidden.rank
-    if len(shape) > 1 and (len(shape) < 3 or shape[0] != shape[1]):
-        raise InputError(
-            f"a scene is mapped by a model of square windows (s, s, bands) or of spectra (bands,), "
-            f"this one was fitted on samples of {shape}"
-        )
+    check_square_windows(shape)
     weights = _weights(network)
     # Terms lie as (R, Q), so that the sum over R adds rows that are contiguous
     factors = [_padded(f).transpose(0, 1).flatten(0, 1) for f in weights.factors]
@@ -107,6 +103,15 @@ def separable_scorer(
         return logits.cpu().numpy().reshape(len(logits), *z.shape[:2])
 
     return scores
+
+
+def check_square_windows(shape: tuple[int, ...]) -> None:
+    """Raise `InputError` unless samples are square windows or spectra."""
+    if len(shape) > 1 and (len(shape) < 3 or shape[0] != shape[1]):
+        raise InputError(
+            f"expected a model of square windows (s, s, bands) or of spectra (bands,), got one "
+            f"fitted on samples of {shape}"
+        )
 
 
 class _Weights(NamedTuple):

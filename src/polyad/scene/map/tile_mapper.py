@@ -30,7 +30,7 @@ from tqdm import tqdm
 from polyad.atomic import replacing
 from polyad.errors import OutputError, PolyadWarning, SceneError
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.recipe import GuidedFilter, Propagation, PropagationSettings, Step
+from polyad.scene.learn.recipe import GuidedFilter, Propagation, Step
 from polyad.scene.learn.scene_statistics import (
     Progress,
     RunOnScene,
@@ -131,7 +131,10 @@ class Mapper:
         if isinstance(pixels, Block):
             ids, numbers = self._network(pixels)
         else:
-            numbers = self._refined(pixels, shares)
+            if self.propagation is not None and shares is None:
+                self._shares = self._shares or self.propagate()
+                shares = None if self._shares is None else self._shares.at(pixels)
+            numbers = refined(self.scene, self._guided, pixels, self._probabilities, shares)
         if model.merging is not None:
             numbers = model.merging.sums(np.asarray(numbers))
         if self.steps or model.merging is not None:
@@ -147,11 +150,8 @@ class Mapper:
         """
         self.warn_of_other_scene()
         tiles = scene_tiles(self.scene, None, self.model) if tiles is None else list(tiles)
-        blocks: Iterable[tuple[Tile, Block | Tile]]
-        if self.scene.array.variable._in_memory:  # there is nothing to wait for
-            blocks = ((tile, self.read(tile)) for tile in tiles)
-        else:
-            blocks = one_ahead(self.read, tiles)
+        in_memory = self.scene.array.variable._in_memory  # there is nothing to wait for
+        blocks = ((t, self.read(t)) for t in tiles) if in_memory else one_ahead(self.read, tiles)
         with tqdm(desc="mapping", unit="tile", total=len(tiles), disable=not self.progress) as bar:
             for tile, pixels in blocks:
                 outcome = self.classify(pixels)
@@ -181,14 +181,6 @@ class Mapper:
                 PolyadWarning,
                 stacklevel=3,
             )
-
-    def _refined(self, tile: Tile, shares: Shares | None) -> Array:
-        """Return the probabilities ``(h, w, classes)`` of a tile after the steps."""
-        if self.propagation is not None and shares is None:
-            if self._shares is None:
-                self._shares = self.propagate()
-            shares = None if self._shares is None else self._shares.at(tile)
-        return refined(self.scene, self._guided, tile, self._probabilities, shares)
 
     def _probabilities(self, tile: Tile) -> Array:
         """Return the network's probabilities ``(h, w, classes)`` of a tile."""
@@ -369,7 +361,13 @@ def propagated_shares(
         Who reads the scene, window by window; threads here unless it is given.
     """
     settings, shape, classes = step.settings, scene.shape[:2], len(model.classes)
-    _check_room(shape, classes, settings)
+    nodes = -(-shape[0] * shape[1] // settings.superpixel)
+    needed, budget = nodes * classes * 24, memory_budget()  # six copies
+    if needed > budget:
+        raise SceneError(
+            f"label propagation of {classes:,} classes over {shape[0]} x {shape[1]} pixels takes "
+            f"about {needed:,} bytes, the budget is {budget:,}; train with --goal other-scenes"
+        )
     pixels, targets = model.training_pixels(shape), np.asarray(step.targets, np.intp)
     statistics, key = model.statistics, None
     if statistics is None or statistics.inside != scene.packed_mask:
@@ -377,11 +375,10 @@ def propagated_shares(
         found = read_cache(key, shape, classes)
         if found is not None:
             return Shares(*found, step.weights)
-        before = 1 - PROPAGATION
         statistics = graph_statistics(
             scene,
             settings,
-            progress=lambda stage, share: progress(stage, before * share),
+            progress=lambda stage, share: progress(stage, (1 - PROPAGATION) * share),
             check=check,
             run=run,
         )
@@ -392,18 +389,6 @@ def propagated_shares(
     if key is not None:
         write_cache(key, statistics.nodes, logs)
     return Shares(statistics.nodes, logs, step.weights)
-
-
-def _check_room(shape: tuple[int, int], classes: int, settings: PropagationSettings) -> None:
-    """Raise `SceneError` where the labels of all classes do not fit in memory at every node."""
-    height, width = shape
-    nodes = -(-height * width // settings.superpixel)
-    needed, budget = nodes * classes * 24, memory_budget()  # six copies
-    if needed > budget:
-        raise SceneError(
-            f"label propagation of {classes:,} classes over {height} x {width} pixels takes about "
-            f"{needed:,} bytes where {budget:,} may be used; train with --goal other-scenes"
-        )
 
 
 def cache_propagation(
