@@ -22,7 +22,6 @@ from land import (
     truth,
     write_envi,
     write_named,
-    write_tiff,
 )
 from polyad.scene.learn.model import SceneModel
 
@@ -144,18 +143,6 @@ def test_scores_and_reports_of_another_scene_say_that_the_network_worked_alone(
     assert "used on another one: the network works alone" in capsys.readouterr().err
     told = "on this scene, which it was not trained on, the network alone"
     assert told in page.read_text()
-
-
-def test_labels_of_their_own_file_test_what_others_trained(place, tmp_path, capsys):
-    west, east = truth(), truth()
-    west[20:], east[:20] = 0, 0
-    write_tiff(tmp_path / "train.tif", west, dtype="uint8")
-    write_tiff(tmp_path / "test.tif", east, dtype="uint8")
-    model = tmp_path / "m.polyad"
-    run("train", place / "bil.hdr", tmp_path / "train.tif", "--out", model, *QUICK)
-    result = as_json(capsys, "evaluate", model, place / "bil.hdr", tmp_path / "test.tif")
-    assert (result["n_train"], result["n_test"]) == (20 * WIDTH, 20 * WIDTH)
-    assert result["n_test_no_overlap"] == 18 * WIDTH  # window 3: two rows reach over
 
 
 @pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")

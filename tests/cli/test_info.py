@@ -78,12 +78,6 @@ def test_a_scene_named_like_a_library_is_described_by_its_content(library, place
     assert shown(capsys, library / "urban.tif")["kind"] == "scene"
 
 
-def test_a_library_without_spectra_is_refused(tmp_path, capsys):
-    (tmp_path / "none.hdr").write_text(LIBRARY.replace("= 177", "= 0") + "wavelength = {}\n")
-    (tmp_path / "none.sli").write_bytes(bytes(8))
-    assert "correct the header" in refused(capsys, "info", tmp_path / "none.sli")
-
-
 def test_a_layer_of_many_numeric_fields_is_read(tmp_path, capsys):
     pytest.importorskip("pyogrio")
     spectra = {f"b{k}": [float(k), 1.0] for k in range(90)}
@@ -125,15 +119,6 @@ def test_layers_of_a_geopackage_are_listed_and_one_is_described_by_name(tmp_path
     assert shown(capsys, path) == facts
     facts = shown(capsys, f"{path}:fields")
     assert (facts["features"], facts["geometry"]) == (2, {"polygon": 2})
-
-
-def test_fields_that_could_all_be_the_class_are_listed_without_counts(tmp_path, capsys):
-    pytest.importorskip("pyogrio")
-    names = {"level_1": ["a", "a", "b"], "level_2": ["c", "d", "d"]}
-    path = write(tmp_path / "two.gpkg", [point(k, k) for k in range(3)], names)
-    facts = shown(capsys, path)
-    assert facts["fields"] == ["level_1 (text, 2 values)", "level_2 (text, 2 values)"]
-    assert "classes" not in facts
 
 
 def test_labels_in_geojson_and_csv_are_counted_by_class(place, tmp_path, capsys):

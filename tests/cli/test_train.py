@@ -66,11 +66,6 @@ def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, pr
     assert run("info", tmp_path / "m.polyad") == 0  # the file is as it was
 
 
-def test_an_objective_that_is_none_is_refused(place, capsys):
-    assert run("train", place / "scene.tif", place / "truth.tif", "--objective", "both") == 2
-    assert "objective must be one of overall, average, got 'both'" in capsys.readouterr().err
-
-
 def test_train_says_how_many_labels_of_each_class_it_used(place, tmp_path, capsys):
     values = pixels()
     values[:, 45:] = -9999

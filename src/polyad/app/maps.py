@@ -25,8 +25,7 @@ from polyad.scene.assess.scores import score
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.training import PropagatedLabels
-from polyad.scene.map.drafts import DraftMapper
-from polyad.scene.map.tile_mapper import Shares
+from polyad.scene.map.tile_mapper import DraftMapper, Shares
 from polyad.scene.raster.classes import UNLABELED, ClassInfo
 from polyad.scene.raster.windows import Tile, plan_tiles
 from polyad.scene.read.classes import in_model_ids

@@ -8,9 +8,8 @@ from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import filtered, guided_filter
 from polyad.scene.learn.training import PropagatedLabels, fit_draft
-from polyad.scene.map.drafts import DraftMapper
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.map.tile_mapper import Shares
+from polyad.scene.map.tile_mapper import DraftMapper, Shares
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.scenes import open_known, open_known_labels
 from tests.models import train_best

@@ -80,18 +80,6 @@ def test_pixels_without_data_have_no_class_and_are_filled_for_their_neighbors(tm
     assert (map_scene(model, holed) == 0).sum() == 6
 
 
-def test_one_file_maps_tiles_of_any_size(tmp_path, scene):
-    model = model_of(scene, 3)
-    export_onnx(model, tmp_path / "model.onnx", whole_scene=True)
-    for rows, cols in ((21, 26), (1, 26), (7, 3)):
-        part = scene[:rows, :cols]
-        pads = ((1, 1), (1, 1), (0, 0))
-        session = runtime.InferenceSession(tmp_path / "model.onnx")
-        pixels = np.pad(part.values, pads, mode="edge").transpose(2, 0, 1)
-        ids, _ = session.run(None, {"pixels": pixels})
-        assert ids.shape == (rows, cols)
-
-
 def test_windows_are_classified_as_the_estimator_does(tmp_path, scene):
     model = model_of(scene, 3, rank=2)
     export_onnx(model, tmp_path / "model.onnx")

@@ -11,7 +11,6 @@ import xarray as xr
 from affine import Affine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -22,11 +21,10 @@ from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.assess.evaluation import map_pixels
 from polyad.scene.learn.training import train
-from polyad.scene.map.classifier import patch_scorer
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.grid import georeference
-from polyad.scene.raster.windows import Mosaic, extract_patches
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.scenes import open_scene, scene_from_array
 from tests.models import bare_model
 
@@ -154,17 +152,17 @@ def test_values_whose_sum_is_beyond_float32_are_values_all_the_same():
     assert_equal_maps(model, scene, 3)
 
 
-def test_a_network_in_double_precision():
-    assert_equal_maps(rank_r((3, 3, BANDS), dtype=torch.float64), scene_of(9, 8), 3)
-
-
-def test_a_network_without_standardization():
-    assert_equal_maps(rank_r((3, 3, BANDS), standardize=None), scene_of(9, 8), 3)
-
-
-def test_a_network_of_spectra():
-    model, scene = rank_r((BANDS,)), scene_of(13, 9)
-    assert_equal_maps(model, scene, 1)
+@pytest.mark.parametrize(
+    ("shape", "options", "window"),
+    [
+        ((3, 3, BANDS), {"dtype": torch.float64}, 3),
+        ((3, 3, BANDS), {"standardize": None}, 3),
+        ((BANDS,), {}, 1),
+        ((3 * 3 * BANDS,), {}, 3),
+    ],
+)
+def test_networks_of_other_kinds(shape, options, window):
+    assert_equal_maps(rank_r(shape, **options), scene_of(9, 8), window, window=window)
 
 
 @pytest.mark.parametrize("standardize", [-1, -2, None])
@@ -172,11 +170,6 @@ def test_samples_of_order_four(standardize):
     model = rank_r((3, 3, 4, 6), standardize=standardize)
     assert_equal_maps(model, scene_of(10, 12, bands=24), 3)
     assert_equal_maps(model, scene_of(10, 12, bands=24), 3, tile=5)
-
-
-def test_flattened_windows_are_mapped_too():
-    model = rank_r((3 * 3 * BANDS,))
-    assert_equal_maps(model, scene_of(8, 9), 3, window=3)
 
 
 def test_a_fitted_network_on_real_numbers():
@@ -217,30 +210,15 @@ def test_given_pixels_are_classified_as_in_the_map():
 # -- what comes out ----------------------------------------------------------------------------
 
 
-def test_probabilities_sum_to_one_and_carry_the_names():
-    class_map, proba = map_scene(rank_r((3, 3, BANDS)), scene_of(9, 7), probabilities=True)
-    np.testing.assert_allclose(proba.values.sum(axis=-1), 1.0, atol=1e-6)
-    assert proba.dims == ("y", "x", "class")
-    assert list(proba["class"].values) == [c.name for c in class_table(class_map)]
-
-
-def test_class_ids_are_those_learned_however_far_apart():
-    class_map = map_scene(rank_r((3, 3, BANDS)), scene_of(30, 30))
+def test_a_map_has_the_ids_learned_and_lies_where_its_scene_lies():
+    scene = scene_of(30, 30).isel(y=slice(5, 25), x=slice(3, 29))
+    class_map, proba = map_scene(rank_r((3, 3, BANDS)), scene, probabilities=True)
     assert class_map.dtype == np.uint16  # 300 does not fit in a byte
     assert set(np.unique(class_map.values)) == set(IDS)
-
-
-def test_the_map_lies_where_the_scene_lies():
-    scene = scene_of(9, 7)
-    class_map = map_scene(rank_r((3, 3, BANDS)), scene)
     assert georeference(class_map) == georeference(scene)
     assert class_map.rio.nodata == 0
-
-
-def test_a_part_of_a_scene_is_mapped_to_its_own_place():
-    part = scene_of(20, 20).isel(y=slice(5, 15), x=slice(3, 9))
-    _, transform = georeference(map_scene(rank_r((3, 3, BANDS)), part))
-    assert (transform.c, transform.f) == (500_030.0, 3_999_950.0)
+    np.testing.assert_allclose(proba.values.sum(axis=-1), 1.0, atol=1e-6)
+    assert list(proba["class"].values) == [c.name for c in class_table(class_map)]
 
 
 # -- pixels without data -----------------------------------------------------------------------
@@ -273,12 +251,6 @@ def test_a_pixel_without_data_counts_as_the_mean_in_its_neighbors_windows(shape)
     here = np.isnan(found)
     assert here.any(axis=-1).sum() == 1
     np.testing.assert_allclose(found[~here], wanted[~here], atol=1e-6)
-
-
-def test_a_scene_without_any_data_is_mapped_to_nothing():
-    scene = scene_of(5, 6)
-    scene.values[:] = np.nan
-    assert (map_scene(rank_r((3, 3, BANDS)), scene).values == 0).all()
 
 
 # -- classifiers of other kinds ----------------------------------------------------------------
@@ -322,14 +294,6 @@ def test_a_pipeline_of_patches_is_mapped(flat):
     class_map, proba = map_scene(pipeline, scene, window=3, probabilities=True, tile=5)
     np.testing.assert_array_equal(class_map.values.ravel(), pipeline.predict(patches))
     np.testing.assert_allclose(proba.values.reshape(-1, 2), pipeline.predict_proba(patches))
-
-
-def test_the_patch_scorer_is_a_reference_of_the_separable_one():
-    model = rank_r((5, 5, BANDS))
-    block = scene_of(12, 13).values
-    log_proba = patch_scorer(model, 5)(Mosaic.of(block))  # (classes, 8, 9)
-    wanted = patch_by_patch(model, scene_of(12, 13), 5)[2:-2, 2:-2]
-    np.testing.assert_allclose(softmax(log_proba, axis=0).transpose(1, 2, 0), wanted, atol=1e-6)
 
 
 # -- refusals ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from polyad.scene import map_scene, select_bands, train, usable_bands
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
-from polyad.scene.raster.bands import Bands, band_numbers, band_widths, keep_bands
+from polyad.scene.raster.bands import Bands, band_numbers, band_widths
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import LOOKS, match_bands, parse_ranges, scene_in_bands
 
@@ -44,13 +44,10 @@ def test_band_without_data_is_left_out_and_named():
     assert band_numbers(scene).tolist() == [1, 2, 5, 6]
 
 
-def test_band_with_a_single_value_is_kept():
+def test_scene_without_any_data_and_bands_with_a_single_value_are_left_as_they_are():
     scene = without(made()[0], 2)
     scene.values[19, 0, 2] = 1.0
     assert usable_bands(scene).sizes["band"] == 6
-
-
-def test_scene_without_any_data_is_left_as_it_is():
     assert usable_bands(without(made()[0], *range(6))).sizes["band"] == 6
 
 
@@ -213,12 +210,6 @@ def test_no_band_left_is_told_with_the_range():
 def test_scene_without_wavelengths_has_no_bands_to_choose_by_them():
     with pytest.raises(SceneError, match="the scene has none"):
         select_bands(made(wavelength=None)[0], "400-900")
-
-
-def test_a_long_list_of_bands_is_cut_short():
-    scene = xr.DataArray(np.zeros((1, 1, 100)), dims=("y", "x", "band"))
-    note = Bands.of(keep_bands(scene, np.arange(100) % 2 == 0, "flagged as bad")).note
-    assert "40, and 30 more ranges flagged as bad" in note
 
 
 def test_two_bands_of_one_center_are_told_apart_by_their_numbers():

@@ -50,14 +50,6 @@ def test_reflect_index_equals_a_walk_that_turns_round_at_both_ends(index, size):
     assert reflect_index(index, size) == bounce(index, size)
 
 
-@settings(deadline=None)
-@given(size=st.integers(2, 12), data=st.data())
-def test_reflect_index_equals_numpy_pad(size, data):
-    pad = data.draw(st.integers(0, size - 1))
-    padded = np.pad(np.arange(size), pad, mode="reflect")
-    np.testing.assert_array_equal(reflect_index(np.arange(-pad, size + pad), size), padded)
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     height=st.integers(1, 9),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.scene import mask_scene, scene_from_array, with_groups
+from polyad.scene import scene_from_array, with_groups
 from polyad.scene.raster.despiking import learn_noise
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Scene
@@ -59,14 +59,6 @@ def test_bands_tell_where_they_stand_in_their_file(scene):
         chosen.read(slice(0, 2), slice(0, 2)),
         scene.read(slice(0, 2), slice(0, 2))[..., [5, 2]],
     )
-
-
-def test_a_mask_is_the_same_by_both_ways(scene):
-    inside = np.eye(20, 15, dtype=bool)
-    by_function = Scene.of(mask_scene(scene.array, inside))
-    assert by_function.array.identical(scene.masked(inside).array)
-    cropped = scene.masked(inside).crop_to_mask()
-    assert cropped.shape == (15, 15, 24)
 
 
 def test_labels_know_ids_classes_and_groups():

@@ -1,12 +1,10 @@
 """The plan of tiles, and tiles read with their halo."""
 
 import numpy as np
-import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.errors import InputError
 from polyad.scene.raster.windows import (
     BLOCK,
     LEAST_ROWS,
@@ -37,11 +35,6 @@ def test_tiles_cover_every_pixel_exactly_once(shape, tile):
     assert (seen == 1).all()
 
 
-def test_tiles_come_row_by_row():
-    corners = [(t.rows.start, t.cols.start) for t in plan_tiles((3, 5), (2, 2))]
-    assert corners == sorted(corners)
-
-
 @quick
 @given(
     shape=st.tuples(st.integers(1, 10**5), st.integers(1, 10**5)),
@@ -67,12 +60,6 @@ def test_a_tile_takes_the_whole_width_wherever_that_leaves_enough_rows(width, pi
 
 def test_a_tile_of_the_users_side_is_square_and_cropped_to_the_scene():
     assert tile_shape((100, 50), 8, side=64) == (64, 50)
-
-
-@pytest.mark.parametrize("side", [0, -3])
-def test_a_tile_without_pixels_is_refused(side):
-    with pytest.raises(InputError, match="at least 1 pixel"):
-        tile_shape((10, 10), 8, side)
 
 
 def reflected(values, part, halo):

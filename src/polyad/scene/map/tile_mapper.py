@@ -21,10 +21,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import xarray as xr
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
+from torch import Tensor
 from tqdm import tqdm
 
 from polyad.atomic import replacing
@@ -34,12 +36,14 @@ from polyad.scene.learn.recipe import GuidedFilter, Propagation, Step
 from polyad.scene.learn.scene_statistics import (
     Progress,
     RunOnScene,
+    SceneStatistics,
     graph_statistics,
     run_here,
     statistics_bar,
 )
-from polyad.scene.learn.steps import Propagator, combine, guided_filter
-from polyad.scene.map.classifier import block_classifier
+from polyad.scene.learn.steps import Propagator, combine, filtered, guided_filter
+from polyad.scene.map.classifier import block_classifier, piece_side
+from polyad.scene.map.separable import Scorer, separable_scorer
 from polyad.scene.raster.classes import UNLABELED, class_dtype
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene
@@ -47,6 +51,7 @@ from polyad.scene.raster.windows import (
     TILE_BYTES,
     Block,
     Tile,
+    halo_index,
     plan_tiles,
     read_block,
     tile_shape,
@@ -402,6 +407,96 @@ def cache_propagation(
     shares = mapper.propagate()
     if shares is not None and mapper.propagation is not None and model.statistics is not None:
         write_cache(cache_key(model, mapper.scene, mapper.propagation), shares.nodes, shares.logs)
+
+
+# --- maps of a draft ---------------------------------------------------------------------------
+
+
+class DraftMapper:
+    """Maps tiles of a draft: a network slid over components in memory, at all pixels or every few.
+
+    Several threads may share one.
+
+    Parameters
+    ----------
+    model : SceneModel
+        Of `polyad.scene.learn.training.fit_draft`.
+    statistics : SceneStatistics
+        That it was fitted by.
+    shares : Shares, optional
+        Of label propagation, where the model's recipe has it.
+    """
+
+    def __init__(
+        self, model: SceneModel, statistics: SceneStatistics, shares: Shares | None = None
+    ) -> None:
+        from polyad.scene.learn.training import GUIDE, kept_components, viewed  # a map needs none
+
+        self._model, self._nodes, self._shares = model, statistics.nodes, shares
+        self._components = kept_components(statistics)
+        self._values = self._components.view(viewed(model.choice))
+        self._guided = None if model.recipe is None else model.recipe.guided
+        plain = self._components.columns["plain"]
+        self._guides = min(GUIDE, plain.stop - plain.start)
+        self._spare: dict[int, list[Scorer]] = {}  # by stride; they keep buffers
+
+    def probabilities(self, tile: Tile, stride: int = 1) -> Array:
+        """Return probabilities of every ``stride``-th pixel of a tile, down and across.
+
+        They are those that the whole tile has there, but for a guided filter: it then works on
+        these pixels alone, with a radius that many times shorter.
+
+        Returns
+        -------
+        ndarray of float32, ``(ceil(h / stride), ceil(w / stride), classes)``
+            NaN where there is no data.
+        """
+        if self._guided is not None:
+            proba = self._smoothed(self._guided, tile, stride)
+        else:
+            proba = torch.softmax(self._logits(tile, stride), dim=2).numpy()
+        every = Tile(*(slice(side.start, side.stop, stride) for side in tile))
+        proba[self._nodes[every] < 0] = np.nan
+        return proba if self._shares is None else self._shares.at(every).combined(proba)
+
+    def _smoothed(self, step: GuidedFilter, tile: Tile, stride: int) -> Array:
+        radius = max(round(step.radius / stride), 1)
+        wide = tile.grown(2 * radius * stride, (self._nodes.shape[0], self._nodes.shape[1]))
+        every = Tile(*(slice(side.start, side.stop, stride) for side in wide))
+        blank = torch.from_numpy(self._nodes[every] < 0)
+        proba = torch.softmax(self._logits(wide, stride), dim=2)
+        proba[blank] = 1 / proba.shape[2]
+        guide = torch.from_numpy(self._components.guide(wide, stride, self._guides))
+        smooth = filtered(proba, guide, radius, step.ridge).clamp(1e-6, 1.0)
+        smooth /= smooth.sum(dim=2, keepdim=True)
+        rows, cols = (
+            slice((own.start - out.start) // stride, -(-(own.stop - out.start) // stride))
+            for own, out in zip(tile, wide, strict=True)
+        )
+        return smooth[rows, cols].numpy().copy()
+
+    def _logits(self, tile: Tile, stride: int) -> Tensor:
+        """Return the network's logits of a tile, ``(h', w', classes)``."""
+        shape, halo = self._values.shape, self._model.window // 2
+        height, width = (-(-n // stride) for n in tile.shape)
+        logits = torch.empty(height, width, len(self._model.classes))
+        side = max(piece_side(self._model) // stride, 1) * stride
+        spare = self._spare.setdefault(stride, [])
+        for piece in plan_tiles(tile.shape, (side, side)):
+            try:
+                scorer = spare.pop()
+            except IndexError:
+                scorer = separable_scorer(self._model.estimator, stride=stride)
+            rows, cols = (
+                halo_index(slice(s.start + t.start, s.stop + t.start), halo, n)
+                for s, t, n in zip(piece, tile, shape[:2], strict=True)
+            )
+            block = Block(self._values, rows, cols)
+            scores = scorer(block.cut(slice(None), slice(None)), sure=True)
+            at = tuple(slice(s.start // stride, -(-s.stop // stride)) for s in piece)
+            logits[at] = torch.from_numpy(np.asarray(scores)).permute(1, 2, 0)
+            spare.append(scorer)
+        return logits
 
 
 # --- the propagation cache -----------------------------------------------------------------------

@@ -344,20 +344,16 @@ def known_classes(classes: Sequence[ClassInfo]) -> str:
 
 
 def _named(classes: Sequence[ClassInfo], left: str, rule: str) -> list[ClassInfo]:
-    """Return the classes of ``a+b``; a name may have a plus of its own, so the longest wins."""
-    parts, group = left.split("+"), dict[int, ClassInfo]()
-    while parts:
-        for length in range(len(parts), 0, -1):
-            found = find_classes(classes, "+".join(parts[:length]).strip())
-            if found:
-                group |= {c.value: c for c in found}
-                parts = parts[length:]
-                break
-        else:
+    """Return the classes of ``a+b``; one whose name has a plus is called by its id there."""
+    group = dict[int, ClassInfo]()
+    for name in [left] if find_classes(classes, left) else left.split("+"):
+        found = find_classes(classes, name.strip())
+        if not found:
             raise InputError(
-                f"cannot merge by {rule!r}: no class is called {parts[0].strip()!r}; "
+                f"cannot merge by {rule!r}: no class is called {name.strip()!r}; "
                 f"{known_classes(classes)}"
             )
+        group |= {c.value: c for c in found}
     return list(group.values())
 
 

@@ -7,7 +7,7 @@ import pytest
 import rasterio
 from rasterio.transform import from_origin
 
-from polyad.cli import main
+from land import run
 from polyad.errors import PolyadWarning
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.mapping import map_file, map_scene
@@ -55,12 +55,6 @@ def folder(tmp_path_factory):
     }.items():
         run("train", place / "scene.tif", place / "labels.tif", "--out", place / name, *options)
     return place
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, words)])
-    assert not ended.value.code
 
 
 def accuracy(path, folder):

@@ -10,8 +10,8 @@ import pytest
 import rasterio
 import xarray as xr
 
+from land import run
 from polyad import SceneModel, map_file, map_scene, open_labels, open_scene, train
-from polyad.cli import main
 from polyad.distributed import map_files
 from polyad.errors import InputError, SceneError
 from polyad.scene.assess.evaluation import evaluate
@@ -45,17 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(*words: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    assert not ended.value.code
-
-
-def refused(*words: object) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main([str(word) for word in words])
-
-
 def names_of(path: Path) -> list[str]:
     return [c.name for c in class_table(open_labels(path))]
 
@@ -77,16 +66,6 @@ def test_map_of_merged_classes_has_the_sum_of_their_probabilities(
     assert names_of(out) == ["crops", "forest", "water"]
     ids = np.array([1, 3, 4])[np.nan_to_num(wanted).argmax(axis=0)]
     np.testing.assert_array_equal(open_labels(out).values, np.where(np.isnan(wanted[0]), 0, ids))
-
-
-def test_summed_classes_can_beat_a_single_larger_one(place: Path) -> None:
-    model, scene = SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif")
-    whole, proba = map_scene(model, scene, probabilities=True)
-    merged = map_scene(model.merged("corn+soy+3=land"), scene)
-    sums = proba.values[..., :3].sum(axis=-1)
-    won = (sums > proba.values[..., 3]) & ~np.isnan(sums)
-    assert (merged.values[won] == 1).all()
-    assert (merged.values == 4).sum() <= (whole.values == 4).sum()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +159,7 @@ def test_wrong_options_end_in_one_sentence_and_write_nothing(
     monkeypatch.setattr(
         "polyad.distributed.maps.open_cluster", lambda where: pytest.fail("a cluster started")
     )
-    refused("map", place / "m.polyad", place / "scene.tif", *options, *cluster)
+    assert run("map", place / "m.polyad", place / "scene.tif", *options, *cluster) == 2
     told = capsys.readouterr().err.strip()
     assert said in told
     assert "\n" not in told
@@ -202,16 +181,6 @@ def test_uncertainty_says_in_its_bands_what_they_are(
         assert bands.mask.sum() == 3 * 9
         assert 0 <= bands.min() <= bands.max() <= 1
     assert (bands[1] >= bands[0] - 1e-6).all()  # 1 - (p1 - p2) is never below 1 - p1
-
-
-def test_merging_makes_a_map_more_certain(place: Path, tmp_path: Path) -> None:
-    model, scene = SceneModel.load(place / "m.polyad"), open_scene(place / "scene.tif")
-    for name, rules in (("a", ()), ("b", "corn+soy=crops")):
-        map_file(
-            model, scene, tmp_path / "m.tif", uncertainty=tmp_path / f"{name}.tif", merge=rules
-        )
-    with rasterio.open(tmp_path / "a.tif") as a, rasterio.open(tmp_path / "b.tif") as b:
-        assert (np.nan_to_num(b.read(1)) <= np.nan_to_num(a.read(1)) + 1e-6).all()
 
 
 def test_merged_model_is_assessed_by_its_merged_classes_and_not_saved(

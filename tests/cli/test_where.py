@@ -7,7 +7,7 @@ import pytest
 import rasterio
 
 from attacks.vectors import PLACE, at, box, point, polygon, write
-from polyad.cli import main
+from land import run
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.masks import open_mask
 from polyad.scene.read.scenes import open_scene
@@ -41,12 +41,6 @@ def place(tmp_path, monkeypatch):
     fields["plot"] = [k % 5 for k in range(len(spots))]
     write(tmp_path / "labels.gpkg", [point(*at(*spot)) for spot in spots], fields)
     return tmp_path
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(a) for a in arguments])
-    return ended.value.code
 
 
 def test_train_on_a_geopackage_asks_for_the_field_and_takes_it(place, capsys):

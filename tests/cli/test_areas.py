@@ -9,8 +9,8 @@ import rasterio
 from affine import Affine
 
 from attacks.vectors import at, box, multi, point, polygon, write
-from polyad.cli import main
-from polyad.errors import SceneMismatch
+from land import as_json as result
+from land import refused, run
 from polyad.scene.raster.classes import ClassInfo, ids_digest
 from polyad.scene.raster.grid import grid_of
 from polyad.scene.read.labels import open_labels
@@ -50,29 +50,6 @@ def land(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_map(tmp_path / "map.tif", mapped())
     return tmp_path
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(a) for a in arguments])
-    return stop.value.code or 0
-
-
-def refused(capsys, *arguments):
-    """Return the one sentence that bad input is answered with."""
-    capsys.readouterr()
-    assert run(*arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("polyad: ")
-    assert err.count("\n") == 1, err
-    return err
-
-
-def result(capsys, *arguments):
-    capsys.readouterr()
-    assert run(*arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def rows_of(path):
@@ -256,12 +233,6 @@ def test_a_geopackage_keeps_the_map_that_it_was_drawn_from(land):
         check_origin("sample.gpkg", table.texts("drawn_from"), open_labels("map.tif") + 1)
 
 
-def test_a_sample_of_a_map_with_other_classes_is_told_as_such(land, capsys):
-    path = checked(land, "--blind")
-    write_map(land / "map.tif", truth(), names=("Wheat", "Rye", "Barley"))
-    assert "the sample was drawn from map.tif (" in refused(capsys, "area", "map.tif", path)
-
-
 def test_a_random_sample_is_stratified_afterwards(land, capsys):
     rng = np.random.default_rng(0)
     pixels = np.argwhere(mapped() > 0)
@@ -383,14 +354,6 @@ def test_points_without_a_reference_are_counted_and_left_out_where_asked(land, c
     kept = write_rows(land / "kept.csv", [r for r in rows if r["reference"]])
     alone = result(capsys, "area", "map.tif", kept)
     assert alone["classes"] == told["classes"]
-
-
-def test_a_sample_that_nobody_has_checked_gives_no_areas(land, capsys):
-    rows = [r | {"reference": ""} for r in rows_of(checked(land))]
-    path = write_rows(land / "open.csv", rows)
-    said = refused(capsys, "area", "map.tif", path, "--skip-empty")
-    assert "200 of 200 points have no 'reference' yet" in said
-    assert "--skip-empty" not in said  # it is what was typed
 
 
 # -- what is refused, with nothing written ---------------------------------------------------------
@@ -521,10 +484,3 @@ def test_options_that_cannot_be_are_refused(land, capsys, options, words):
     before = sorted(p.name for p in land.iterdir())
     assert words in refused(capsys, "area", "map.tif", "checked.csv", *options)
     assert sorted(p.name for p in land.iterdir()) == before
-
-
-def test_a_table_of_somebody_else_is_not_written_over(land, capsys):
-    (land / "t.csv").write_text("my,notes\n")
-    path = checked(land)
-    said = refused(capsys, "area", "map.tif", path, "--out", "t.csv")
-    assert "is no table of areas of polyad and would be lost" in said
