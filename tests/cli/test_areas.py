@@ -11,6 +11,7 @@ from affine import Affine
 from attacks.vectors import at, box, multi, point, polygon, write
 from land import as_json as result
 from land import refused, run
+from polyad.errors import SceneMismatch
 from polyad.scene.raster.classes import ClassInfo, ids_digest
 from polyad.scene.raster.grid import grid_of
 from polyad.scene.read.labels import open_labels
