@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,11 +34,6 @@ def option(panel: str, help: str, metavar: str | None = None, *names: str, **giv
 def flag(panel: str, names: str, help: str, **given: Any) -> Any:  # noqa: A002 - Typer's name
     """Return an option without a value, which has names such as ``--adapt/--no-adapt``."""
     return option(panel, help, None, names, **given)
-
-
-def choices(values: Iterable[str]) -> str:
-    """Return the metavar of an option that takes one of a few values."""
-    return "|".join(values)
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -111,10 +106,10 @@ Preset = Annotated[
         MODEL,
         "best: most accurate with few labels; fast: network only; paper: as published. "
         "Default: best, or fast if best does not fit in memory.",
-        choices(reversed(PRESETS)),
+        "|".join(reversed(PRESETS)),
     ),
 ]
-Goal = Annotated[str, option(MODEL, "Scenes that will be mapped.", choices(GOALS))]
+Goal = Annotated[str, option(MODEL, "Scenes that will be mapped.", "|".join(GOALS))]
 Adapt = Annotated[
     bool | None,
     flag(
@@ -166,11 +161,11 @@ Cluster = Annotated[
         "ADDRESS",
     ),
 ]
-Task = Annotated[str, option(MODEL, "Predict classes or continuous values.", choices(TASKS))]
+Task = Annotated[str, option(MODEL, "Predict classes or continuous values.", "|".join(TASKS))]
 Objective = Annotated[
     str,
     option(
-        MODEL, "Accuracy to optimize: overall, or average over the classes.", choices(OBJECTIVES)
+        MODEL, "Accuracy to optimize: overall, or average over the classes.", "|".join(OBJECTIVES)
     ),
 ]
 

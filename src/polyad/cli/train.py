@@ -10,7 +10,7 @@ import typer
 
 import polyad.scene
 from polyad.cli import options as opt
-from polyad.cli.options import ACCURACY, LABELS, MODEL, OUTPUT, choices, flag, option
+from polyad.cli.options import ACCURACY, LABELS, MODEL, OUTPUT, flag, option
 from polyad.scene.arguments import check_arguments
 from polyad.scene.files.option_values import (
     CLASSES,
@@ -91,7 +91,7 @@ def train(
         option(
             ACCURACY,
             "What --cross-validate holds out together. Default: blocks.",
-            choices(FOLDS_BY),
+            "|".join(FOLDS_BY),
         ),
     ] = None,
     groups: Annotated[

@@ -76,7 +76,13 @@ def export_onnx(
         model.to_onnx(path)
         return
     model.check_classes("a model of values cannot be exported yet")
-    _check_steps(model, network_only)
+    steps = [] if model.recipe is None else [STEPS[step.step] for step in model.recipe.steps]
+    if steps and not network_only:
+        raise InputError(
+            f"this model's maps take {' and '.join(steps)}, which an ONNX graph of one tile "
+            "cannot; train with --preset fast, or export the network alone with --network-only "
+            "(in Python, network_only=True)"
+        )
     model = model.unmerged
     if not isinstance(model.estimator, RankRClassifier):
         raise InputError(
@@ -111,19 +117,9 @@ def export_file(
     }
 
 
-def _check_steps(model: SceneModel, network_only: bool) -> None:
-    steps = [] if model.recipe is None else [step.step for step in model.recipe.steps]
-    if steps and not network_only:
-        raise InputError(
-            f"this model's maps take {' and '.join(STEPS[s] for s in steps)}, which an ONNX graph "
-            "of one tile cannot; train with --preset fast, or export the network alone with "
-            "--network-only (in Python, network_only=True)"
-        )
-
-
 def _write_windows(model: SceneModel, path: PathLike) -> None:
-    ids, estimator = _ids(model), model.estimator
-    graph = Graph()
+    estimator, graph = model.estimator, Graph()
+    ids = np.array([c.value for c in model.classes], np.int32)
     logits = add_network(graph, "windows", estimator)
     add_classes(graph, logits, ids, "best", "shares")
     nothing = graph.add("Mul", "windows", graph.constant(np.float32(0)))  # NaN if not finite
@@ -142,7 +138,7 @@ def _write_windows(model: SceneModel, path: PathLike) -> None:
 
 
 def _write_tiles(model: SceneModel, path: PathLike) -> None:
-    ids, graph = _ids(model), Graph()
+    ids, graph = np.array([c.value for c in model.classes], np.int32), Graph()
     projected, blank = _add_projection(graph, model)
     z = _add_correlation(graph, projected, model)  # (1, Q, h, w)
     network = model.estimator.network_
@@ -220,10 +216,6 @@ def _padded(units: Array) -> Array:
     """Return ``(Q, ...)`` with zeros for more units, whole vectors of a processor."""
     more = -len(units) % LANES
     return np.concatenate([units, np.zeros((more, *units.shape[1:]), units.dtype)])
-
-
-def _ids(model: SceneModel) -> Array:
-    return np.array([c.value for c in model.classes], np.int32)
 
 
 def _about(model: SceneModel) -> dict[str, Any]:

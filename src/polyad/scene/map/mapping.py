@@ -28,14 +28,8 @@ import xarray as xr
 from scipy.spatial import cKDTree
 
 from polyad.errors import InputError, PolyadWarning
+from polyad.scene.files import paths
 from polyad.scene.files.option_values import check_coverage
-from polyad.scene.files.paths import (
-    check_apart,
-    check_distinct,
-    check_ending,
-    check_output,
-    set_paths,
-)
 from polyad.scene.learn.adaptation import Adaptation, adapt_model, find_adaptation
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.map.classifier import as_scene_model
@@ -257,7 +251,7 @@ class MapRequest:
         """Return the files that are written beside and with the map, by what they are."""
         named = {"map": path, "file of probabilities": self.probabilities}
         named["file of uncertainty"] = self.uncertainty
-        beside = {} if self.coverage is None else set_paths(path)
+        beside = {} if self.coverage is None else paths.set_paths(path)
         return {what: Path(file) for what, file in named.items() if file is not None} | beside
 
     def model(self, model: Any, scene: Scene, window: int | None = None) -> SceneModel:
@@ -318,10 +312,10 @@ class MapPlan:
     def check_outputs(self) -> None:
         """Raise `OutputError` before any work, if its result could not be written."""
         outputs, source = self.request.outputs(self.path), self.scene.source
-        check_distinct(*outputs.values())
+        paths.check_distinct(*outputs.values())
         for what, path in outputs.items():
-            check_output(path, what)
-            check_apart(path, [source] if source else [], what)
+            paths.check_output(path, what)
+            paths.check_apart(path, [source] if source else [], what)
 
     def write(self, tiles: Iterable[tuple[Tile, Array, Array | None]]) -> int:
         """Write mapped tiles, see `Mapper.run`; return how many pixels have a class or value."""
@@ -358,7 +352,7 @@ def plan_map(model: SceneModel, scene: Scene, path: AnyPath, request: MapRequest
                 "the model predicts values, which have no probabilities; leave out --probabilities "
                 "and --probability-type, and ask for --uncertainty to have their standard deviation"
             )
-        check_ending(path, "map of values")
+        paths.check_ending(path, "map of values")
     scene = model.view(scene)
     adaptation = find_adaptation(model, scene, request.adapt)
     adapted = model if adaptation is None else adaptation.apply(model)

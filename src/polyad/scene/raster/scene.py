@@ -32,7 +32,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch, told_as
-from polyad.scene.raster import guards
+from polyad.scene.raster import guards, sources
 from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
 from polyad.scene.raster.despiking import (
     HALO,
@@ -45,18 +45,7 @@ from polyad.scene.raster.despiking import (
     valid_pixels,
 )
 from polyad.scene.raster.grid import Grid, Tile, check_same_place, grid_of
-from polyad.scene.raster.sources import (
-    AXES,
-    DEGREES,
-    WAVELENGTHS,
-    Array,
-    PixelSource,
-    consecutive,
-    hull,
-    known_factor,
-    representable,
-    to_nm,
-)
+from polyad.scene.raster.sources import Array, PixelSource, consecutive, hull, representable
 
 
 class WindowedArray(BackendArray):
@@ -301,7 +290,7 @@ def _array_in(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
 
 def _axes(array: xr.DataArray, dims: tuple[str, ...]) -> dict[str, list[Hashable]]:
     """Return which dimensions of an array may be rows, which columns and which bands."""
-    return {role: [d for d in array.dims if str(d).lower() in AXES[role]] for role in dims}
+    return {role: [d for d in array.dims if str(d).lower() in sources.AXES[role]] for role in dims}
 
 
 def _ordered(array: xr.DataArray, dims: tuple[str, ...], what: str) -> xr.DataArray:
@@ -323,7 +312,7 @@ def _ordered(array: xr.DataArray, dims: tuple[str, ...], what: str) -> xr.DataAr
     for role, old in names.items():
         if role != old:
             ordered = _renamed(ordered, old, role)
-    if str(names.get("band")).lower() in WAVELENGTHS and names["band"] in ordered.coords:
+    if str(names.get("band")).lower() in sources.WAVELENGTHS and names["band"] in ordered.coords:
         ordered = _in_nm(ordered, names["band"])
     if ordered.dims != dims:
         ordered = _transposed(ordered, dims)
@@ -382,7 +371,7 @@ def _transposed(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
 
 def _placed(before: xr.DataArray, after: xr.DataArray, names: dict[str, Hashable]) -> xr.DataArray:
     """Return ``after`` with what only the ``rio`` of ``before`` knows, and degrees as degrees."""
-    degrees = {str(names[role]).lower() for role in LABEL_DIMS} <= DEGREES
+    degrees = {str(names[role]).lower() for role in LABEL_DIMS} <= sources.DEGREES
     crs = before.rio.crs
     if crs is None and degrees and {"y", "x"} <= set(after.coords):
         crs = "EPSG:4326"  # as a file with such dimensions is read
@@ -410,10 +399,10 @@ def _with_wavelength(scene: xr.DataArray) -> xr.DataArray:
     Without a unit, ``wavelength`` is in nm as everywhere here, and is not guessed at.
     """
     coords = scene.coords.variables  # every function passes here: no arrays are made to look
-    name = next((n for n in WAVELENGTHS if n in coords), None)
+    name = next((n for n in sources.WAVELENGTHS if n in coords), None)
     if name is None or coords[name].dims != ("band",):
         return scene
-    if name == "wavelength" and known_factor(_units(scene, name)) in (None, 1.0):
+    if name == "wavelength" and sources.known_factor(_units(scene, name)) in (None, 1.0):
         return scene
     return _in_nm(scene, name)
 
@@ -424,7 +413,9 @@ def _in_nm(scene: xr.DataArray, name: Hashable) -> xr.DataArray:
     scene = scene.drop_vars([name])
     if values.dtype.kind not in "iuf" or not (values > 0).all():
         return scene
-    return scene.assign_coords(wavelength=("band", to_nm(values.values, units), {"units": "nm"}))
+    return scene.assign_coords(
+        wavelength=("band", sources.to_nm(values.values, units), {"units": "nm"})
+    )
 
 
 def _units(scene: xr.DataArray, name: Hashable) -> str | None:
