@@ -262,15 +262,6 @@ def test_a_random_sample_that_missed_a_class_is_stratified_by_fewer_strata(land,
     assert "No point is mapped as 3 Water: no user's accuracy." in told["notes"]
 
 
-def test_degrees_give_hectares_by_the_ellipsoid(land, capsys):
-    write_map(land / "map.tif", mapped(), "EPSG:4326", Affine(0.001, 0, 14, 0, -0.001, 52))
-    told = result(capsys, "area", "map.tif", checked(land))
-    # 0.001 degrees are 111.3 m to the north and 68.6 m to the east at 52 N
-    assert told["total_ha"] == pytest.approx(7975 * 111.25 * 68.7 / 10_000, rel=5e-3)
-    assert sum(r["area_ha"] for r in told["classes"]) == pytest.approx(told["total_ha"])
-    assert told["classes"][0]["area_pixels"] is None
-
-
 def test_without_a_reference_system_areas_are_pixels_and_it_is_said(land, capsys):
     np.save(land / "map.npy", mapped())
     path = checked(land)

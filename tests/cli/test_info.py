@@ -69,15 +69,6 @@ def test_a_spectral_library_is_no_scene(library, capsys, name):
     assert shown(capsys, library / name) == facts | {"wavelength_nm": [400.0, 2400.0]}
 
 
-def test_a_scene_named_like_a_library_is_described_by_its_content(library, place, capsys):
-    with rasterio.open(
-        library / "urban.tif", "w", driver="GTiff", width=4, height=4, count=3, dtype="float32",
-        crs="EPSG:32633", transform=Affine(10, 0, 500, 0, -10, 900),
-    ) as out:  # fmt: skip
-        out.write(np.random.default_rng(0).random((3, 4, 4), np.float32))
-    assert shown(capsys, library / "urban.tif")["kind"] == "scene"
-
-
 def test_a_layer_of_many_numeric_fields_is_read(tmp_path, capsys):
     pytest.importorskip("pyogrio")
     spectra = {f"b{k}": [float(k), 1.0] for k in range(90)}

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from land import BANDS, HEIGHT, NAMES, WIDTH, as_json, pixels, refused, run, write_envi, write_tiff
+from land import BANDS, HEIGHT, NAMES, WIDTH, as_json, pixels, run, write_envi, write_tiff
 from polyad.cli.options import PANELS
 from polyad.scene.read.labels import open_labels
 
@@ -44,13 +44,6 @@ def test_info_of_a_map_counts_the_pixels_of_each_class(place, tmp_path, capsys, 
         assert (told["crs"], told["pixel_size"]) == ("EPSG:32633", [10.0, 10.0])
     assert run("info", out) == 0
     assert "without class  10\n" in capsys.readouterr().out
-
-
-def test_info_of_a_plane_of_measurements_is_refused(tmp_path, capsys):
-    np.save(tmp_path / "plane.npy", np.arange(300.0).reshape(15, 20) / 7)
-    assert "a scene needs three axes" in refused(capsys, "info", tmp_path / "plane.npy")
-    np.save(tmp_path / "height.npy", np.arange(300).reshape(15, 20))
-    assert "a scene needs three axes" in refused(capsys, "info", tmp_path / "height.npy")
 
 
 def test_known_scenes_are_listed_and_need_no_network(capsys):
