@@ -27,6 +27,9 @@ from polyad.scene.read.formats.opening import Opened
 _CUBES = ("reflectance", "radiance")
 _GLT = ("location/glt_y", "location/glt_x")
 _FILL = -9999.0
+# How many times the pixels of a window may be read of the swath, unless they fit in the budget: on
+# a turned grid, a row of the map crosses many lines, of which whole blocks are read.
+_SCATTER = 64
 _BOX_BYTES = 64 * 2**20  # of the swath, held at a time
 _BOX_SIDE = 64  # lines and samples of a box, at least; whole chunks where these are larger
 
@@ -53,6 +56,8 @@ class EmitSource:
     dtype : dtype
     fill : float
         Put where no pixel was seen.
+    budget : int
+        Bytes of a swath that may be read for a window whose places lie all over it.
     """
 
     path: Path
@@ -60,6 +65,7 @@ class EmitSource:
     shape: tuple[int, int, int]
     dtype: np.dtype
     fill: float
+    budget: int
 
     def read(self, rows: slice, cols: slice, bands: NDArray[np.intp]) -> Array:
         """Return one window of the map, shape ``(rows, cols, bands)``."""
@@ -77,22 +83,30 @@ class EmitSource:
                         f"{sample.max()}, the swath has {cube.shape[0]} lines of {cube.shape[1]}; "
                         "the file is damaged, download it again"
                     )
-                out[seen] = _spectra(cube, line[seen] - 1, sample[seen] - 1, bands)
+                out[seen] = self._spectra(cube, line[seen] - 1, sample[seen] - 1, bands)
         return out
 
-
-def _spectra(
-    cube: h5py.Dataset, line: NDArray[np.intp], sample: NDArray[np.intp], bands: NDArray[np.intp]
-) -> Array:
-    """Return the spectra at places of the swath, ``(n, bands)``, read box by box."""
-    span, at_band = hull(bands)
-    out = np.empty((len(line), len(bands)), cube.dtype)
-    sides = _sides(cube, (span.stop - span.start) * cube.dtype.itemsize)
-    for places, down, across in _boxes(line, sample, sides):
-        swath = hdf.read_box(cube, (down, across, span))  # (lines, samples, bands)
-        spectra = swath[line[places] - down.start, sample[places] - across.start]
-        out[places] = spectra[:, at_band]
-    return out
+    def _spectra(
+        self,
+        cube: h5py.Dataset,
+        line: NDArray[np.intp],
+        sample: NDArray[np.intp],
+        bands: NDArray[np.intp],
+    ) -> Array:
+        """Return the spectra at places of the swath, ``(n, bands)``, read box by box."""
+        span, at_band = hull(bands)
+        spectrum = (span.stop - span.start) * cube.dtype.itemsize  # bytes
+        boxes = list(_boxes(line, sample, _sides(cube, spectrum)))
+        pixels = sum((d.stop - d.start) * (a.stop - a.start) for _, d, a in boxes)
+        if pixels > _SCATTER * len(line):
+            what = "a window whose lookup table points all over the swath"
+            guards.check_budget(self.path, pixels * spectrum, self.budget, what)
+        out = np.empty((len(line), len(bands)), cube.dtype)
+        for places, down, across in boxes:
+            swath = hdf.read_box(cube, (down, across, span))  # (lines, samples, bands)
+            spectra = swath[line[places] - down.start, sample[places] - across.start]
+            out[places] = spectra[:, at_band]
+        return out
 
 
 def _sides(cube: h5py.Dataset, spectrum: int) -> tuple[int, int]:
@@ -145,7 +159,7 @@ def open_emit(opened: Hdf5File, key: str | None) -> Opened:
     # In GDAL's order: it starts at the outer corner of the first pixel, no half pixel to add.
     place = hdf.numbers(path, "geotransform", root.get("geotransform"), 6)
     return Opened.of(
-        EmitSource(path, name, (*tables[0].shape, cube.shape[2]), cube.dtype, fill),
+        EmitSource(path, name, (*tables[0].shape, cube.shape[2]), cube.dtype, fill, opened.budget),
         wavelength=None if centers is None else to_nm(centers, "nm"),
         fwhm=None if widths is None else to_nm(widths, "nm"),
         good=good,
