@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
-import platform
 import re
 import statistics
 import sys
@@ -251,11 +250,9 @@ def resident(name: str) -> int:
 
 def processor() -> str:
     """Return the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "unknown")
+    from polyad.experiments.runs import describe_machine  # imports all of polyad
+
+    return str(describe_machine()["processor"])
 
 
 def _trim() -> None:

@@ -90,7 +90,7 @@ def test_on_epoch_sees_every_epoch_and_torchs_own_generator_is_left_alone(patche
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (CNNClassifier(epochs=0), "epochs must be a whole number"),
+        (CNNClassifier(epochs=0), "epochs must be at least 1, got 0"),
         (CNNClassifier(learning_rate=0), "learning_rate must be above 0"),
         (CNNClassifier(optimizer="magic"), "optimizer must be one of sgd"),
         (DenseClassifier(activation="sine"), "activation must be one of tanh"),

@@ -386,8 +386,8 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
     size = int.from_bytes(start[:8], "little")
     if size > HEADER_BYTES and start[8:] != b"{":
         raise ModelFileError(
-            f"{path} is no model file, or damaged: it does not begin as one; name the model first, "
-            "as in polyad map model.polyad scene.tif, or get the file again"
+            f"{path} is not a model file; name the model first, as in polyad map model.polyad "
+            "scene.tif"
         )
     if size > HEADER_BYTES or length > size + 2 * MODEL_BYTES:
         raise ModelFileError(

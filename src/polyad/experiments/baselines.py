@@ -141,16 +141,15 @@ class GradientClassifier(SoftmaxClassifierMixin, BaseEstimator):
         return torch.cat(logits).numpy()
 
     def _check_parameters(self) -> None:
-        for name in ("epochs", "batch_size"):
-            value = getattr(self, name)
-            if value < 1 or int(value) != value:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if self.learning_rate <= 0:
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate!r}")
-        for name, table in (("optimizer", OPTIMIZERS), ("activation", ACTIVATIONS)):
-            if getattr(self, name) not in table:
-                known = ", ".join(table)
-                raise InputError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+        for name, valid, expected in (
+            ("epochs", self.epochs >= 1, "at least 1"),
+            ("batch_size", self.batch_size >= 1, "at least 1"),
+            ("learning_rate", self.learning_rate > 0, "above 0"),
+            ("optimizer", self.optimizer in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}"),
+            ("activation", self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}"),
+        ):
+            if not valid:
+                raise InputError(f"{name} must be {expected}, got {getattr(self, name)!r}")
 
 
 def _check_two(classes: Array) -> None:

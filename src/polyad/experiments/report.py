@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -303,14 +304,11 @@ class Report:
         """Return the ground truth and the map of the first run of each cell, and the classes."""
         data = load_scene(scene)
         shown = [page_image(class_picture(data.labels, data.classes), "Ground truth")]
-        for noise, words in NOISES.items():
-            for n in self.results.samples(scene):
-                for model, row in MODELS.items():
-                    cell = Cell(scene, model, n, noise)
-                    class_map, runs = self.maps.load(cell.name), self.results.runs(cell)
-                    if class_map is not None and runs:
-                        accuracy = 100 * runs[0].final.oa
-                        caption = f"{row.title}, {n} per class, {words}: {accuracy:.1f} %"
-                        picture = class_picture(class_map, data.classes)
-                        shown.append(page_image(picture, caption))
+        for noise, n, model in product(NOISES, self.results.samples(scene), MODELS):
+            cell = Cell(scene, model, n, noise)
+            class_map, runs = self.maps.load(cell.name), self.results.runs(cell)
+            if class_map is not None and runs:
+                caption = f"{MODELS[model].title}, {n} per class, {NOISES[noise]}: "
+                caption += f"{100 * runs[0].final.oa:.1f} %"
+                shown.append(page_image(class_picture(class_map, data.classes), caption))
         return shown, data.classes
