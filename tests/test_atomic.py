@@ -7,16 +7,25 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from polyad.atomic import replacing, replacing_all
+from polyad.atomic import replacing, replacing_together
 from polyad.errors import OutputError
 
 
 def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
+
+
+@contextmanager
+def replacing_all(paths: list[Path], stale: list[Path] | None = None) -> Iterator[list[Path]]:
+    with replacing_together() as outputs:
+        outputs.withdraw(*(stale or []))
+        yield [outputs.temporary(path, companion=k > 0) for k, path in enumerate(paths)]
 
 
 def write_half_then(target: Path, error: Exception) -> None:
@@ -35,7 +44,7 @@ def test_file_appears_only_when_the_block_has_ended(tmp_path: Path) -> None:
     with replacing(target) as temporary:
         temporary.write_bytes(b"new")
         assert temporary.parent == tmp_path
-        assert temporary.name.startswith(f".map.tif.part-{os.getpid()}")
+        assert temporary.name.startswith(".map.tif.part-")
         assert not target.exists()
     assert target.read_bytes() == b"new"
     assert names(tmp_path) == ["map.tif"]
@@ -214,12 +223,12 @@ def test_left_overs_of_a_killed_writer_are_swept_by_the_next_one(tmp_path: Path)
     target = tmp_path / "map.tif"
     code = (
         "import os, sys\n"
-        "from polyad.atomic import replacing_all\n"
-        "with replacing_all([sys.argv[1], sys.argv[1] + '.aux.xml']) as temporaries:\n"
+        "from polyad.atomic import replacing\n"
+        "with replacing(sys.argv[1]), replacing(sys.argv[1]):\n"
         "    os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(target)], check=False)
-    assert len(names(tmp_path)) == 3  # two temporary files and the lock
+    assert len(names(tmp_path)) == 2
     with replacing(target) as temporary:
         temporary.write_bytes(b"new")
     assert names(tmp_path) == ["map.tif"]
@@ -237,11 +246,10 @@ def test_what_a_living_writer_has_in_hand_is_never_swept(tmp_path: Path) -> None
 
 
 def test_left_overs_of_another_machine_are_kept_for_a_day(tmp_path: Path) -> None:
-    (tmp_path / ".map.tif.part-1-aaaaaa").touch()
-    (tmp_path / ".map.tif.part-1-aaaaaa.0badcafe.lock").touch()
+    (tmp_path / ".map.tif.part-0badcafe-4194399-aaaaaa").touch()
     with replacing(tmp_path / "map.tif"):
         pass
-    assert ".map.tif.part-1-aaaaaa" in names(tmp_path)
+    assert ".map.tif.part-0badcafe-4194399-aaaaaa" in names(tmp_path)
 
 
 @pytest.mark.unix

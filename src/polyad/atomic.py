@@ -1,11 +1,9 @@
 """Outputs that are either whole or missing: written beside their place, then renamed into it.
 
 A process killed while writing leaves the old file untouched and, next to it, a hidden left-over
-called ``.<name>.part-<pid>-<token>``, which the next writer of the same file sweeps away. A writer
-has one lock beside its hidden files, ``.<name>.part-<token>.<machine>.lock``, for as long as it
-lives. The system drops the lock with the process, so that a lock which can be had means that nobody
-will come back for the files. A lock of another machine, which this one may not see, or no lock at
-all says nothing: then age decides.
+called ``.<name>.part-<place>-<pid>-<token>``, which the next writer of the same file removes: at
+once if the process is gone, and after a day if it may run elsewhere, on another machine or in
+another container, as its ``place`` says.
 
 Files that belong together are renamed one right after the other, in an order
 in which no moment shows a file with what belongs to another; see `Outputs`.
@@ -24,21 +22,16 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from polyad.errors import OutputError
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
-
 # A writer touches its file far more often than this, even from another machine on a shared disk.
 ABANDONED_AFTER = 24 * 3600.0  # seconds
-_TOKEN = re.compile(r"\.part-([0-9]+-[0-9a-f]+)")
+_WRITER = re.compile(r"\.part-([0-9a-f]{8})-([0-9]+)-")  # place and process
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Undo = list[tuple[Path, Path | None]]  # a name, and where its old content is
@@ -76,31 +69,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text()
     '{}'
     """
-    with replacing_all([path]) as temporaries:
-        yield temporaries[0]
-
-
-@contextmanager
-def replacing_all(
-    paths: Sequence[str | os.PathLike[str]], *, stale: Sequence[str | os.PathLike[str]] = ()
-) -> Iterator[list[Path]]:
-    """Yield temporary paths for a file and its companions; on success rename them all.
-
-    Parameters
-    ----------
-    paths : sequence of path-like
-        The files to be made or replaced, main file first; the rest are its companions.
-    stale : sequence of path-like
-        Files that described the old content (overviews, statistics) and are removed with it.
-
-    Yields
-    ------
-    list of pathlib.Path
-        One empty file for each of ``paths``, in the same folder.
-    """
     with replacing_together() as outputs:
-        outputs.withdraw(*stale)
-        yield [outputs.temporary(path, companion=k > 0) for k, path in enumerate(paths)]
+        yield outputs.temporary(path)
 
 
 @contextmanager
@@ -142,12 +112,11 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        self._token = f"{os.getpid()}-{secrets.token_hex(3)}"
+        self._token = f"{_place()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._steps: list[tuple[Path, Path]] = []  # temporary and target, in the order of renames
         self._companions: set[Path] = set()
         self._withdrawn: list[Path] = []
         self._hidden: list[Path] = []  # all names that must be gone in the end
-        self._locks: dict[Path, tuple[Path, int] | None] = {}  # one in each folder
 
     def temporary(
         self, path: str | os.PathLike[str], *, companion: bool = False, folder: bool = False
@@ -164,9 +133,7 @@ class Outputs:
         folder : bool, default=False
             Whether a folder is written; it is not made.
         """
-        # A symbolic link stays a link: what it points to is replaced.
-        target = Path(os.path.realpath(_checked(path)))
-        _check_target(target, folder)
+        target = _checked(path, folder)
         if target not in self._companions and companion:
             self._companions.add(target)
             self._withdrawn.append(target)
@@ -178,7 +145,7 @@ class Outputs:
 
     def scratch(self, path: str | os.PathLike[str]) -> Path:
         """Return an empty file beside ``path`` that is of use only until the end of the block."""
-        target = Path(os.path.realpath(_checked(path)))
+        target = Path(os.path.realpath(path))
         hidden = self._hide(target)
         _create(hidden, target)
         return hidden
@@ -189,8 +156,6 @@ class Outputs:
 
     def _hide(self, target: Path) -> Path:
         """Return a hidden name beside ``target`` that this writer alone has."""
-        if target.parent not in self._locks:
-            self._locks[target.parent] = lock_temporary(target, self._token)
         sweep_abandoned(target)
         number = len(self._hidden)
         hidden = target.with_name(
@@ -253,13 +218,11 @@ class Outputs:
     def _close(self) -> None:
         for path in self._hidden:
             remove_quietly(path)
-        for lock in filter(None, self._locks.values()):
-            unlock_temporary(*lock)
 
 
 def check_room(path: Path, nbytes: int, *, folder: bool = False) -> None:
     """Refuse to begin a file (or folder) of ``nbytes`` bytes that the disk has no room for."""
-    _check_target(_checked(path), folder)
+    _checked(path, folder)
     if shutil.disk_usage(path.parent).free < nbytes:
         raise disk_full(path)
 
@@ -267,47 +230,36 @@ def check_room(path: Path, nbytes: int, *, folder: bool = False) -> None:
 def disk_full(path: Path, got: str = "a full disk or quota") -> OutputError:
     """Return the error that says that ``path`` could not be written whole."""
     free = shutil.disk_usage(path.parent).free
-    return OutputError(
-        f"cannot write {path}: expected room for the whole file, got {got} "
-        f"({free:,} bytes free in {path.parent}); free some space or choose another folder. "
-        "What was there before is untouched"
-    )
+    got = f"{got} ({free:,} bytes free in {path.parent})"
+    remedy = "free some space or choose another folder. What was there before is untouched"
+    return _cannot_write(path, "room for the whole file", got, remedy)
 
 
-def _checked(path: str | os.PathLike[str]) -> Path:
+def _cannot_write(path: str | Path, expected: str, got: str, remedy: str) -> OutputError:
+    return OutputError(f"cannot write {path}: expected {expected}, got {got}; {remedy}")
+
+
+def _checked(path: str | os.PathLike[str], as_folder: bool = False) -> Path:
+    """Return the real place of an output, at which a file or a folder may be written."""
     if "\0" in os.fspath(path):
-        raise OutputError(
-            f"cannot write {os.fspath(path)!r}: expected a file name, got one with a NUL in it; "
-            "choose another name"
-        )
-    return Path(path)
-
-
-def _check_target(target: Path, as_folder: bool = False) -> None:
+        got, name = "one with a NUL in it", repr(os.fspath(path))
+        raise _cannot_write(name, "a file name", got, "choose another name")
+    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
     folder = target.parent
     if not folder.is_dir():
         got = "a file of that name" if folder.exists() else "no such folder"
-        raise OutputError(
-            f"cannot write {target}: expected the folder {folder}, got {got}; "
-            "create it or choose another output"
-        )
-    if as_folder:
-        if target.exists() and not target.is_dir():
-            raise OutputError(
-                f"cannot write {target}: expected a new folder in {folder}, got a file of that "
-                "name; choose another output"
-            )
-        return
-    if target.is_dir():
-        raise OutputError(
-            f"cannot write {target}: expected a file name, got an existing folder; "
-            f"name a file in it, such as {target / 'name'}"
-        )
-    if target.exists() and not target.is_file():  # renaming over /dev/null would destroy it
-        raise OutputError(
-            f"cannot write {target}: expected a regular file, got a device or pipe; "
-            "choose a file name and copy it from there"
-        )
+        refusal = f"the folder {folder}", got, "create it or choose another output"
+    elif as_folder and target.exists() and not target.is_dir():
+        refusal = f"a new folder in {folder}", "a file of that name", "choose another output"
+    elif target.is_dir() and not as_folder:
+        remedy = f"name a file in it, such as {target / 'name'}"
+        refusal = "a file name", "an existing folder", remedy
+    elif target.exists() and not as_folder and not target.is_file():  # such as /dev/null
+        remedy = "choose a file name and copy it from there"
+        refusal = "a regular file", "a device or pipe", remedy
+    else:
+        return target
+    raise _cannot_write(target, *refusal)
 
 
 def _create(temporary: Path, target: Path) -> None:
@@ -320,10 +272,9 @@ def _create(temporary: Path, target: Path) -> None:
     except OSError as error:
         if error.errno in _FULL:
             raise disk_full(target) from error
-        raise OutputError(
-            f"cannot write {target}: expected a folder that may be written to, got "
-            f"'{error.strerror}'; change its permissions or choose another folder"
-        ) from error
+        remedy = "change its permissions or choose another folder"
+        expected, got = "a folder that may be written to", f"'{error.strerror}'"
+        raise _cannot_write(target, expected, got, remedy) from error
 
 
 def _mode(target: Path) -> int | None:
@@ -387,10 +338,9 @@ def _move(temporary: Path, target: Path) -> None:
     try:
         temporary.replace(target)
     except PermissionError as error:
-        raise OutputError(
-            f"cannot write {target}: expected a file that can be replaced, got '{error.strerror}'; "
-            "close it in other programs, or choose another name"
-        ) from error
+        expected, got = "a file that can be replaced", f"'{error.strerror}'"
+        remedy = "close it in other programs, or choose another name"
+        raise _cannot_write(target, expected, got, remedy) from error
 
 
 def _restore(name: Path, kept: Path | None) -> None:
@@ -421,49 +371,14 @@ def _exchange(first: Path, second: Path) -> bool:
 # -- temporary files of writers that were killed ------------------------------------------------
 
 
-def lock_temporary(target: Path, token: str) -> tuple[Path, int] | None:
-    """Lock what this process writes under ``token`` into the folder of ``target``.
-
-    Returns
-    -------
-    (path, int) or None
-        The lock and its descriptor; None where the file system knows no locks.
-    """
-    if fcntl is None:  # Windows
-        return None
-    path = target.with_name(f".{target.name}.part-{token}{_lock_ending()}")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        unlock_temporary(path, descriptor)
-        return None
-    return path, descriptor
-
-
-def unlock_temporary(path: Path, descriptor: int) -> None:
-    """Undo `lock_temporary`."""
-    remove_quietly(path)
-    os.close(descriptor)
-
-
 def sweep_abandoned(target: Path) -> None:
     """Remove what killed writers of ``target`` left behind."""
-    hidden = [p for p in target.parent.iterdir() if p.name.startswith(".") and ".part-" in p.name]
-    for path in hidden:
-        if not path.name.startswith(f".{target.name}.part-"):
-            continue
-        family = [p for p in hidden if _token(p) == _token(path)]
-        locks = [p for p in family if p.name.endswith(_lock_ending())]
-        if any(map(_is_abandoned, locks)):
-            for leftover in sorted(family, key=lambda p: p in locks):  # the locks last
-                remove_quietly(leftover)
-            continue
+    start = f".{target.name}.part-"
+    for path in [p for p in target.parent.iterdir() if p.name.startswith(start)]:
         with suppress(OSError):  # another writer may sweep at the same time
-            if time.time() - path.lstat().st_mtime > ABANDONED_AFTER:
+            writer = _WRITER.search(path.name)
+            gone = writer and writer[1] == _place() and _has_ended(int(writer[2]))
+            if gone or time.time() - path.lstat().st_mtime > ABANDONED_AFTER:
                 remove_quietly(path)
 
 
@@ -476,35 +391,24 @@ def remove_quietly(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _token(path: Path) -> str | None:
-    """Return what the hidden names of one writer have in common."""
-    tokens = _TOKEN.findall(path.name)
-    return tokens[-1] if tokens else None
-
-
 @cache
-def _lock_ending() -> str:
-    """Return how locks end that this running system has made, and no other of the same name."""
+def _place() -> str:
+    """Return what tells the processes of this running system from those that have equal numbers."""
     try:
-        system = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+        system = Path("/proc/sys/kernel/random/boot_id").read_text()
+        system += os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - it is no path
     except OSError:  # pragma: no cover - other systems than Linux
-        system = platform.node().encode()
-    return f".{zlib.crc32(system):08x}.lock"
+        system = platform.node()
+    return f"{zlib.crc32(system.encode()):08x}"
 
 
-def _is_abandoned(lock: Path) -> bool:
-    """Whether the process that held a lock of this machine is gone."""
-    if fcntl is None:  # Windows
+def _has_ended(process: int) -> bool:
+    if os.name == "nt":  # there, to ask is to interrupt
         return False
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:  # of another user
+        return False
+    return False

@@ -29,6 +29,7 @@ REAL: dict[str, Any] = {name: getattr(os, name) for name in (*CALLS, "remove")}
 REAL_OPEN = io.open
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 KILLED = 137
+ENDED = 2**22 + 1  # a process that cannot be, in the names of what it left behind
 
 Strike = Callable[[int, str], None]
 
@@ -157,6 +158,8 @@ class Bench:
             for module in (io, builtins):
                 patch.setattr(module, "open", REAL_OPEN)
             fresh.mkdir() if like is None else shutil.copytree(like, fresh)
+            for path in [p for p in fresh.rglob("*") if f"-{os.getpid()}-" in p.name]:
+                path.rename(path.with_name(path.name.replace(f"-{os.getpid()}-", f"-{ENDED}-")))
         return fresh
 
     def check(
