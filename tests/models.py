@@ -1,12 +1,16 @@
 """Models that no training made."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.training import TrainSettings, fit_preset
+from polyad.scene.raster.classes import ClassInfo
+from polyad.scene.raster.windows import plan_tiles
 
 
 def bare_model(estimator, window, classes, bands, **more):
@@ -31,3 +35,10 @@ def train_best(scene, labels, pixels, *, statistics=None, choice=None, **options
     """Fit the best preset on the given pixels."""
     settings = TrainSettings.of(preset="best", **options)
     return fit_preset(scene, labels, pixels, settings, statistics=statistics, choice=choice)
+
+
+def tile_plan(height=2, width=3, depth=0):
+    """Return as much of the plan of a map in two tiles as a store of tiles takes."""
+    tiles, model = plan_tiles((2 * height, width), (height, width)), SimpleNamespace()
+    model.classes = [ClassInfo(1, "a", "#000000")]
+    return SimpleNamespace(path=Path("map.tif"), tiles=tiles, depth=depth, model=model)

@@ -1,6 +1,5 @@
 """Durable lines: locks, refused lines, and the files that earlier versions wrote."""
 
-import errno
 import os
 import shutil
 import signal
@@ -14,8 +13,7 @@ import pytest
 
 from polyad import durable
 from polyad.app.journal import Journal
-from polyad.distributed.ledger import Ledger
-from polyad.durable import LineFile, LockFile, add_line, locked, seal, set_aside, unseal
+from polyad.durable import LockFile, add_line, locked, open_locked, seal, set_aside, unseal
 from polyad.experiments.records import RecordStore
 from tests.waiting import PATIENCE
 
@@ -28,11 +26,6 @@ JOURNAL = (
     b'{"polyad journal":2,"shape":[3,4],"scene":"abc","crc":"7a254176"}\n'
     b'{"do":"add","name":"Gr\xc3\xb6\xc3\x9fe","crc":"60e01206"}\n'
     b'{"do":"undo","crc":"c41fbe09"}\n'
-)
-LEDGER = (
-    b'{"polyad tiles":1} e49d17ba\n'
-    b'{"map":"0123456789abcdef","tile":0,"crc":4048650219} b9968cfb\n'
-    b'{"map":"0123456789abcdef","written":true} c75b327e\n'
 )
 
 
@@ -48,17 +41,6 @@ def test_journal_keeps_its_format(tmp_path):
     assert (tmp_path / "old").read_bytes() == (tmp_path / "new").read_bytes() == JOURNAL
 
 
-def test_ledger_keeps_its_format(tmp_path):
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "old" / "ledger.jsonl").write_bytes(LEDGER)
-    with Ledger(tmp_path / "old") as old, Ledger(tmp_path / "new") as new:
-        assert [entry.get("tile") for entry in old.entries] == [0, None]
-        for entry in old.entries:
-            new.append(entry)
-    assert (tmp_path / "new" / "ledger.jsonl").read_bytes() == LEDGER
-
-
 def test_committed_records_are_read_as_they_are(tmp_path):
     committed = ROOT / "docs/results/records"
     shutil.copytree(committed, tmp_path / "records")
@@ -72,18 +54,19 @@ def test_committed_records_are_read_as_they_are(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from polyad.durable import LineFile, LockFile
-held = {"LineFile": LineFile, "LockFile": LockFile}[sys.argv[1]](Path(sys.argv[2]))
+from polyad.durable import LockFile, open_locked
+path = Path(sys.argv[2])
+held = open_locked(path, 0o600) if sys.argv[1] == "file" else LockFile(path)
 print("held", flush=True)
 time.sleep(60)
 """
 
 
 def take(kind, path):
-    return LineFile(path) if kind == "LineFile" else LockFile(path, wait=False)
+    return open_locked(path, 0o600) if kind == "file" else LockFile(path, wait=False)
 
 
-@pytest.mark.parametrize("kind", ["LineFile", "LockFile"])
+@pytest.mark.parametrize("kind", ["file", "lock"])
 def test_lock_of_another_process_is_seen_and_ends_with_a_kill(tmp_path, kind):
     path = tmp_path / "log"
     command = [sys.executable, "-c", HOLD, kind, str(path)]
@@ -147,47 +130,14 @@ def test_lock_file_is_gone_afterwards_also_after_an_error(tmp_path):
 # --- lines ---------------------------------------------------------------------------------------
 
 
-def test_short_writes_make_whole_lines(tmp_path, monkeypatch):
-    real = durable.write_at
-    monkeypatch.setattr(durable, "write_at", lambda file, data, at: real(file, data[:3], at))
-    with LineFile(tmp_path / "log") as log:
-        log.append(seal({"do": "undo"}))
-        log.append(seal({"do": "redo"}))
-    assert (tmp_path / "log").read_bytes() == seal({"do": "undo"}) + seal({"do": "redo"})
-
-
-def test_refused_line_that_cannot_be_cut_off_stops_the_next_one(tmp_path, monkeypatch):
-    real = durable.write_at
-
-    def half(file, data, position):
-        real(file, data[:3], position)
-        no_space()
-
-    def no_space(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with LineFile(tmp_path / "log") as log:
-        with monkeypatch.context() as patch:
-            patch.setattr(durable, "write_at", half)
-            patch.setattr(os, "fsync", no_space)  # so that nothing can be cut off for good
-            with pytest.raises(OSError, match="No space left"):
-                log.append(b"refused\n")
-            (tmp_path / "log").write_bytes(b"again more than there was")
-            with pytest.raises(durable.Torn, match="cannot be cut off"):
-                log.append(b"next\n")
-        log.append(b"next\n")
-    assert (tmp_path / "log").read_bytes() == b"next\n"
-
-
-@pytest.mark.parametrize("form", [durable.AS_MEMBER, durable.AFTER_TEXT])
-def test_every_changed_byte_of_a_sealed_line_is_noticed(form):
-    line = seal({"map": "Größe", "tile": 3}, form)[:-1]
-    assert unseal(line, form) == {"map": "Größe", "tile": 3}
+def test_every_changed_byte_of_a_sealed_line_is_noticed():
+    line = seal({"map": "Größe", "tile": 3})[:-1]
+    assert unseal(line) == {"map": "Größe", "tile": 3}
     for place in range(len(line)):
         damaged = bytearray(line)
         damaged[place] ^= 1
         with pytest.raises(ValueError, match="checksum"):
-            unseal(bytes(damaged), form)
+            unseal(bytes(damaged))
 
 
 def test_damaged_lines_are_moved_and_the_others_stay(tmp_path):

@@ -1,23 +1,17 @@
 r"""Files of lines that survive a kill: an added line is there whole, or it is not there.
 
-The journal of the labeling page, the ledger of a resumable map and the records of experiments are
-such files.
+The journal of a page (`polyad.app.journal`) and the records of experiments are such files.
 
-- `LineFile` stays open in one process, which appends to it. A line that the disk refuses is cut off
-  again and never comes back.
-- `add_line` is for files that several processes add to, each for a moment.
-- `seal` gives a line a checksum, `unseal` checks it, and `set_aside` moves damaged lines away.
+- `seal` gives a line a checksum, `unseal` checks it.
+- `add_line` is for files that several processes add to, each for a moment, and `set_aside` moves
+  damaged lines away.
 
 The locks are `filelock`'s. The system drops them with the process, so what a killed process leaves
-behind can be used at once. A `LineFile` is locked itself; where a file is replaced by renaming, a
-`LockFile` lies beside it.
+behind can be used at once.
 
 Examples
 --------
->>> import tempfile
->>> with LineFile(Path(tempfile.mkdtemp()) / "log") as log:
-...     log.append(seal({"do": "undo"}))
-...     log.read()
+>>> seal({"do": "undo"})
 b'{"do":"undo","crc":"c41fbe09"}\n'
 """
 
@@ -27,22 +21,23 @@ import errno
 import json
 import os
 import re
-import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from filelock import lock_descriptor
 
 from polyad.atomic import replacing
-from polyad.errors import OutputError
-from polyad.safe_open import open_own, read_at, write_at
+from polyad.safe_open import open_own
 
 INFLATION = 30  # parsed lines take about this many times their size in memory
 BROKEN = ".broken"  # what the file of damaged lines is called, after theirs
+_SEALED = re.compile(
+    rb'(\{.+),"crc":"([0-9a-f]{8})"\}', re.DOTALL
+)  # the covered text, its checksum
 
 Entry = dict[str, Any]
 
@@ -51,59 +46,23 @@ class InUse(OSError):
     """Another process holds the lock."""
 
 
-class Torn(OSError):
-    """A refused line cannot be cut off."""
-
-
-class Changed(OSError):
-    """Another program wrote to the file."""
-
-
-class Replaced(OSError):
-    """Another file has taken its place."""
-
-
-class Gone(OSError):
-    """The file was deleted or moved away, and cannot be written anew."""
-
-
 # --- checksums -----------------------------------------------------------------------------------
 
 
-class Seal(NamedTuple):
-    """How a line of JSON carries the checksum of what stands before it."""
-
-    pattern: re.Pattern[bytes]  # the covered text, the checksum
-    template: bytes
-    end: bytes  # the end of the JSON text, which follows the checksum
-
-
-AS_MEMBER = Seal(
-    re.compile(rb'(\{.+),"crc":"([0-9a-f]{8})"\}', re.DOTALL), b'%b,"crc":"%08x"}\n', b"}"
-)
-AFTER_TEXT = Seal(re.compile(rb"(.*) ([0-9a-f]{8})", re.DOTALL), b"%b %08x\n", b"")
-
-
-def seal(entry: Mapping[str, Any], form: Seal = AS_MEMBER) -> bytes:
-    r"""Return an entry as a line of JSON with its checksum.
-
-    Examples
-    --------
-    >>> seal({"tile": 3}, AFTER_TEXT)
-    b'{"tile":3} a0ec723e\n'
-    """
+def seal(entry: Mapping[str, object]) -> bytes:
+    """Return an entry as a line of JSON with its checksum."""
     text = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
     # A lone surrogate becomes its JSON escape
-    covered = text.encode(errors="backslashreplace").removesuffix(form.end)
-    return form.template % (covered, zlib.crc32(covered))
+    covered = text.encode(errors="backslashreplace").removesuffix(b"}")
+    return b'%b,"crc":"%08x"}\n' % (covered, zlib.crc32(covered))
 
 
-def is_sealed(line: bytes, form: Seal = AS_MEMBER) -> bool:
+def is_sealed(line: bytes) -> bool:
     """Whether a line has a checksum, right or wrong."""
-    return form.pattern.fullmatch(line) is not None
+    return _SEALED.fullmatch(line) is not None
 
 
-def unseal(line: bytes, form: Seal = AS_MEMBER) -> Entry:
+def unseal(line: bytes) -> Entry:
     """Return the entry of a line without its end; raise ValueError if it is damaged.
 
     Examples
@@ -111,139 +70,32 @@ def unseal(line: bytes, form: Seal = AS_MEMBER) -> Entry:
     >>> unseal(b'{"do":"undo","crc":"c41fbe09"}')
     {'do': 'undo'}
     """
-    match = form.pattern.fullmatch(line)
+    match = _SEALED.fullmatch(line)
     if match is None:
         raise ValueError("it has no checksum")
     if zlib.crc32(match[1]) != int(match[2], 16):
         raise ValueError("its checksum is that of another line")
     try:
-        entry = json.loads(match[1] + form.end)
+        entry: Entry = json.loads(match[1] + b"}")
     except RecursionError as error:
         raise ValueError(str(error)) from error
-    if not isinstance(entry, dict):
-        raise ValueError("not an object")
     return entry
 
 
-# --- a file that one process appends to ----------------------------------------------------------
+def open_locked(path: Path, mode: int) -> FileIO:
+    """Open a file to read and write, made with ``mode`` if it is not there; others are kept out.
 
-
-class LineFile:
-    """A file that this process appends to, open until it is closed.
-
-    Parameters
-    ----------
-    path : Path
-        Made if it is not there. A link, pipe or device is an `OSError`.
-    mode : int
-        Permissions of a file that is made.
-    lock : bool, default=True
-        Whether other processes are kept out; raises `InUse` if one is in.
-    sync : bool, default=True
-        Whether `append` waits until the line is on the disk.
+    Raises
+    ------
+    InUse
+        Another process has it open.
+    OSError
+        It is a link, pipe or device, or cannot be opened.
     """
-
-    def __init__(
-        self, path: Path, mode: int = 0o666, *, lock: bool = True, sync: bool = True
-    ) -> None:
-        self.path, self._lock, self._sync = path, lock, sync
-        self._file = _open(path, mode, lock)
-        self._size = os.fstat(self._file.fileno()).st_size
-        self._torn = False
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file, as far as they count."""
-        return self._size
-
-    def read(self, size: int | None = None) -> bytes:
-        """Return the first ``size`` bytes, or all of them."""
-        return read_all(self._file.fileno(), self._size if size is None else size, 0)
-
-    def keep(self, size: int) -> None:
-        """Cut off all but the first ``size`` bytes."""
-        self._size = size
-        self._cut_back()
-
-    def append(self, line: bytes) -> None:
-        """Write a line; if that fails, the file is cut back to what it was."""
-        self._mend()
-        try:
-            write_all(self._file.fileno(), line, self._size)
-            if self._sync:
-                os.fsync(self._file.fileno())
-        except OSError:
-            self._cut_back()
-            raise
-        self._size += len(line)
-
-    def check_place(self) -> None:
-        """Raise an error if others wrote to the file or replaced it; write it anew if it is gone.
-
-        Raises
-        ------
-        Torn, Changed, Replaced, Gone, OSError
-        """
-        self._mend()
-        ours = os.fstat(self._file.fileno())
-        if ours.st_size != self._size:
-            raise Changed(
-                errno.ESTALE,
-                f"another program changed it: expected {self._size:,} bytes, got {ours.st_size:,}",
-            )
-        try:
-            named = self.path.lstat()
-        except FileNotFoundError:
-            self._write_anew(stat.S_IMODE(ours.st_mode))
-            return
-        if not os.path.samestat(named, ours):
-            raise Replaced(errno.ESTALE, "another file took its place")
-
-    def close(self) -> None:
-        """Close the file and let other processes in."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _mend(self) -> None:
-        if self._torn:
-            self._cut_back()
-        if self._torn:
-            raise Torn(errno.EIO, "a refused line cannot be cut off")
-
-    def _cut_back(self) -> None:
-        """Take off what lies behind the last good line, so that it never comes back."""
-        self._torn = True
-        with suppress(OSError):  # the next line tries again
-            if os.fstat(self._file.fileno()).st_size > self._size:
-                self._file.truncate(self._size)
-                os.fsync(self._file.fileno())
-            self._torn = False
-
-    def _write_anew(self, mode: int) -> None:
-        """Write all lines to a new file; the lost one is still open, and read."""
-        try:
-            with replacing(self.path) as temporary:
-                temporary.chmod(mode)
-                temporary.write_bytes(self.read())
-            new = _open(self.path, mode, self._lock)
-        except (OSError, OutputError) as error:
-            raise Gone(
-                errno.ENOENT, f"it is gone, and cannot be written anew: {why(error)}"
-            ) from error
-        self._file.close()
-        self._file = new
-
-
-def _open(path: Path, mode: int, lock: bool) -> FileIO:
     # Without a buffer: what a full disk refused must not be written later
     file = os.fdopen(open_own(path, mode), "r+b", buffering=0)
     try:
-        if lock and not lock_descriptor(file.fileno(), blocking=False):
+        if not lock_descriptor(file.fileno(), blocking=False):
             raise InUse(errno.EAGAIN, "another process is writing to it")
     except OSError:
         file.close()
@@ -354,23 +206,6 @@ def split_lines(content: bytes) -> list[bytes]:
     """
     lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
-
-
-def write_all(file: int, data: bytes, position: int) -> None:
-    """Write all of ``data`` at ``position``; one call of the system may take only some of it."""
-    left = memoryview(data)
-    while left:
-        count = write_at(file, left, position)
-        left, position = left[count:], position + count
-
-
-def read_all(file: int, size: int, position: int) -> bytes:
-    """Read up to ``size`` bytes from ``position``; one call of the system may give only some."""
-    chunks = []
-    while size and (chunk := read_at(file, size, position)):
-        chunks.append(chunk)
-        size, position = size - len(chunk), position + len(chunk)
-    return b"".join(chunks)
 
 
 def why(error: Exception) -> str:

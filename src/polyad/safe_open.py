@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from io import BufferedReader
 from pathlib import Path
 
@@ -19,9 +18,6 @@ _KINDS = (
     (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
 )  # fmt: skip
-
-
-_position = threading.Lock()  # of the files of systems that must seek before they read or write
 
 
 def check_regular(path: Path, error: type[PolyadError] = SceneError) -> int:
@@ -65,24 +61,6 @@ def open_own(path: Path, mode: int, flags: int = 0) -> int:
         os.close(file)
         raise OSError(errno.EINVAL, "expected a plain file")
     return file
-
-
-def read_at(file: int, size: int, position: int) -> bytes:
-    """Read up to ``size`` bytes from ``position``, from several threads at a time."""
-    if hasattr(os, "pread"):
-        return os.pread(file, size, position)
-    with _position:  # Windows
-        os.lseek(file, position, os.SEEK_SET)
-        return os.read(file, size)
-
-
-def write_at(file: int, data: bytes | memoryview, position: int) -> int:
-    """Write to ``position``, from several threads at a time; return how many bytes were taken."""
-    if hasattr(os, "pwrite"):
-        return os.pwrite(file, data, position)
-    with _position:  # Windows
-        os.lseek(file, position, os.SEEK_SET)
-        return os.write(file, data)
 
 
 def _refuse_other_kinds(path: Path, mode: int, error: type[PolyadError]) -> None:

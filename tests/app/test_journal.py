@@ -1,9 +1,11 @@
 import errno
+import io
 import json
 import os
 
 import pytest
 
+from polyad import durable
 from polyad.app.journal import Journal, read_entries
 from polyad.app.labels import Session
 from polyad.durable import seal
@@ -75,12 +77,39 @@ def test_a_command_that_the_disk_refused_does_not_come_back(tmp_path, monkeypatc
     journal = Journal(tmp_path / "j", ABOUT)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", _no_space)
-        with pytest.raises(OutputError, match="the label was not taken"):
+        with pytest.raises(OutputError, match="the label was not saved"):
             journal.append({"do": "add", "name": "refused"})
     journal.append({"do": "undo"})
     journal.close()
     entries, _ = read_entries((tmp_path / "j").read_bytes(), tmp_path)
     assert entries[1:] == [{"do": "undo"}]
+
+
+@pytest.mark.parametrize("most", [1, 3, 50])
+def test_short_writes_make_whole_lines(tmp_path, monkeypatch, most):
+    class Short(io.FileIO):
+        def write(self, data):
+            return super().write(data[:most])
+
+    monkeypatch.setattr(
+        durable, "open_locked", lambda path, _: Short(os.open(path, os.O_RDWR | os.O_CREAT), "r+")
+    )
+    journal = Journal(tmp_path / "j", ABOUT)
+    journal.append(UNDO)
+    journal.close()
+    assert (tmp_path / "j").read_bytes() == seal(HEADER) + seal(UNDO)
+
+
+def test_a_refused_line_that_cannot_be_cut_off_stops_the_next_one(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "j", ABOUT)
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _no_space)  # so that nothing can be cut off for good
+        for command in (ADD, UNDO):
+            with pytest.raises(OutputError, match="No space left"):
+                journal.append(command)
+    journal.append(REDO)
+    journal.close()
+    assert commands(tmp_path / "j") == [REDO]
 
 
 def _no_space(_):
@@ -185,7 +214,7 @@ def test_a_file_in_the_place_of_the_journal_is_told_and_left_alone(tmp_path):
     journal.append(ADD)
     (tmp_path / "new").write_text("mine")
     (tmp_path / "new").replace(tmp_path / "j")
-    with pytest.raises(OutputError, match=r"another file took its place.*was not taken.*Move that"):
+    with pytest.raises(OutputError, match=r"another file took its place.*was not saved.*Move that"):
         journal.append(UNDO)
     assert (tmp_path / "j").read_text() == "mine"
     (tmp_path / "j").unlink()
@@ -208,7 +237,7 @@ def test_a_journal_whose_folder_is_gone_is_told(tmp_path):
     (tmp_path / "f").mkdir()
     journal = Journal(tmp_path / "f/j", ABOUT)
     (tmp_path / "f").rename(tmp_path / "g")
-    with pytest.raises(OutputError, match=r"gone, and cannot be written anew.*not taken"):
+    with pytest.raises(OutputError, match=r"gone, and cannot be written anew.*not saved"):
         journal.append(UNDO)
     (tmp_path / "g").rename(tmp_path / "f")
     journal.append(REDO)

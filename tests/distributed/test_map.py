@@ -10,8 +10,8 @@ import xarray as xr
 
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
-from polyad.distributed.ledger import Ledger
 from polyad.distributed.maps import open_source, plan_scene
+from polyad.distributed.tile_store import TileFolder
 from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
 from polyad.scene.map.mapping import MapRequest, map_scene
 from polyad.scene.read.masks import restrict_scene
@@ -91,7 +91,7 @@ def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path
     assert names(tmp_path) == ["map.zarr"]
 
 
-def test_many_scenes_share_one_ledger_and_a_bad_one_does_not_stop_the_others(
+def test_many_scenes_share_one_folder_of_tiles_and_a_bad_one_does_not_stop_the_others(
     two_workers, model, values, envi, tmp_path
 ):
     for k in range(3):
@@ -138,11 +138,10 @@ def test_scene_that_workers_do_not_see_is_told_with_the_reason(
 
 
 def test_second_process_on_the_same_output_is_refused(model, scene_path, tmp_path):
-    with (
-        Ledger(tmp_path / "map.tif.tiles"),
-        pytest.raises(OutputError, match="another process"),
-    ):
+    folder = TileFolder(tmp_path / "map.tif.tiles")
+    with pytest.raises(OutputError, match="another process"):
         map_files(model, scene_path, tmp_path / "map.tif")
+    folder.close(remove=True)
 
 
 @pytest.mark.parametrize("name", ["no/map.tif", "no/map.zarr", "map.docx"])

@@ -16,7 +16,7 @@ from rasterio.crs import CRS
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
 from polyad.atomic import replacing_together
-from polyad.distributed.ledger import FinishedTiles, Ledger
+from polyad.distributed.tile_store import TileStore
 from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
 from polyad.scene.assess import report as report_module
@@ -24,13 +24,12 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.scene import describe
-from polyad.scene.raster.windows import Tile
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.geotiff import open_quietly
 from polyad.scene.write.tables import write_areas, write_points, write_scores
 from polyad.scene.write.writers import MapWriter, write_map
-from tests.models import bare_model
+from tests.models import bare_model, tile_plan
 
 SCENE = xr.DataArray(np.zeros((6, 5, 3), np.float32), dims=("y", "x", "band"))
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -317,28 +316,17 @@ def test_journal_of_the_page(bench) -> None:
     )
 
 
-def test_ledger_of_a_cluster(bench) -> None:
-    """A tile that the ledger calls finished has its bytes."""
-    tiles = [Tile(slice(0, 2), slice(0, 3)), Tile(slice(2, 4), slice(0, 3))]
+def test_finished_tiles_of_a_cluster(bench) -> None:
+    """A tile that is taken as finished has its bytes."""
+    plan = tile_plan()
 
     def put(folder: Path, numbers: list[int]) -> None:
-        with Ledger(folder / "map.tiles") as ledger:
-            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
-            try:
-                for number in numbers:
-                    if number not in [entry["tile"] for entry in ledger.entries]:
-                        ids = np.full((2, 3), number + 1, np.uint8)
-                        ledger.append(store.put(number, ids))
-            finally:
-                store.close()
+        store = TileStore(folder, plan, "0" * 16)
+        for number in set(numbers) - set(store.finished):
+            store.put(number, np.full((2, 3), number + 1, np.uint8), None, 0, None)
 
-    def finished(folder: Path) -> list[int]:
-        with Ledger(folder / "map.tiles") as ledger:
-            store = FinishedTiles(folder / "map.tiles", "a", "0", tiles, np.uint8)
-            try:
-                assert all(store.checksum(e["tile"]) == e["crc"] for e in ledger.entries)
-            finally:
-                store.close()
-            return [entry["tile"] for entry in ledger.entries]
+    def finished(folder: Path) -> dict[int, Any]:
+        store = TileStore(folder, plan, "0" * 16)
+        return {number: store.get(number)[0].tolist() for number in store.finished}
 
     bench.check(lambda folder: put(folder, [0]), lambda folder: put(folder, [0, 1]), finished)

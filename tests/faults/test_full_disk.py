@@ -19,13 +19,13 @@ import xarray as xr
 
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
-from polyad.distributed.ledger import Ledger
+from polyad.distributed.tile_store import TileStore
 from polyad.errors import OutputError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.write.tables import write_scores
 from polyad.scene.write.writers import MapWriter, write_map
-from tests.models import bare_model
+from tests.models import bare_model, tile_plan
 
 KILOBYTES = 256
 ABOUT = {"shape": [6, 5], "scene": "0123"}
@@ -126,17 +126,18 @@ def test_journal_takes_no_label_that_the_disk_refused(small_disk: Path) -> None:
     assert [command["do"] for command in again.commands] == ["first", "second"]
 
 
-def test_ledger_goes_on_after_a_full_disk(small_disk: Path) -> None:
-    with Ledger(small_disk / "map.tiles") as ledger:
-        ledger.append({"map": "m", "tile": 0, "crc": 0})
-        fill(small_disk, leave=0)
-        with pytest.raises(OSError, match="No space left"):
-            ledger.append({"tile": 1, "pad": "x" * 10_000})
+def test_finished_tiles_go_on_after_a_full_disk(small_disk: Path) -> None:
+    plan = tile_plan(100, 100)
+    store = TileStore(small_disk, plan, "0" * 16)
+    ids = [np.full(tile.shape, k, np.uint8) for k, tile in enumerate(plan.tiles)]
+    store.put(0, ids[0], None, 0, None)
+    fill(small_disk, leave=0)
+    with pytest.raises(OSError, match="No space left"):
+        store.put(1, ids[1], None, 0, None)
+    assert set(TileStore(small_disk, plan, "0" * 16).finished) == {0}
     (small_disk / "ballast").unlink()
-    with Ledger(small_disk / "map.tiles") as ledger:
-        ledger.append({"map": "m", "tile": 1, "crc": 0})
-    with Ledger(small_disk / "map.tiles") as ledger:
-        assert [entry["tile"] for entry in ledger.entries] == [0, 1]
+    store.put(1, ids[1], None, 0, None)
+    assert set(TileStore(small_disk, plan, "0" * 16).finished) == {0, 1}
 
 
 LIMITED = """

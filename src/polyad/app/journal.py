@@ -10,32 +10,20 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from polyad import durable
-from polyad.atomic import sync_folders
-from polyad.durable import Entry, LineFile, is_sealed, seal, unseal
+from polyad.atomic import replacing, sync_folders
+from polyad.durable import Entry, is_sealed, seal, unseal
 from polyad.errors import OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, data_folder
 from polyad.scene.files.paths import split_key
 from polyad.scene.raster import guards
 
-Json = dict[str, Any]  # an object that a page sends or gets
+Json = Entry  # an object that a page sends or gets
 FORMAT = 2
 BEGINNING = b'{"polyad journal":'  # of every journal; anything else is somebody else's file
-
-# What to do when a line cannot be written, by what is the matter
-REMEDIES = {
-    durable.Torn: "Free some space, click again",
-    durable.Changed: (
-        "Save the labels from the page, move the journal away and start again with them"
-    ),
-    durable.Replaced: (
-        "Move that file away and click again: the journal is then written anew, whole"
-    ),
-    durable.Gone: "Then click again",
-}
 
 
 class Journal:
@@ -57,26 +45,41 @@ class Journal:
         What was found, oldest first; the command at ``k`` stands in line ``k + 2``.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, about: Mapping[str, object]) -> None:
         self.path = path
-        self._lines = _open(path)
+        self._torn = False  # whether a refused line is still to be cut off
         try:
-            content = _read(self._lines)
-            entries, good = read_entries(content, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = durable.open_locked(path, 0o600)
+        except durable.InUse as error:
+            raise OutputError(
+                f"the journal {path} is in use: this scene is being labeled by another polyad; "
+                "open its page in a second tab, or stop it"
+            ) from error
+        except OSError as error:
+            raise OutputError(
+                f"cannot open the journal {path} ({durable.why(error)}); choose another place with "
+                "--journal"
+            ) from error
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            content = self._read()
+            entries, self._size = read_entries(content, path)
             if entries:
                 check_header(entries[0], about, path)
-            self._lines.keep(good)
+            self._torn = True  # a line that a crash left half written may follow
+            self._cut_back()
             if not entries:
                 self.append({"polyad journal": FORMAT, **about})
                 sync_folders({path.parent})
-            elif content[good - 1 : good] != b"\n":  # whole but for its end, as its checksum says
+            elif content[self._size - 1 : self._size] != b"\n":  # whole but for its end
                 self._append(b"\n")
         except BaseException:
             self.close()
             raise
         self.commands = entries[1:]
 
-    def append(self, command: Mapping[str, Any]) -> None:
+    def append(self, command: Mapping[str, object]) -> None:
         """Write one command and wait until it is on the disk.
 
         If that fails, the file is cut back to what it was and an `OutputError` says so. A journal
@@ -105,19 +108,80 @@ class Journal:
 
     def close(self) -> None:
         """Release the file."""
-        self._lines.close()
+        self._file.close()
 
     def _append(self, line: bytes) -> None:
-        remedy = "Put it back and click again"
         try:
-            self._lines.check_place()
-            remedy = "Free some space and click again"
-            self._lines.append(line)
+            self._cut_back()
+            self._check_place()
+            self._torn = True
+            self._file.seek(self._size)
+            left = memoryview(line)
+            while left:  # one call of the system may take only some of it
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+            self._torn = False
         except OSError as error:
-            raise OutputError(
-                f"cannot write to the journal {self.path} ({durable.why(error)}); the label "
-                f"was not taken. {REMEDIES.get(type(error), remedy)}"
-            ) from error
+            with suppress(OSError):  # the next line tries again
+                self._cut_back()
+            raise self._refused(durable.why(error), "Free some space and click again") from error
+        self._size += len(line)
+
+    def _cut_back(self) -> None:
+        """Take off what lies behind the last good line, so that it never comes back."""
+        if self._torn and os.fstat(self._file.fileno()).st_size > self._size:
+            self._file.truncate(self._size)
+            os.fsync(self._file.fileno())
+        self._torn = False
+
+    def _check_place(self) -> None:
+        """Raise an error if others changed or replaced the file; write it anew if it is gone."""
+        ours = os.fstat(self._file.fileno())
+        if ours.st_size != self._size:
+            raise self._refused(
+                f"another program changed it: expected {self._size:,} bytes, got {ours.st_size:,}",
+                "Save the labels from the page, move the journal away and start again with them",
+            )
+        if not os.path.lexists(self.path):
+            try:
+                with replacing(self.path) as temporary:
+                    temporary.chmod(0o600)
+                    temporary.write_bytes(self._read())  # what is lost is still open
+                new = durable.open_locked(self.path, 0o600)
+            except (OSError, OutputError) as error:
+                reason = f"it is gone, and cannot be written anew: {durable.why(error)}"
+                raise self._refused(reason, "Put it back and click again") from error
+            self._file.close()
+            self._file = new
+        elif not os.path.samestat(self.path.lstat(), ours):
+            raise self._refused(
+                "another file took its place",
+                "Move that file away and click again: the journal is then written anew, whole",
+            )
+
+    def _refused(self, reason: str, remedy: str) -> OutputError:
+        return OutputError(
+            f"cannot write to the journal {self.path} ({reason}); the label was not saved. {remedy}"
+        )
+
+    def _read(self) -> bytes:
+        """Return the content, once its first bytes say that it is a journal.
+
+        A crash at the very first write leaves the beginning of a journal's first line, or nothing.
+        """
+        self._file.seek(0)
+        start = self._file.read(len(BEGINNING))
+        if not (start.startswith(BEGINNING) or BEGINNING.startswith(start)):
+            raise SceneError(
+                f"{self.path} is no journal of polyad; it was left as it is, name another file "
+                "with --journal"
+            )
+        if self._size * durable.INFLATION > guards.memory_budget():
+            raise SceneError(
+                f"{self.path}: a journal is read at once, and its {guards.human_bytes(self._size)} "
+                "do not fit in half of this machine's memory; move it away to start anew"
+            )
+        return start + self._file.read()
 
 
 def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
@@ -145,7 +209,7 @@ def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
     return entries, min(good, len(content))
 
 
-def check_header(header: Mapping[str, Any], about: Mapping[str, Any], path: Path) -> None:
+def check_header(header: Mapping[str, object], about: Mapping[str, object], path: Path) -> None:
     """Raise an error unless the journal is of a known format and was written for this scene."""
     if header.get("polyad journal") != FORMAT:
         raise SceneError(
@@ -187,38 +251,3 @@ def journal_path(source: str | None, fingerprint: str) -> Path:
         return beside
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     return folder / f"{path.name}-{digest}{ending}"
-
-
-def _open(path: Path) -> LineFile:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return LineFile(path, 0o600)
-    except durable.InUse as error:
-        raise OutputError(
-            f"the journal {path} is in use: this scene is being labeled by another polyad; "
-            "open its page in a second tab, or stop it"
-        ) from error
-    except OSError as error:
-        raise OutputError(
-            f"cannot open the journal {path} ({durable.why(error)}); choose another place with "
-            "--journal"
-        ) from error
-
-
-def _read(lines: LineFile) -> bytes:
-    """Return the content of a journal, once its first bytes say that it is one.
-
-    A crash at the very first write leaves the beginning of a journal's first line, or nothing.
-    """
-    start = lines.read(len(BEGINNING))
-    if not (start.startswith(BEGINNING) or BEGINNING.startswith(start)):
-        raise SceneError(
-            f"{lines.path} is no journal of polyad; it was left as it is, name another file with "
-            "--journal"
-        )
-    if lines.size * durable.INFLATION > guards.memory_budget():
-        raise SceneError(
-            f"{lines.path}: a journal is read at once, and its {guards.human_bytes(lines.size)} do "
-            "not fit in half of this machine's memory; move it away to start anew"
-        )
-    return lines.read()

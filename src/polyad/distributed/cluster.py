@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from polyad.errors import ClusterError, PolyadError
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from polyad.experiments.runs import Outcome
     from polyad.experiments.settings import RunSettings
 
+Client: TypeAlias = Any  # of Dask, whose types are incomplete
+Future: TypeAlias = Any
+Cluster: TypeAlias = str | os.PathLike[str] | Client | None
 CONNECT_SECONDS = 30
 CLOSE_SECONDS = 30
 START_SECONDS = 180
 
 
 @contextmanager
-def open_cluster(cluster: Any) -> Iterator[Any]:
+def open_cluster(cluster: Cluster) -> Iterator[Client | None]:
     """Connect to a cluster, or start one of this machine's cores.
 
     Nothing but the place that ``cluster`` names is contacted. A local cluster listens on 127.0.0.1
@@ -58,28 +62,24 @@ def open_cluster(cluster: Any) -> Iterator[Any]:
         with _local(distributed, text) as client:
             yield client
         return
-    options: dict[str, Any] = {"timeout": CONNECT_SECONDS, "set_as_default": False}
-    if "://" in text:
-        options["address"] = text
-    elif Path(text).is_file():
-        options["scheduler_file"] = text
-    else:
+    kind = "address" if "://" in text else "scheduler_file"
+    if kind == "scheduler_file" and not Path(text).is_file():
         raise ClusterError(
             f"--cluster {text}: expected local, an address such as tcp://10.0.0.1:8786, or a "
             "scheduler file, got no such file; start one with dask scheduler --scheduler-file"
         )
     client = None
     try:
-        client = distributed.Client(**options)
+        client = distributed.Client(**{kind: text}, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, ImportError, TypeError) as error:  # TypeError: no certificates
-        said = str(error)
+        reason = str(error)
     if client is None:
         # A client that could not connect waits, in a circle of references, to be closed. Closed at
         # an odd time, while another one is made, it would wait for that one's lock for ever.
         gc.collect()
         raise ClusterError(
-            f"--cluster {text}: no scheduler answers there within {CONNECT_SECONDS} s "
-            f"({said}); check the address, its port, that the scheduler runs and, for tls://, the "
+            f"--cluster {text}: no scheduler answers there within {CONNECT_SECONDS} s ({reason}); "
+            "check the address, its port, that the scheduler runs and, for tls://, the "
             "certificates in Dask's settings"
         )
     try:
@@ -89,7 +89,7 @@ def open_cluster(cluster: Any) -> Iterator[Any]:
             client.close(timeout=CLOSE_SECONDS)
 
 
-def import_distributed() -> Any:
+def import_distributed() -> ModuleType:
     """Return the package ``distributed``, or say how to get it."""
     try:
         import distributed
@@ -102,7 +102,7 @@ def import_distributed() -> Any:
 
 
 @contextmanager
-def _local(distributed: Any, text: str) -> Iterator[Any]:
+def _local(distributed: ModuleType, text: str) -> Iterator[Client]:
     asked = text.removeprefix("local").removeprefix(":")
     if asked and (not asked.isdecimal() or int(asked) < 1):
         raise ClusterError(f"--cluster {text}: expected local or local:N, N workers, at least one")
@@ -147,7 +147,7 @@ def _local(distributed: Any, text: str) -> Iterator[Any]:
         yield client
 
 
-def _certificates(distributed: Any) -> Any:
+def _certificates(distributed: ModuleType) -> object:
     """Return a key and a certificate for this cluster alone; both sides must show it."""
     try:
         return distributed.Security.temporary()
@@ -170,11 +170,11 @@ NOT_YET = object()
 
 
 def stream(
-    client: Any,
+    client: Client | None,
     function: Callable[..., Any],
     items: Iterable[Item],
     *,
-    shared: Any = None,
+    shared: object = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Generator[tuple[Item, Any], None, None]:
     """Yield each item with the result of ``function(item)``, in the order in which they end.
@@ -248,11 +248,11 @@ def _outcome(function: Callable[[Item], Any], item: Item) -> Any:
 class _Flight:
     """The tasks on the cluster at one moment."""
 
-    def __init__(self, client: Any, function: Callable[..., Any], patience: float) -> None:
+    def __init__(self, client: Client, function: Callable[..., Any], patience: float) -> None:
         self.client, self.function, self.patience = client, function, patience
         self.name = f"polyad-{uuid4().hex[:12]}"
-        self.shared: tuple[Any, ...] = ()
-        self.flying: dict[str, tuple[Any, Any, int]] = {}  # key: future, item, times handed in
+        self.shared: tuple[Future, ...] = ()
+        self.flying: dict[str, tuple[Future, Any, int]] = {}  # key: future, item, times handed in
         self.landed: SimpleQueue[str] = SimpleQueue()
         self.launched = 0
         self.met: set[str] = set()  # workers
@@ -261,7 +261,7 @@ class _Flight:
         self.checked = -CHECK_SECONDS
         self.last_seen = time.monotonic()  # when there was a worker
 
-    def share(self, value: Any) -> None:
+    def share(self, value: object) -> None:
         """Bring a value to the cluster.
 
         It is the result of a task, not scattered data: if all workers that hold it die, Dask makes
@@ -271,7 +271,7 @@ class _Flight:
         future = self.client.submit(identity, value, key=f"{self.name}-shared", pure=False)
         self.shared = (future,)
 
-    def run(self, items: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+    def run(self, items: Iterator[Item]) -> Iterator[tuple[Item, Any]]:
         from distributed import KilledWorker
 
         waiting = True
@@ -308,19 +308,17 @@ class _Flight:
                 continue
             yield item, outcome
 
-    def launch(self, item: Any, times: int = 1) -> None:
+    def launch(self, item: object, times: int = 1) -> None:
         """Hand one item in."""
         self.launched += 1
         key = f"{self.name}-{self.launched}"
-        options: dict[str, Any] = {"key": key, "pure": False}
-        if self.idle:
-            # Dask gives a task to a worker that holds what is shared: each gets it by its first one
-            options |= {"workers": [self.idle.pop(0)], "allow_other_workers": True}
-        future = self.client.submit(self.function, *self.shared, item, **options)
+        # Dask gives a task to a worker that holds what is shared: each gets it by its first one
+        first = {"workers": [self.idle.pop(0)], "allow_other_workers": True} if self.idle else {}
+        future = self.client.submit(self.function, *self.shared, item, key=key, pure=False, **first)
         self.flying[key] = future, item, times
         future.add_done_callback(lambda done: self.landed.put(done.key))
 
-    def result(self, future: Any) -> Any:
+    def result(self, future: Future) -> Any:
         """Return what a task gave or raised; losing the scheduler is an error of ours.
 
         The worker may die before the result is fetched; then the task is done again elsewhere,
@@ -378,7 +376,7 @@ class _Flight:
             self.client.cancel(left, asynchronous=False)
 
 
-def dask_setup(worker: Any) -> None:  # noqa: ARG001 - as Dask calls it
+def dask_setup(worker: object) -> None:  # noqa: ARG001 - as Dask calls it
     """Ignore interrupts in a worker of a local cluster, which Dask has import this module first.
 
     A terminal interrupts all processes of a command. The one that was started decides what is
@@ -387,7 +385,7 @@ def dask_setup(worker: Any) -> None:  # noqa: ARG001 - as Dask calls it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def spread_runs(plan: Sequence[RunSettings], client: Any) -> Iterator[Outcome]:
+def spread_runs(plan: Sequence[RunSettings], client: Client | None) -> Iterator[Outcome]:
     """Yield the outcome of each run as it ends.
 
     A run draws everything from its own seed, so where it is done changes nothing but its seconds.
@@ -412,7 +410,7 @@ def spread_runs(plan: Sequence[RunSettings], client: Any) -> Iterator[Outcome]:
         yield outcome
 
 
-def reproduce_on(cluster: Any, **options: Any) -> Reproduction:
+def reproduce_on(cluster: Cluster, **options: Any) -> Reproduction:
     """Do what ``polyad reproduce --cluster CLUSTER`` asks for.
 
     Parameters

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from glob import glob
 from pathlib import Path
@@ -22,9 +20,10 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
-from polyad.distributed.cluster import explained, open_cluster, stream
-from polyad.distributed.ledger import FinishedTiles, Ledger
+from polyad.distributed.cluster import Client, Cluster, explained, open_cluster, stream
+from polyad.distributed.tile_store import FULL, TileFolder, TileStore
 from polyad.distributed.worker import (
+    MappedTile,
     SceneSource,
     TileTask,
     TileWork,
@@ -33,7 +32,6 @@ from polyad.distributed.worker import (
     run_on_cluster,
     versions,
 )
-from polyad.durable import Entry
 from polyad.errors import ClusterError, InputError, OutputError, PolyadWarning, SceneError
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder, split_key
 from polyad.scene.learn.adaptation import adapt_model
@@ -46,7 +44,6 @@ from polyad.scene.raster.despiking import HALO, despike
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import masked
 from polyad.scene.raster.windows import Block, halo_index
-from polyad.scene.read.classes import Colors
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
 
@@ -95,10 +92,13 @@ def plan_scene(
     """See that a model of ``request.model`` fits a scene, and cut it into tiles."""
     plan = plan_map(model, scene, path, request)
     Mapper(plan.model, plan.scene).warn_of_other_scene()
-    array = plan.scene.array
+    array, status = plan.scene.array, None
+    with suppress(OSError):
+        status = Path(plan.scene.source).stat() if plan.scene.source else None
     about = {
         "model": model_digest(plan.model),
-        "scene": _stamp(plan.scene),
+        "scene": [plan.scene.shape, plan.scene.dtype.str, plan.scene.fingerprint],
+        "file": None if status is None else [status.st_size, status.st_mtime_ns],
         "bands": [str(array[k].values.tolist()) for k in BAND_COORDS if k in array.coords],
         "nodata": str(plan.scene.nodata),
         "mask": hashlib.sha256(scene.packed_mask or b"").hexdigest(),
@@ -155,22 +155,17 @@ def model_digest(model: SceneModel) -> str:
     Of its training only where labels propagate from, and in which scene.
     """
     estimator = model.estimator
-    digest = hashlib.sha256(type(estimator).__name__.encode())
-    for field in fields(model):
-        if field.name not in ("estimator", "training", "statistics"):
-            digest.update(str(joblib.hash(getattr(model, field.name))).encode())
+    without = ("estimator", "training", "statistics")
+    parts = [getattr(model, field.name) for field in fields(model) if field.name not in without]
     if model.recipe is not None and model.recipe.propagation is not None:
-        digest.update(f"{model.training.scene} {model.training.packed_pixels}".encode())
+        parts += [model.training.scene, model.training.packed_pixels]
     network = getattr(estimator, "network_", None)
     if network is None:
-        digest.update(str(joblib.hash(estimator)).encode())
-        return digest.hexdigest()
-    digest.update(repr((network, sorted(estimator.get_params(deep=False).items()))).encode())
-    for name, value in sorted(network.state_dict().items()):
-        digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+        return str(joblib.hash([*parts, estimator]))
+    weights = {name: value.numpy(force=True) for name, value in network.state_dict().items()}
     scaler = getattr(estimator, "scaler_", None)
-    digest.update(str(joblib.hash(None if scaler is None else vars(scaler))).encode())
-    return digest.hexdigest()
+    parts += [type(estimator).__name__, repr(network), estimator.get_params(deep=False), weights]
+    return str(joblib.hash([*parts, None if scaler is None else vars(scaler)]))
 
 
 def _lazy(scene: xr.DataArray) -> xr.DataArray:
@@ -188,23 +183,7 @@ def _lazy(scene: xr.DataArray) -> xr.DataArray:
     return scene
 
 
-def _stamp(scene: Scene) -> dict[str, Any]:
-    """Return what changes when the scene does: its size, a few pixels, its file's date."""
-    try:
-        status = Path(scene.source).stat() if scene.source else None
-    except OSError:
-        status = None
-    return {
-        "shape": scene.shape,
-        "dtype": scene.dtype.str,
-        "pixels": scene.fingerprint,
-        "file": None if status is None else [status.st_size, status.st_mtime_ns],
-    }
-
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
-SHARES = "shares"  # of a tile's entry in the ledger: the checksum of the scene's
 
 AnyPath = str | os.PathLike[str]
 
@@ -244,21 +223,14 @@ def map_files(
     *,
     out_dir: AnyPath | None = None,
     ending: str = ".tif",
-    cluster: Any = None,
-    probabilities: AnyPath | None = None,
-    probability_dtype: str = "float32",
-    uncertainty: AnyPath | None = None,
-    coverage: float | None = None,
-    merge: str | Sequence[str] = (),
-    colors: Colors | None = None,
-    tile: int | None = None,
+    cluster: Cluster = None,
     max_bytes: int | None = None,
     mask: AnyPath | None = None,
     bbox: Sequence[float] | None = None,
-    adapt: bool | None = None,
     progress: bool = False,
     force: bool = True,
     inputs: Sequence[AnyPath] = (),
+    **options: Any,
 ) -> MapSummary:
     """Map scenes into files, on a Dask cluster or here, so that the work can be resumed.
 
@@ -287,27 +259,19 @@ def map_files(
         Kind of the maps in ``out_dir``.
     cluster : str or path-like or distributed.Client, optional
         See `open_cluster`. Without one, the tiles are mapped here, one after the other.
-    probabilities : path-like, optional
-        A GeoTIFF with one band for each class; for one scene.
-    probability_dtype : {"float32", "uint8"}, default="float32"
-    uncertainty : path-like, optional
-        See `polyad.map_file`; for one scene.
-    coverage, merge, colors
-        See `polyad.map_file`.
-    tile : int, optional
-        Side of a tile in pixels; chosen by memory when not given.
     max_bytes : int, optional
         See `polyad.open_scene`.
     mask, bbox
         Where to map; see `polyad.scene.restrict_scene`. For all scenes.
-    adapt : bool, optional
-        Whether the model is adapted to each scene's light, see `polyad.scene.adapt_model`.
     progress : bool, default=False
         Show a bar.
     force : bool, default=True
         Replace also what is no map of polyad.
     inputs : sequence of path-like
         Other files, such as the model's, that must not be written over.
+    **options
+        ``coverage``, ``merge``, ``colors``, ``tile`` and ``adapt``, and for one scene also
+        ``probabilities``, ``probability_dtype`` and ``uncertainty``: see `polyad.map_file`.
 
     Returns
     -------
@@ -327,12 +291,10 @@ def map_files(
         patterns = [scenes] if isinstance(scenes, str | os.PathLike) else scenes
         sources = find_scenes([os.fspath(pattern) for pattern in patterns])
     outs = _outputs(sources, out, out_dir, ending)
-    for option, given in (("--probabilities", probabilities), ("--uncertainty", uncertainty)):
-        if out_dir is not None and given is not None:
-            raise InputError(f"{option} names one file; map the scenes one by one to have it")
-    request = MapRequest(
-        probabilities, probability_dtype, uncertainty, coverage, merge, colors, tile, adapt
-    )
+    request = MapRequest(**options)
+    for name in ("probabilities", "uncertainty"):
+        if out_dir is not None and options.get(name) is not None:
+            raise InputError(f"--{name} names one file; map the scenes one by one to have it")
     read = [os.fspath(s) for s in (*sources, *inputs, mask) if isinstance(s, str | os.PathLike)]
     for path in outs:
         for what, file in request.outputs(path).items():
@@ -418,13 +380,9 @@ class _Job:
     """Some scenes to be mapped by one model, and how far that is."""
 
     def __init__(
-        self,
-        model: SceneModel,
-        plans: list[ScenePlan],
-        folder: Path,
-        max_bytes: int | None,
+        self, model: SceneModel, plans: list[ScenePlan], folder: Path, max_bytes: int | None
     ) -> None:
-        self.plans, self.folder = plans, folder
+        self.plans, self.path = plans, folder
         sources = tuple(plan.source for plan in plans)
         self.work = TileWork(model, sources, plans[0].map.numbers, max_bytes)
         self.total = sum(len(p.map.tiles) for p in plans)
@@ -432,31 +390,27 @@ class _Job:
         self.replaced = 0  # corrupt pixels
         self.mapped: dict[int, int] = {}  # by scene: pixels with a class, once its map is written
         self.failures: dict[int, SceneError] = {}  # by scene
-        self.begun: dict[int, FinishedTiles] = {}  # by scene: those begun and not yet written
+        self.stores: dict[int, TileStore] = {}  # by scene: of those that are begun
         self.checksums: dict[int, int] = {}  # by scene: of its shares
 
-    def run(self, client: Any, progress: bool) -> list[SceneError]:
+    def run(self, client: Client | None, progress: bool) -> list[SceneError]:
         """Do what is left to do; return why some scenes cannot be read."""
         if getattr(client, "asynchronous", False):
             raise InputError("expected a synchronous distributed.Client, got an asynchronous one")
         self.client, self.progress = client, progress
-        with (
-            self._saying_what_is_kept(),
-            Ledger(self.folder) as ledger,
-            tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress) as bar,
-        ):
-            self.ledger, self.bar = ledger, bar
-            map_tile = map_tile_here if client is None else map_tile_on_worker
-            completed = False
+        map_tile = map_tile_here if client is None else map_tile_on_worker
+        bar = tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress)
+        with self._saying_what_is_kept(), bar as self.bar:
+            folder, completed = TileFolder(self.path), False
             try:
                 for task, outcome in stream(client, map_tile, self._tasks(), shared=self.work):
                     self._take(task, outcome)
-                completed = True
+                completed = not any(self.stores[scene].finished for scene in self.failures)
             finally:
-                for tiles in self.begun.values():
-                    tiles.close(remove=not self.done)
-                if completed or not self.done:  # nothing to resume: nothing is left behind
-                    ledger.remove()
+                nothing_to_resume = completed or not self.done
+                for store in self.stores.values() if nothing_to_resume else ():
+                    store.remove()
+                folder.close(remove=nothing_to_resume)
         return list(self.failures.values())
 
     def _tasks(self) -> Iterator[TileTask]:
@@ -464,32 +418,25 @@ class _Job:
 
         A tile's shares are cut when it is its turn: the scene's are held once, and no longer.
         """
-        finished, written = _finished(self.ledger.entries)
         for scene, plan in enumerate(self.plans):
-            entries, places = finished[plan.digest], plan.map.tiles
-            if plan.digest in written and plan.map.path.exists():
-                self.mapped[scene] = written[plan.digest]
-                self._count(len(places), entries.values())
+            store = self.stores[scene] = TileStore(self.path, plan.map, plan.digest)
+            if store.written is not None and plan.map.path.exists():
+                self.mapped[scene] = store.written["mapped"]
+                self._count(len(plan.map.tiles), store.written["replaced"])
                 continue
-            checksums = {number: entry["crc"] for number, entry in entries.items()}
-            about = plan.map.path.name, plan.digest, places, class_dtype(plan.map.model.classes)
-            tiles = FinishedTiles(self.folder, *about, plan.map.depth, checksums)
-            self.begun[scene] = tiles
-            kept = [entry for number, entry in entries.items() if number not in tiles.left]
-            self._count(len(kept), kept)
-            if not tiles.left:
-                self._write(scene)
+            self._count(len(store.finished), sum(store.finished.values()))
+            if len(store.finished) == len(plan.map.tiles):
+                self.mapped[scene] = store.write_map()
                 continue
-            shares = self._propagate(scene, kept)
-            for number in sorted(tiles.left):
-                if scene in self.failures:
-                    break
-                tile = places[number]
-                yield TileTask(scene, number, tile, None if shares is None else shares.cut(tile))
+            shares = self._propagate(scene, store)
+            for number, tile in enumerate(plan.map.tiles):
+                if number not in store.finished and scene not in self.failures:
+                    part = None if shares is None else shares.cut(tile)
+                    yield TileTask(scene, number, tile, part)
             shares = None
 
-    def _propagate(self, scene: int, kept: list[Entry]) -> Shares | None:
-        """Do what needs the whole scene; tiles that were ``kept`` of other shares do not count.
+    def _propagate(self, scene: int, store: TileStore) -> Shares | None:
+        """Do what needs the whole scene; tiles that were kept of other shares do not count.
 
         The digest of the map says all that is asked for, but a machine with another number of
         cores may round otherwise.
@@ -500,58 +447,35 @@ class _Job:
             shares = Mapper(plan.model, plan.scene, progress=self.progress).propagate(run)
         except SceneError as error:
             self.failures[scene] = error
-            self.begun.pop(scene).close(remove=not kept)
             return None
         if shares is not None:
             self.checksums[scene] = shares.checksum()
-            if kept and kept[0].get(SHARES) != self.checksums[scene]:
-                self.begun[scene].forget()
-                self._count(-len(kept), kept)
+            if not store.shares <= {self.checksums[scene]}:
+                self._count(-len(store.finished), -sum(store.finished.values()))
+                store.forget()
         return shares
 
-    def _take(self, task: TileTask, outcome: Any) -> None:
+    def _take(self, task: TileTask, outcome: MappedTile | Exception) -> None:
         """Keep a mapped tile, and write the map if it was the last one."""
-        if task.scene not in self.begun:
-            return  # its scene has failed meanwhile
+        if task.scene in self.failures:
+            return
         if isinstance(outcome, SceneError):
             self.failures[task.scene] = outcome
-            self.begun.pop(task.scene).close()
             return
+        plan, store = self.plans[task.scene].map, self.stores[task.scene]
         if isinstance(outcome, Exception):
-            name = self.plans[task.scene].map.path.name
-            raise explained(outcome, f"tile {task.number} of {name} failed")
-        tiles = self.begun[task.scene]
-        entry = tiles.put(task.number, outcome.ids, outcome.numbers)
-        entry["replaced"] = outcome.replaced
-        if task.shares is not None:
-            entry |= {SHARES: self.checksums[task.scene]}
-        self.ledger.append(entry)
-        self._count(1, [entry])
-        if not tiles.left:
-            self._write(task.scene)
+            raise explained(outcome, f"tile {task.number} of {plan.path.name} failed")
+        shares = self.checksums.get(task.scene)
+        store.put(task.number, outcome.ids, outcome.numbers, outcome.replaced, shares)
+        self._count(1, outcome.replaced)
+        if len(store.finished) == len(plan.tiles):
+            self.mapped[task.scene] = store.write_map()
 
-    def _write(self, scene: int) -> None:
-        tiles = self.begun.pop(scene)
-        written = False
-        try:
-            plan = self.plans[scene].map
-            stored = ((tile, *tiles.get(number)) for number, tile in enumerate(plan.tiles))
-            mapped = plan.write(stored)
-            self.ledger.append({"map": tiles.digest, "written": True, "mapped": mapped})
-            self.mapped[scene] = mapped
-            written = True
-        finally:
-            tiles.close(remove=written)
-
-    def _count(self, tiles: int, entries: Iterable[Entry]) -> None:
-        """Count tiles as done, or no longer done, with their entries in the ledger."""
+    def _count(self, tiles: int, replaced: int) -> None:
+        """Count tiles as done, or no longer done, and the pixels that were replaced in them."""
         self.done += tiles
-        replaced = sum(entry.get("replaced", 0) for entry in entries)
-        self.replaced += replaced if tiles > 0 else -replaced
+        self.replaced += replaced
         self.bar.update(tiles)
-        if len(self.plans) > 1:
-            counts = f"{len(self.plans)} scenes, {len(self.begun)} in work"
-            self.bar.set_postfix_str(counts, False)
 
     @contextmanager
     def _saying_what_is_kept(self) -> Iterator[None]:
@@ -562,7 +486,7 @@ class _Job:
             if error.errno not in FULL:
                 raise
             raise OutputError(
-                f"the disk of {self.folder.parent} is full ({error.strerror}): no room for the "
+                f"the disk of {self.path.parent} is full ({error.strerror}): no room for the "
                 f"finished tiles; make room. {self._kept()}"
             ) from error
         except (ClusterError, OutputError) as error:
@@ -574,28 +498,9 @@ class _Job:
 
     def _kept(self) -> str:
         return (
-            f"{self.done} of {self.total} tiles are kept in {self.folder}: the same command "
-            "resumes from there"
+            f"{self.done} of {self.total} tiles are kept in {self.path}: the same command resumes "
+            "from there"
         )
-
-
-def _finished(entries: Iterable[Entry]) -> tuple[dict[str, dict[int, Entry]], dict[str, int]]:
-    """Return a ledger's finished tiles, by map and number, and the pixels of maps that are written.
-
-    The first tile that was made of other shares than those before it stands for all: they were
-    given up when it was made.
-    """
-    finished: dict[str, dict[int, Entry]] = defaultdict(dict)
-    written: dict[str, int] = {}
-    for entry in entries:
-        tiles = finished[entry["map"]]
-        if entry.get("written"):
-            written[entry["map"]] = entry.get("mapped", 0)
-            continue
-        if tiles and next(iter(tiles.values())).get(SHARES) != entry.get(SHARES):
-            tiles.clear()
-        tiles[entry["tile"]] = entry
-    return finished, written
 
 
 Array = npt.NDArray[Any]
@@ -657,22 +562,16 @@ def map_lazy(
     if adapt:
         fitted = adapt_model(fitted, known, adapt)
     known = fitted.view(known)
-    if known.array.chunks is None:
-        raise InputError(
-            "bands of the scene must be interpolated to the model's wavelengths, which a lazy map "
-            "does not do; map it with polyad.map_file, or resample the scene first"
-        )
-    if fitted.recipe is not None and fitted.recipe.steps:
-        raise InputError(
-            "this model's maps take steps that look beyond a block of the scene; map it with "
-            "polyad.map_file, or train it with preset='fast'"
-        )
     fitted.check_classes("map its scene with polyad.map_file")
-    if fitted.merging is not None:
-        raise InputError(
-            "a lazy map has the classes of the network; map it with the model before merging, and "
-            "merge the computed map with polyad.scene.merge_labels"
-        )
+    for reason, refused in (
+        ("bands of the scene must be interpolated to its wavelengths", known.array.chunks is None),
+        ("it has steps that look beyond a block", bool(fitted.recipe and fitted.recipe.steps)),
+        ("its classes are merged", fitted.merging is not None),
+    ):
+        if refused:
+            raise InputError(
+                f"the model cannot map a scene lazily: {reason}; map it with polyad.map_file"
+            )
     halo, pixels = _reach(fitted), masked(known.array).data.rechunk({2: -1})
     # An axis no longer than the halo is in one block already and reflected over and over
     depth = {axis: halo if known.shape[axis] > halo else 0 for axis in (0, 1)}
@@ -726,7 +625,7 @@ def _classify(
     fitted: SceneModel,
     nodata: float | None,
     shares: bool,
-    block_info: Any = None,
+    block_info: Mapping[int, Any] | None = None,
 ) -> Array:
     """Classify one block that has its neighbors' pixels on the inner sides."""
     if block_info is None or not values.size:  # Dask asks for the type only

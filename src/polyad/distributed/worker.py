@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.distributed.cluster import explained, stream
+from polyad.distributed.cluster import Client, explained, stream
 from polyad.errors import ClusterError, SceneError, SceneMismatch
 from polyad.scene.learn.adaptation import Adaptation
 from polyad.scene.learn.model import SceneModel
@@ -89,12 +89,12 @@ class TileWork:
     def __post_init__(self) -> None:
         self._fresh()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Mapping[str, object]:
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_")}
         # Scene statistics serve what the driver does; a task has what its tile needs of them
         return kept | {"model": replace(self.model, statistics=None)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update(state)
         self._fresh()
 
@@ -185,10 +185,10 @@ class SceneJob(NamedTuple):
     work: TileWork
     scene: int  # which of the work's sources
     function: SceneTask
-    shared: Any
+    shared: object
 
 
-def run_on_cluster(client: Any, work: TileWork, scene: int) -> RunOnScene:
+def run_on_cluster(client: Client, work: TileWork, scene: int) -> RunOnScene:
     """Return what does the tasks of one of the work's scenes by the workers of a cluster."""
 
     def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
