@@ -60,8 +60,8 @@ def opened(land, sample, **options):
 
 def answered(workspace, truth):
     """Answer as somebody who knows."""
-    for k, (row, col) in enumerate(workspace.checklist.sample.pixels.tolist()):
-        workspace.checklist.do({"point": k, "class": int(truth.values[row, col])})
+    for k, (row, col) in enumerate(workspace.sample.pixels.tolist()):
+        workspace.do({"point": k, "class": int(truth.values[row, col])})
 
 
 @pytest.mark.parametrize("ending", ["csv", "geojson", "gpkg"])
@@ -82,19 +82,19 @@ def test_a_checked_sample_is_of_the_same_kind_and_gives_areas(land, truth, tmp_p
 def test_answers_survive_a_start_anew_and_the_file_is_resumed(land, tmp_path):
     sample = drawn(land, tmp_path / "s.csv")
     first = opened(land, sample)
-    first.checklist.do({"point": 3, "class": 2, "note": "a  road"})
-    first.checklist.do({"point": 5, "unsure": True, "note": "clouds"})
-    first.checklist.do({"point": 6, "class": 1})
-    first.checklist.do({"point": 6, "class": 0})
+    first.do({"point": 3, "class": 2, "note": "a  road"})
+    first.do({"point": 5, "unsure": True, "note": "clouds"})
+    first.do({"point": 6, "class": 1})
+    first.do({"point": 6, "class": 0})
     first.close()
     again = opened(land, sample)
-    assert again.checklist.answers[3] == Answer(2, False, "a road")
-    assert again.checklist.answers[5] == Answer(0, True, "clouds")
-    assert (again.checklist.done, again.checklist.unsure) == (2, 1)
+    assert again.answers[3] == Answer(2, False, "a road")
+    assert again.answers[5] == Answer(0, True, "clouds")
+    assert (again.done, again.unsure) == (2, 1)
     again.close()
     (tmp_path / "s-checked.csv.checks.jsonl").unlink()  # without its journal, from the file
     third = opened(land, sample)
-    assert third.checklist.answers == again.checklist.answers
+    assert third.answers == again.answers
     third.close()
     table = rows(tmp_path / "s-checked.csv")
     assert [table[3]["reference"], table[3]["note"]] == ["Zinnia", "a road"]
@@ -104,45 +104,42 @@ def test_answers_survive_a_start_anew_and_the_file_is_resumed(land, tmp_path):
 def test_what_was_edited_in_the_file_since_is_taken_and_nothing_is_lost(land, tmp_path):
     sample = drawn(land, tmp_path / "s.csv")
     first = opened(land, sample)
-    first.checklist.do({"point": 0, "class": 1})
-    first.checklist.do({"point": 1, "class": 2})
+    first.do({"point": 0, "class": 1})
+    first.do({"point": 1, "class": 2})
     first.close()
     table = rows(tmp_path / "s-checked.csv")
     table[1]["reference"], table[2]["reference"], table[0]["reference"] = "Xylem", "3", ""
     write_rows(tmp_path / "s-checked.csv", table, table[0])
     again = opened(land, sample)
-    assert [a.value for a in again.checklist.answers[:3]] == [1, 3, 3]
+    assert [a.value for a in again.answers[:3]] == [1, 3, 3]
     again.close()
 
 
 def test_a_file_older_than_the_journal_does_not_take_answers_back(land, tmp_path):
     sample = drawn(land, tmp_path / "s.csv")
     first = opened(land, sample)
-    first.checklist.do({"point": 0, "class": 1})
+    first.do({"point": 0, "class": 1})
     first.close()
     old = (tmp_path / "s-checked.csv").read_bytes()
     second = opened(land, sample)
-    second.checklist.do({"point": 0, "class": 2})
-    second.checklist.journal.close()  # as a kill leaves it: in the journal, not yet in the file
+    second.do({"point": 0, "class": 2})
+    second.journal.close()  # as a kill leaves it: in the journal, not yet in the file
     second._lock.close()
     (tmp_path / "s-checked.csv").write_bytes(old)
     os.utime(tmp_path / "s-checked.csv", (1, 1))
     third = opened(land, sample)
-    assert third.checklist.answers[0].value == 2
+    assert third.answers[0].value == 2
     third.close()
 
 
 KILLED = """
 import json, sys
 from pathlib import Path
-from polyad.app.checklist import Checklist
-from polyad.scene.raster.classes import ClassInfo
-from polyad.scene.raster.grid import Grid
-from polyad.scene.read.samples import open_sample
-grid = Grid((30, 40), None, None)
+import numpy as np, xarray as xr
+from polyad.app.checklist import CheckWorkspace
+scene = xr.DataArray(np.ones((30, 40, 2), np.float32), dims=("y", "x", "band"))
 sample, out = map(Path, sys.argv[1:])
-classes = [ClassInfo(k, f"kind {k}", "#112233") for k in (1, 2, 3)]
-checklist = Checklist(open_sample(sample, grid), classes, grid, "mark", out, "reference")
+checklist = CheckWorkspace(scene, sample, classes=["a", "b", "c"], out=out)
 print(json.dumps([a.value for a in checklist.answers]), flush=True)
 checklist.start()
 for k in range(200):
@@ -178,7 +175,7 @@ def test_a_kill_loses_no_answer_that_was_confirmed(tmp_path):
 def test_the_file_is_written_soon_after_an_answer(land, tmp_path, kit):
     workspace = opened(land, drawn(land, tmp_path / "s.csv"))
     workspace.start()
-    workspace.checklist.do({"point": 0, "class": 1})
+    workspace.do({"point": 0, "class": 1})
     kit.wait_for(lambda: rows(tmp_path / "s-checked.csv")[0]["reference"] == "Quartz")
     workspace.close()
 
@@ -194,9 +191,9 @@ def test_a_file_that_cannot_be_written_is_told_and_the_answers_are_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr("polyad.app.checklist.write_points", full)
-        patch.setattr(workspace.checklist, "_publish", lambda *news: heard.append(news))
+        patch.setattr(workspace.events, "publish", lambda *news: heard.append(news))
         workspace.start()
-        workspace.checklist.do({"point": 0, "class": 1})
+        workspace.do({"point": 0, "class": 1})
         kit.wait_for(lambda: [about for kind, about in heard if kind == "problem"])
     assert "the disk is full; the answers are safe in s-checked.csv.checks.jsonl" in str(heard)
     workspace.close()
@@ -279,7 +276,7 @@ def test_classes_of_a_blind_file_can_be_named(land, tmp_path):
     with pytest.raises(InputError, match="does not say which classes there are; name the map"):
         opened(land, sample, class_map=None)
     workspace = opened(land, sample, class_map=None, classes=["Xylem", " Quartz "])
-    workspace.checklist.do({"point": 0, "class": 2})
+    workspace.do({"point": 0, "class": 2})
     workspace.close()
     assert rows(tmp_path / "s-checked.csv")[0]["reference"] == "Quartz"
 
@@ -403,13 +400,13 @@ def test_an_output_that_is_something_else_is_left_as_it_is(land, tmp_path):
 def test_the_sample_itself_is_written_to_only_where_it_is_named(land, tmp_path):
     sample = drawn(land, tmp_path / "s.gpkg")
     workspace = opened(land, sample, out=sample)
-    workspace.checklist.do({"point": 0, "class": 1})
+    workspace.do({"point": 0, "class": 1})
     workspace.close()
     with sqlite3.connect(sample) as database:
         assert database.execute("SELECT count(reference) FROM sample").fetchone() == (1,)
     database.close()
     again = opened(land, sample, out=sample)
-    assert again.checklist.done == 1
+    assert again.done == 1
     again.close()
 
 
@@ -424,7 +421,7 @@ def test_the_journal_of_another_sample_or_of_labels_is_refused(land, tmp_path):
 def test_a_journal_of_classes_that_are_gone_is_refused_and_left(land, tmp_path):
     sample = drawn(land, tmp_path / "s.csv", blind=True)
     first = opened(land, sample)
-    first.checklist.do({"point": 0, "class": 1})
+    first.do({"point": 0, "class": 1})
     first.close()
     (tmp_path / "s-checked.csv").unlink()
     before = (tmp_path / "s-checked.csv.checks.jsonl").read_bytes()
@@ -441,7 +438,7 @@ def test_an_answer_among_thousands_rewrites_no_file(kit, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr("polyad.app.checklist.write_points", lambda *_: written.append(1))
     for k in range(20):
-        told = workspace.checklist.do({"point": k, "class": 1})
+        told = workspace.do({"point": k, "class": 1})
         assert told["answers"] == [[k, 1, False, ""]]
     assert written == []  # by a thread of its own, which was not started
     assert len(workspace.state()["points"]) == 5000

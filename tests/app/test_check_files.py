@@ -81,7 +81,7 @@ def test_a_note_of_the_sample_stays_when_its_point_is_answered(scene, folder, ou
     for value in (1, 2):  # the second time from journal and file
         workspace = CheckWorkspace(scene, noted("n.csv") if value == 1 else "n.csv", out=out)
         for k in range(3):
-            workspace.checklist.do({"point": k, "class": value})
+            workspace.do({"point": k, "class": value})
         workspace.close()
         assert [row["note"] for row in rows(out)] == [*NOTES[:2], NOTES[2].strip()]
         assert {row["reference"] for row in rows(out)} == {"AB"[value - 1]}
@@ -90,9 +90,9 @@ def test_a_note_of_the_sample_stays_when_its_point_is_answered(scene, folder, ou
 def test_the_page_shows_a_note_of_the_sample_and_another_takes_its_place(scene, folder):
     workspace = CheckWorkspace(scene, noted("n.csv"))
     shown = {k: note for k, _, _, note in workspace.state()["answers"]}
-    assert shown == {0: NOTES[0], 2: "x" * 500}
-    workspace.checklist.do({"point": 0, "unsure": True, "note": NOTES[0]})
-    workspace.checklist.do({"point": 2, "class": 1, "note": "other"})
+    assert shown == {0: NOTES[0], 2: NOTES[2].strip()}
+    workspace.do({"point": 0, "unsure": True, "note": NOTES[0]})
+    workspace.do({"point": 2, "class": 1, "note": "other"})
     workspace.close()
     said = [row["note"] for row in rows("n-checked.csv")]
     assert said == [f"cannot tell: {NOTES[0]}", "", "other"]
@@ -101,12 +101,12 @@ def test_the_page_shows_a_note_of_the_sample_and_another_takes_its_place(scene, 
 def test_an_answer_taken_back_leaves_the_note_of_the_sample_and_no_other(scene, folder):
     for out in ("o.csv", "n.csv"):
         workspace = CheckWorkspace(scene, noted("n.csv"), out=out)
-        workspace.checklist.do({"point": 0, "class": 1, "note": "mine"})
-        workspace.checklist.do({"point": 1, "unsure": True, "note": "mine"})
+        workspace.do({"point": 0, "class": 1, "note": "mine"})
+        workspace.do({"point": 1, "unsure": True, "note": "mine"})
         workspace.close()
         workspace = CheckWorkspace(scene, "n.csv", out=out)
-        workspace.checklist.do({"point": 0, "class": 0, "note": ""})
-        workspace.checklist.do({"point": 1, "class": 0, "note": ""})
+        workspace.do({"point": 0, "class": 0, "note": ""})
+        workspace.do({"point": 1, "class": 0, "note": ""})
         workspace.close()
         assert rows(out)[1]["note"] == ""
     assert rows("o.csv")[0]["note"] == NOTES[0]

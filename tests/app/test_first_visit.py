@@ -46,8 +46,8 @@ def checking(kit, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checking")
     draw_sample(placed, 12, random_state=1).save(folder / "s.csv")
     served = prepare_check(scene, folder / "s.csv", placed).start()
-    served.workspace.checklist.do({"point": 10, "class": 1, "note": "a road"})
-    served.workspace.checklist.do({"point": 11, "unsure": True})
+    served.workspace.do({"point": 10, "class": 1, "note": "a road"})
+    served.workspace.do({"point": 11, "unsure": True})
     yield served
     served.stop()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +19,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.app.journal import Journal, Json
-from polyad.app.labels import MAX_CLASSES
+from polyad.app.labels import MAX_CLASSES, Command
 from polyad.app.workspace import ClassMap, RasterSource, ScenePage, describe_scene
 from polyad.durable import InUse, LockFile, why
 from polyad.errors import InputError, OutputError, PolyadError, SceneError, SceneMismatch
 from polyad.scene.files.paths import DRAWN_FROM, check_apart, check_names_differ, check_output
 from polyad.scene.raster.classes import ClassInfo, class_color, class_key, class_table, has_own_name
-from polyad.scene.raster.grid import Grid, grid_of
+from polyad.scene.raster.grid import grid_of
 from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.raster.scene import Scene, as_labels
 from polyad.scene.read.features import PLACE_NAMES
@@ -38,8 +38,6 @@ CANNOT_TELL = "cannot tell"  # how the note of such a point begins
 MAX_NOTE = 500
 _PAUSE = 0.5  # seconds between two writings of the file
 _WRITTEN = (".gpkg", ".geojson", ".csv")
-
-Publish = Callable[[str, Json], None]
 
 
 class Answer(NamedTuple):
@@ -55,28 +53,28 @@ class Answer(NamedTuple):
         return self.value != 0 or self.unsure
 
 
-class Checklist:
-    """The points of a sample and the answers to them; safe to use from several threads.
+class CheckWorkspace(ScenePage):
+    """A scene, the points of a sample of its map, and the answers to them; nothing is trained.
+
+    Safe to use from several threads.
 
     Parameters
     ----------
-    sample : SampleFile
-    classes : sequence of ClassInfo
-        That may be seen at a point.
-    grid : Grid
-        Of the scene.
-    mark : str
-        Fingerprint of the scene.
-    out : Path
-        The file of the checked points. One that is there is resumed.
-    field : str
-        Name of the field of the true class.
-    earlier : SampleFile, optional
-        ``out`` as an earlier run left it.
-    journal : Path, optional
+    scene : path, known name, or DataArray with dims (y, x, band)
+    sample : path
+        The points.
+    class_map : path or DataArray, optional
+        The map that is checked; its classes are offered.
+    classes : sequence of str
+        Names of the classes, in place of those of a map.
+    blind : bool, default=True
+        Keep the map and its class of each point from the page.
+    out : path, optional
+        Where the checked points go; by default beside the sample. One that is there is resumed.
+    field, layer : str, optional
+        Field of the true class and layer of the sample's file.
+    journal : path, optional
         By default beside ``out``.
-    publish : callable
-        Called with ``("answer", about)`` and ``("problem", about)``.
 
     Attributes
     ----------
@@ -84,65 +82,93 @@ class Checklist:
         One for each point.
     revision : int
         Counts the changes.
-    resumed : int
-        How many points had an answer at the start.
     """
+
+    page = "check.html"
 
     def __init__(
         self,
-        sample: SampleFile,
-        classes: Sequence[ClassInfo],
-        grid: Grid,
-        mark: str,
-        out: Path,
-        field: str,
+        scene: RasterSource,
+        sample: str | PathLike[str],
+        class_map: RasterSource | None = None,
         *,
-        earlier: SampleFile | None = None,
-        journal: Path | None = None,
-        publish: Publish = lambda *_: None,
+        classes: Sequence[str] = (),
+        blind: bool = True,
+        out: str | PathLike[str] | None = None,
+        field: str | None = None,
+        layer: str | None = None,
+        journal: str | PathLike[str] | None = None,
     ) -> None:
-        self.sample, self.classes, self.grid, self.out = sample, tuple(classes), grid, out
-        self.field = sample.named(field)
+        super().__init__(scene)
+        self.blind = blind
+        self.grid, name = grid_of(self.scene), field or REFERENCE
+        _check_field(name)
+        self.sample = open_sample(sample, self.grid, field=name, layer=layer)
+        self.field = self.sample.named(name)
+        self.out = _output(self.sample.path, out)
+        check_output(self.out, "sample")
+        files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
+        check_apart(self.out, files, "sample")
+        if journal is not None:
+            check_names_differ([("sample", self.out), ("journal", journal)])
+        if layer is not None and self.out.resolve() == self.sample.path.resolve():
+            raise InputError(
+                f"{self.out} has several layers, and the others would be lost; name another file "
+                "with --out"
+            )
+        raster = None
+        if class_map is not None:
+            is_path = isinstance(class_map, str | PathLike)
+            raster = open_labels(class_map, self.scene) if is_path else as_labels(class_map)
+            check_origin(str(self.sample.path), self.sample.texts(DRAWN_FROM), raster)
+        self.classes = _classes(self.sample, raster, classes)
         self._by_id = {info.value: info for info in self.classes}
         self._texts = {info.value: written(info, self.classes) for info in self.classes}
-        found = answers_of(sample, field, self.classes)
-        self.answers = [answer for answer, _ in found]
-        taken = None if earlier is None else _matched(earlier, sample, field, self.classes)
-        self._open_notes = {k: note for k, (answer, note) in enumerate(found) if not answer.given}
-        # By point and by what the page shows of it: the whole note, which may be longer
-        both = [*enumerate(found), *enumerate(taken or [])]
-        self._notes = {(k, answer.note): note for k, (answer, note) in both}
+        # Of a blind check, nothing that tells the map's class is kept at all
+        self.map_ids = None if raster is None or blind else _positions(raster, self.classes)
+        self.mapped = None if blind else _mapped(self.sample, raster, self.classes)
         self.revision = 0
-        self._lock = threading.RLock()
-        self._file_lock = threading.Lock()
-        self._publish = publish
+        self._answering, self._writing = threading.RLock(), threading.Lock()
         self._changed, self._closing = threading.Event(), threading.Event()
         self._writer: threading.Thread | None = None
-        path = journal or out.with_name(out.name + ".checks.jsonl")
-        created = not path.exists()
-        # Somebody may have edited the file after the last answer
-        edited = (
-            not created and taken is not None and out.stat().st_mtime_ns > path.stat().st_mtime_ns
-        )
-        points_content(out, grid, sample.pixels, self.fields())  # refused before anything is made
-        digest = hashlib.sha256(sample.pixels.astype("<i8").tobytes()).hexdigest()[:32]
-        self.journal = Journal(path, {"shape": list(grid.shape), "scene": mark, "sample": digest})
+        self._lock = _hold(self.out)
         try:
-            begun = bool(self.journal.commands)
+            default = self.out.with_name(self.out.name + ".checks.jsonl")
+            self._resume(name, default if journal is None else Path(journal))
+        except BaseException:
+            self._lock.remove()
+            raise
+
+    def _resume(self, field: str, path: Path) -> None:
+        """Take the answers of the sample, of the journal, and of the output of an earlier run."""
+        self.answers = answers_of(self.sample, field, self.classes)
+        self._open_notes = {k: a.note for k, a in enumerate(self.answers) if not a.given}
+        earlier = self._earlier(field)
+        begun = path.exists()
+        # Somebody may have edited the file after the last answer
+        edited = begun and earlier and self.out.stat().st_mtime_ns > path.stat().st_mtime_ns
+        pixels = self.sample.pixels
+        points_content(
+            self.out, self.grid, pixels, self.fields()
+        )  # refused before a journal is made
+        digest = hashlib.sha256(pixels.astype("<i8").tobytes()).hexdigest()[:32]
+        about = {"shape": list(self.grid.shape), "scene": Scene.of(self.scene).fingerprint}
+        self.journal = Journal(path, about | {"sample": digest})
+        try:
+            fresh = not self.journal.commands
             self.journal.replay(
                 self._apply,
                 "an answer that cannot be taken",
                 "start with the map and the classes of before",
             )
-            if taken is not None and (edited or not begun):
-                self._take([answer for answer, _ in taken])
+            if edited or fresh:
+                self._take(earlier)
             self.write()  # what cannot be written is told before anybody has looked
         except BaseException:
             self.journal.close()
-            if created:
+            if not begun:
                 path.unlink(missing_ok=True)
             raise
-        self.resumed = self.done
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -156,34 +182,54 @@ class Checklist:
         """How many points nobody can tell the class of."""
         return sum(answer.unsure for answer in self.answers)
 
-    def do(self, command: Mapping[str, Any]) -> Json:
+    def do(self, command: Command) -> Json:
         """Take an answer: ``point`` from 0, ``class`` (0 for none), ``unsure`` and ``note``."""
-        with self._lock:
+        if command.get("do", "answer") != "answer":
+            raise InputError(f"no such command: {str(command.get('do'))[:40]!r}; expected 'answer'")
+        with self._answering:
             point, answer = self._checked(command)
-            if answer != self.answers[point]:
+            before = self.answers[point]
+            same = answer.note.split() == before.note.split()  # a file's note may be of any length
+            answer = answer._replace(note=before.note if same else _clean(answer.note))
+            if answer != before:
                 self.journal.append({"do": "answer", "answers": [self._entry(point, answer)]})
-                self._put([(point, answer)])
+                self._put({point: answer})
             return self._describe([point])
 
     def state(self) -> Json:
-        """Return the answers as JSON types."""
-        with self._lock:
-            given = [k for k, answer in enumerate(self.answers) if answer != Answer()]
-            return self._describe(given)
+        """Return everything that the page needs to start."""
+        with self._answering:
+            answers = self._describe([k for k, a in enumerate(self.answers) if a != Answer()])
+        return {
+            "scene": describe_scene(self.scene, self.name),
+            "sample": self.sample.path.name,
+            "out": self.out.name,
+            "journal": self.journal.path.name,
+            "blind": self.blind,
+            "map": self.map_ids is not None,
+            "classes": [info._asdict() for info in self.classes],
+            "points": self.sample.pixels.tolist(),
+            "mapped": self.mapped,
+            **answers,
+        }
 
-    def _put(self, changes: Iterable[tuple[int, Answer]]) -> None:
-        points = []
-        for point, answer in changes:
+    def class_map(self) -> ClassMap | None:
+        """Return the map as positions of its classes from 1, and these; None if it is hidden."""
+        if self.map_ids is None:
+            return None
+        return self.map_ids, [c._replace(value=k) for k, c in enumerate(self.classes, start=1)]
+
+    def _put(self, changes: Mapping[int, Answer]) -> None:
+        for point, answer in changes.items():
             self.answers[point] = answer
-            points.append(point)
         self.revision += 1
         self._changed.set()
-        self._publish("answer", self._describe(points))
+        self.events.publish("answer", self._describe(changes))
 
     def _describe(self, points: Iterable[int]) -> Json:
         return {"revision": self.revision, "answers": [[k, *self.answers[k]] for k in points]}
 
-    def _checked(self, command: Mapping[str, Any]) -> tuple[int, Answer]:
+    def _checked(self, command: Command) -> tuple[int, Answer]:
         point, value = command.get("point"), command.get("class", 0)
         unsure = command.get("unsure", False)
         if type(point) is not int or not 0 <= point < len(self.answers):
@@ -196,8 +242,8 @@ class Checklist:
         if type(unsure) is not bool or not isinstance(note, str):
             raise InputError("unsure must be true or false, and a note must be text")
         if value and unsure:
-            raise InputError("a point has a class or cannot be told, expected one of the two")
-        return point, Answer(value, unsure, _clean(note))
+            raise InputError("a point has a class or is unsure, expected one of the two")
+        return point, Answer(value, unsure, note)
 
     # -- the journal ----------------------------------------------------------------------------
 
@@ -222,23 +268,44 @@ class Checklist:
             raise InputError(f"no class is called {str(name)[:80]!r}")
         return alike[0]
 
+    # -- the file -------------------------------------------------------------------------------
+
+    def _earlier(self, field: str) -> list[Answer]:
+        """Return the answers in the output of an earlier run; none if there is no such run."""
+        if not self.out.exists() or self.out.resolve() == self.sample.path.resolve():
+            return []
+        try:
+            earlier = open_sample(self.out, self.grid, field=field)
+        except SceneError as error:
+            raise SceneError(
+                f"{self.out} is there and cannot be resumed ({str(error)[:300]}); name another "
+                "file with --out, or move it away"
+            ) from error
+        answers = answers_of(earlier, field, self.classes)
+        by_pixel = dict(zip(map(tuple, earlier.pixels.tolist()), answers, strict=True))
+        pixels = [tuple(pixel) for pixel in self.sample.pixels.tolist()]
+        if set(by_pixel) != set(pixels):
+            raise SceneMismatch(
+                f"{self.out}: holds {len(by_pixel):,} points, and not those of {self.sample.path}, "
+                "so it is not resumed; name another file with --out, or move it away"
+            )
+        return [by_pixel[pixel] for pixel in pixels]
+
     def _take(self, answers: Sequence[Answer]) -> None:
         """Take over answers that somebody wrote into the file; what it leaves open stays."""
-        fresh = [
-            (k, new)
-            for k, (new, old) in enumerate(zip(answers, self.answers, strict=True))
+        fresh = {
+            k: new
+            for k, (new, old) in enumerate(zip(answers, self.answers, strict=False))
             if new != old and (new.given or (new.note and not old.given))
-        ]
+        }
         if fresh:
-            entries = [self._entry(k, answer) for k, answer in fresh]
+            entries = [self._entry(k, answer) for k, answer in fresh.items()]
             self.journal.append({"do": "answer", "answers": entries})
             self._put(fresh)
 
-    # -- the file -------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, list[Any]]:
         """Return the fields of the sample with the answers filled in."""
-        with self._lock:
+        with self._answering:
             answers = list(self.answers)
         notes = [self._note(k, answer) or None for k, answer in enumerate(answers)]
         seen = [self._texts[a.value] if a.value else None for a in answers]
@@ -246,16 +313,13 @@ class Checklist:
 
     def _note(self, k: int, answer: Answer) -> str:
         """Return what the file says beside the class of a point."""
-        if not answer.given and not answer.note:
-            return self._open_notes.get(k, "")
-        note = self._notes.get((k, answer.note), answer.note)
         if answer.unsure:
-            return f"{CANNOT_TELL}: {note}" if note else CANNOT_TELL
-        return note
+            return f"{CANNOT_TELL}: {answer.note}" if answer.note else CANNOT_TELL
+        return answer.note if answer.note or answer.given else self._open_notes.get(k, "")
 
     def write(self) -> None:
         """Write the file of the checked points, whole."""
-        with self._file_lock:
+        with self._writing:
             self._changed.clear()
             try:
                 write_points(self.out, self.grid, self.sample.pixels, self.fields())
@@ -280,12 +344,13 @@ class Checklist:
                 except (PolyadError, OSError) as error:
                     problem = f"{error}; the answers are safe in {self.journal.path.name}"
                     if problem != last:
-                        self._publish("problem", {"message": problem})
+                        self.events.publish("problem", {"message": problem})
                 last = problem
             self._closing.wait(_PAUSE)
 
     def close(self) -> None:
-        """Write the file a last time and release the journal."""
+        """End the event streams, write the file a last time, release the journal."""
+        self.events.close()
         self._closing.set()
         if self._writer is not None:
             self._writer.join(timeout=15)
@@ -294,12 +359,11 @@ class Checklist:
                 self.write()
         finally:
             self.journal.close()
+            self._lock.remove()
 
 
-def answers_of(
-    sample: SampleFile, field: str, classes: Sequence[ClassInfo]
-) -> list[tuple[Answer, str]]:
-    """Return the answers that a file holds already, each with the whole note of the point.
+def answers_of(sample: SampleFile, field: str, classes: Sequence[ClassInfo]) -> list[Answer]:
+    """Return the answers that a file holds already.
 
     Raises
     ------
@@ -319,7 +383,7 @@ def answers_of(
         unsure = not text and note.startswith(CANNOT_TELL)
         if unsure:
             note = note.removeprefix(CANNOT_TELL).removeprefix(":").strip()
-        answers.append((Answer(found[0].value if found else 0, unsure, _shown(note)), note))
+        answers.append(Answer(found[0].value if found else 0, unsure, note))
     return answers
 
 
@@ -334,155 +398,11 @@ def written(info: ClassInfo, classes: Sequence[ClassInfo]) -> str:
     )
 
 
-def _matched(
-    earlier: SampleFile, sample: SampleFile, field: str, classes: Sequence[ClassInfo]
-) -> list[tuple[Answer, str]]:
-    """Return the answers of an earlier output in the order of the sample."""
-    order = {pixel: k for k, pixel in enumerate(map(tuple, earlier.pixels.tolist()))}
-    ours = list(map(tuple, sample.pixels.tolist()))
-    if set(order) != set(ours):
-        raise SceneMismatch(
-            f"{earlier.path}: holds {len(order):,} points, and not those of {sample.path}, so it "
-            "is not resumed; name another file with --out, or move it away"
-        )
-    answers = answers_of(earlier, field, classes)
-    return [answers[order[pixel]] for pixel in ours]
-
-
-def _shown(note: str) -> str:
-    """Return as much of a file's note as `_clean` takes."""
-    visible = "".join(c if c.isprintable() else " " for c in note)
-    return " ".join(visible.split())[:MAX_NOTE].strip()
-
-
 def _clean(note: str) -> str:
     text = " ".join(note.split())
     if len(text) > MAX_NOTE or not (text.isprintable() or not text):
         raise InputError(f"a note has at most {MAX_NOTE} visible characters")
     return text
-
-
-# -- the page --------------------------------------------------------------------------------------
-
-
-class CheckWorkspace(ScenePage):
-    """A scene on which the points of a sample are checked. Nothing is trained.
-
-    Parameters
-    ----------
-    scene : path, known name, or DataArray with dims (y, x, band)
-    sample : path
-        The points.
-    class_map : path or DataArray, optional
-        The map that is checked; its classes are offered.
-    classes : sequence of str
-        Names of the classes, in place of those of a map.
-    blind : bool, default=True
-        Keep the map and its class of each point from the page.
-    out : path, optional
-        Where the checked points go; by default beside the sample.
-    field, layer : str, optional
-        Field of the true class and layer of the sample's file.
-    journal : path, optional
-        By default beside ``out``.
-    """
-
-    page = "check.html"
-
-    def __init__(
-        self,
-        scene: RasterSource,
-        sample: str | PathLike[str],
-        class_map: RasterSource | None = None,
-        *,
-        classes: Sequence[str] = (),
-        blind: bool = True,
-        out: str | PathLike[str] | None = None,
-        field: str | None = None,
-        layer: str | None = None,
-        journal: str | PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(scene)
-        self.blind = blind
-        grid, name = grid_of(self.scene), field or REFERENCE
-        _check_field(name)
-        points = open_sample(sample, grid, field=name, layer=layer)
-        path = _output(points.path, out)
-        check_output(path, "sample")
-        files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
-        check_apart(path, files, "sample")
-        if journal is not None:
-            check_names_differ([("sample", path), ("journal", journal)])
-        if layer is not None and path.resolve() == points.path.resolve():
-            raise InputError(
-                f"{path} has several layers, and the others would be lost; name another file with "
-                "--out"
-            )
-        raster = None
-        if class_map is not None:
-            is_path = isinstance(class_map, str | PathLike)
-            raster = open_labels(class_map, self.scene) if is_path else as_labels(class_map)
-            check_origin(str(points.path), points.texts(DRAWN_FROM), raster)
-        self.classes = _classes(points, raster, classes)
-        # Of a blind check, nothing that tells the map's class is kept at all
-        self.map_ids = None if raster is None or blind else _positions(raster, self.classes)
-        self.mapped = None if blind else _mapped(points, raster, self.classes)
-        self._lock = _hold(path)
-        try:
-            self.checklist = Checklist(
-                points,
-                self.classes,
-                grid,
-                Scene.of(self.scene).fingerprint,
-                path,
-                name,
-                earlier=_earlier(points, path, grid, name),
-                journal=None if journal is None else Path(journal),
-                publish=self.events.publish,
-            )
-        except BaseException:
-            self._lock.remove()
-            raise
-
-    def start(self) -> None:
-        """Write the file of the checked points whenever it changes."""
-        self.checklist.start()
-
-    def close(self) -> None:
-        """End the event streams, write the file a last time, release the journal."""
-        self.events.close()
-        try:
-            self.checklist.close()
-        finally:
-            self._lock.remove()
-
-    def state(self) -> Json:
-        """Return everything that the page needs to start."""
-        checklist = self.checklist
-        return {
-            "scene": describe_scene(self.scene, self.name),
-            "sample": checklist.sample.path.name,
-            "out": checklist.out.name,
-            "journal": checklist.journal.path.name,
-            "blind": self.blind,
-            "map": self.map_ids is not None,
-            "classes": [info._asdict() for info in self.classes],
-            "points": checklist.sample.pixels.tolist(),
-            "mapped": self.mapped,
-            **checklist.state(),
-        }
-
-    def do(self, body: Mapping[str, Any]) -> Json:
-        """Take an answer, see `Checklist.do`."""
-        if body.get("do") != "answer":
-            raise InputError(f"no such command: {str(body.get('do'))[:40]!r}; expected 'answer'")
-        return self.checklist.do(body)
-
-    def class_map(self) -> ClassMap | None:
-        """Return the map as positions of its classes from 1, and these; None if it is hidden."""
-        if self.map_ids is None:
-            return None
-        return self.map_ids, [c._replace(value=k) for k, c in enumerate(self.classes, start=1)]
 
 
 def _output(sample: Path, out: str | PathLike[str] | None) -> Path:
@@ -514,19 +434,6 @@ def _hold(out: Path) -> LockFile:
         raise OutputError(
             f"cannot write {out}: its lock {error.filename or real} cannot be made ({why(error)}); "
             "name a file in another folder with --out"
-        ) from error
-
-
-def _earlier(points: SampleFile, path: Path, grid: Any, field: str) -> SampleFile | None:
-    """Return the output of an earlier run, None if there is none or it is the sample itself."""
-    if not path.exists() or path.resolve() == points.path.resolve():
-        return None
-    try:
-        return open_sample(path, grid, field=field)
-    except SceneError as error:
-        raise SceneError(
-            f"{path} is there and cannot be resumed ({str(error)[:300]}); name another file with "
-            "--out, or move it away"
         ) from error
 
 

@@ -121,12 +121,9 @@ def prepare(
     **options: Any,
 ) -> Page:
     """Return a page that is ready to be served; see `serve` for the parameters."""
-
-    def make() -> LabelWorkspace:
-        # Leave one core to the browser and to the answers to clicks.
-        threads = max(1, usable_cores() - 1)
-        return LabelWorkspace(scene, labels, truth, threads=threads, **options)
-
+    # Leave one core to the browser and to the answers to clicks.
+    options |= {"threads": max(1, usable_cores() - 1)}
+    make = lambda: LabelWorkspace(scene, labels, truth, **options)  # noqa: E731
     return Page(*_listen_for(make, host, port, framed))
 
 
@@ -236,16 +233,13 @@ def check(
         See `serve`.
     """
     page = prepare_check(scene, sample, class_map, **options)
-    checklist = page.workspace.checklist
-    done, all_points = checklist.done, len(checklist.answers)
-    put(f"checking {checklist.sample.path.name} on {page.workspace.name}: {page.url}")
-    put(f"{done:,} of {all_points:,} points are checked; answers go into {checklist.out}")
-    put(f"every answer is kept in {checklist.journal.path}; end with Ctrl+C")
+    workspace, points = page.workspace, f"{len(page.workspace.answers):,} points"
+    put(f"checking {workspace.sample.path.name} on {workspace.name}: {page.url}")
+    put(f"{workspace.done:,} of {points} are checked; answers go into {workspace.out}")
+    put(f"every answer is kept in {workspace.journal.path}; end with Ctrl+C")
     page.run_in_browser(browser)
-    put(
-        f"{checklist.done:,} of {all_points:,} points are checked, of which {checklist.unsure:,} "
-        f"cannot be told: {checklist.out}"
-    )
+    unsure = f"of which {workspace.unsure:,} cannot be told"
+    put(f"{workspace.done:,} of {points} are checked, {unsure}: {workspace.out}")
 
 
 def _listen_for(
