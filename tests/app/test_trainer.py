@@ -103,7 +103,7 @@ def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_paus
 def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):
     session = Session(scene, journal=tmp_path / "j")
     with pytest.raises(InputError, match="preset must be one of"):
-        Settings(preset="worst")
+        Trainer(scene, session, lambda *_: None, settings=Settings(preset="worst"))
     with pytest.raises(InputError, match="window must be no wider than the scene, "):
         Trainer(scene, session, lambda *_: None, settings=Settings(window=101))
     session.close()
@@ -113,30 +113,6 @@ def same_weights(first_model, second_model):
     first, second = (m.estimator.network_.state_dict() for m in (first_model, second_model))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[k], second[k]) for k in first)
-
-
-def test_a_draft_starts_from_the_last_model_while_the_classes_stay(work, monkeypatch, kit):
-    session, trainer, _ = work
-    kit.label_some(session)
-    kit.wait_for(lambda: kit.finished(trainer))
-    warm = []
-    monkeypatch.setattr(
-        module, "InterruptibleClassifier", spy(module.InterruptibleClassifier, warm)
-    )
-    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
-    kit.wait_for(lambda: kit.finished(trainer))
-    assert warm == [module.WARM_EPOCHS]  # the final fit chooses anew
-    session.do({"do": "delete", "class": 3})
-    kit.wait_for(lambda: kit.finished(trainer))
-    assert warm[1:] == [0]
-
-
-def spy(watched, warm):
-    def make(classifier, look, steps=0):
-        warm.append(steps)
-        return watched(classifier, look, steps)
-
-    return make
 
 
 def test_no_map_without_two_classes_and_it_goes_when_labels_go(work, kit):
@@ -156,16 +132,16 @@ def test_no_map_without_two_classes_and_it_goes_when_labels_go(work, kit):
 def test_newest_labels_win_and_an_outdated_fit_is_dropped(work, monkeypatch, kit):
     session, trainer, news = work
     begun, go_on, calls = threading.Event(), threading.Event(), []
-    real = module.train
+    real = module.fit_preset
 
-    def slow(scene, labels, **options):
+    def slow(scene, labels, *others, **options):
         calls.append(int((labels > 0).sum()))
         if len(calls) == 1:
             begun.set()
             go_on.wait(PATIENCE)
-        return real(scene, labels, **options)
+        return real(scene, labels, *others, **options)
 
-    monkeypatch.setattr(module, "train", slow)
+    monkeypatch.setattr(module, "fit_preset", slow)
     kit.label_some(session)
     assert begun.wait(PATIENCE)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})  # answered while the fit runs

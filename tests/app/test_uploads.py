@@ -174,3 +174,18 @@ def test_no_more_than_two_files_are_read_at_once(scene, monkeypatch):
     assert uploads._slots.acquire()
     with pytest.raises(InputError, match="other label files are being read"):
         uploads.read_upload(b"row,col,class\n0,0,1\n", "csv", scene)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tif", "mat", "zip"])
+def test_no_upload_is_parsed_outside_of_the_confined_process(scene, monkeypatch, kind):
+    def parse(*_, **__):
+        raise AssertionError("parsed here")
+
+    for name in ("read_file", "read_labeled", "read_label_raster", "unpacked"):
+        monkeypatch.setattr(uploads, name, parse)
+    asked = []
+    monkeypatch.setattr(sandbox, "run", lambda *given, **_: asked.append(given) or (None, ()))
+    monkeypatch.setattr(uploads, "with_classes", lambda *_: "labels")
+    monkeypatch.setattr(uploads.xr, "DataArray", lambda *_, **__: None)
+    assert uploads.read_upload(b"anything", kind, scene) == "labels"
+    assert [given[0] for given in asked] == ["polyad.app.uploads:read_file"]

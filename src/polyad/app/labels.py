@@ -8,7 +8,6 @@ before and after, so that it can be inverted. `LabelState` touches neither disk 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 import threading
@@ -16,12 +15,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from rasterio.crs import CRS
-from rasterio.warp import transform as transform_points
 
 from polyad.app.journal import Journal, Json, journal_path
 from polyad.errors import InputError, PolyadError, SceneMismatch
@@ -35,15 +32,19 @@ from polyad.scene.raster.classes import (
     palette,
     with_classes,
 )
-from polyad.scene.raster.grid import grid_of, move
+from polyad.scene.raster.grid import grid_of
 from polyad.scene.raster.scene import INSIDE, Scene
 from polyad.scene.read.labels import has_data
+from polyad.scene.write.tables import points_content
 from polyad.scene.write.writers import write_map
 from polyad.text import csv_text
 
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
 Listener = Callable[["Change", Json], None]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 MAX_CLASSES = 255  # a map's tile has a palette of 256 colors, one of them "no class"
 MAX_PIXELS = 50_000  # of one command
@@ -86,7 +87,9 @@ class Change:
         return Change(labels, classes, self.stroke)
 
 
-def _joined(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> dict[Any, Any]:
+def _joined(
+    first: Mapping[K, tuple[V, V]], second: Mapping[K, tuple[V, V]]
+) -> dict[K, tuple[V, V]]:
     joined = dict(first)
     for key, (old, new) in second.items():
         joined[key] = (joined[key][0] if key in joined else old, new)
@@ -246,7 +249,7 @@ class LabelState:
 
     # -- checks ---------------------------------------------------------------------------------
 
-    def _known(self, value: Any, erase: bool = False) -> int:
+    def _known(self, value: object, erase: bool = False) -> int:
         if type(value) is int and (value in self.classes or (erase and value == UNLABELED)):
             return value
         have = ", ".join(map(str, self.classes)) or "none yet"
@@ -266,13 +269,13 @@ class LabelState:
         used = {c.color.lower() for c in (*self.classes.values(), *others)}
         return next(c for c in (wish, *palette(len(used) + 1)) if c.lower() not in used)
 
-    def _name(self, raw: Any, value: int) -> str:
+    def _name(self, raw: object, value: int) -> str:
         name = _clean_name(raw if raw is not None else f"class {value}")
         if any(c.name == name for v, c in self.classes.items() if v != value):
             raise InputError(f"there is a class {name!r} already; choose another name")
         return name
 
-    def _pixels(self, raw: Any) -> list[Pixel]:
+    def _pixels(self, raw: object) -> list[Pixel]:
         if not isinstance(raw, Sequence) or isinstance(raw, str):
             raise InputError("pixels must be a list of [row, column]")
         if len(raw) > MAX_PIXELS:
@@ -282,7 +285,7 @@ class LabelState:
             )
         return [self._pixel(pixel) for pixel in raw]
 
-    def _pixel(self, raw: Any) -> Pixel:
+    def _pixel(self, raw: object) -> Pixel:
         if isinstance(raw, Sequence) and len(raw) == 2 and all(type(v) is int for v in raw):
             row, col = raw
             if 0 <= row < self.shape[0] and 0 <= col < self.shape[1]:
@@ -303,7 +306,7 @@ _PLANS: dict[str, Callable[[LabelState, Command], Change]] = {
 }
 
 
-def _clean_name(raw: Any) -> str:
+def _clean_name(raw: object) -> str:
     """Return a class name without stray blanks; any visible character may be in it.
 
     Examples
@@ -317,7 +320,7 @@ def _clean_name(raw: Any) -> str:
     return name
 
 
-def _color(raw: Any) -> str:
+def _color(raw: object) -> str:
     if not isinstance(raw, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", raw):
         raise InputError(f"a color is written #rrggbb, got {str(raw)[:20]!r}")
     return raw
@@ -515,26 +518,15 @@ def labels_csv(snapshot: Snapshot, scene: xr.DataArray) -> bytes:
 
 def labels_geojson(snapshot: Snapshot, scene: xr.DataArray) -> bytes:
     """Return labels as GeoJSON points: pixel centers in longitude and latitude."""
-    grid = grid_of(scene)
+    grid, labeled = grid_of(scene), snapshot.labeled()
     if grid.transform is None or grid.crs is None:
         raise SceneMismatch(
             "GeoJSON lies on the map, but this scene has no georeference; save the labels as CSV"
         )
-    labeled = snapshot.labeled()
-    points = [move(grid.transform, col + 0.5, row + 0.5) for (row, col), _ in labeled]
-    if points and grid.crs != CRS.from_epsg(4326):
-        xs, ys = transform_points(grid.crs, CRS.from_epsg(4326), *zip(*points, strict=True))
-        points = list(zip(xs, ys, strict=True))
-    features = [
-        {
-            "type": "Feature",
-            "geometry": {"type": "Point", "coordinates": [round(x, 9), round(y, 9)]},
-            "properties": {"class": info.value, "name": info.name, "color": info.color},
-        }
-        for (_, info), (x, y) in zip(labeled, points, strict=True)
-    ]
-    document = {"type": "FeatureCollection", "features": features}
-    return json.dumps(document, ensure_ascii=False).encode()
+    pixels = np.array([pixel for pixel, _ in labeled], np.intp).reshape(-1, 2)
+    fields = [(info.value, info.name, info.color) for _, info in labeled]
+    named = {name: [f[k] for f in fields] for k, name in enumerate(("class", "name", "color"))}
+    return points_content("labels.geojson", grid, pixels, named)
 
 
 def labels_tif(snapshot: Snapshot, scene: xr.DataArray) -> bytes:
@@ -550,7 +542,7 @@ LABEL_FILES: dict[str, tuple[str, Callable[[Snapshot, xr.DataArray], bytes]]] = 
 }
 
 
-def file_content(name: str, write: Callable[[Path], Any]) -> bytes:
+def file_content(name: str, write: Callable[[Path], object]) -> bytes:
     """Return what ``write`` puts into a file of this name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

@@ -7,19 +7,18 @@ new label ends the round within one step of the solver, or of the best preset.
 The best preset needs statistics of the scene, which are computed once, before the first label. Its
 draft fits the experts that the last final model chose, from one start each, on components kept in
 memory; only the final fit weighs experts anew. Statistics of a large scene are computed in a thread
-of their own, while maps are made by the fast preset, whose draft starts from the last model if the
-classes are the same. Of a large scene, what is in view is mapped first.
+of their own, while maps are made by the fast preset. Of a large scene, what is in view is mapped
+first.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -46,7 +45,6 @@ from polyad.scene.learn.training import (
     train,
 )
 from polyad.scene.map.tile_mapper import Mapper
-from polyad.scene.raster.classes import UNLABELED
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile, check_window_fits, extract_patches, plan_tiles
 from polyad.scene.read.labels import drop_nodata
@@ -56,8 +54,6 @@ Array = npt.NDArray[Any]
 Check = Callable[[], None]
 Publish = Callable[[str, Json], None]
 
-COLD_START = {"epochs": 40, "learning_rate": 0.02}  # a draft from scratch
-WARM_EPOCHS, WARM_RATE = 10, 0.003  # a draft from the last model
 LARGE_PIXELS = 60_000  # a scene of more is learned in the background and mapped view first
 DRAFT_MAX_PIXELS = 500_000  # mapping more bands takes longer than the final fit: no such draft
 LARGE_HIDDEN = 40  # units of a large scene's drafts, mapped in two thirds of the time of 75
@@ -73,18 +69,7 @@ BEST_TILE = (128, 256)  # of the best preset: a new label waits until one is map
 _log = logging.getLogger("polyad.app")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How models are fitted: the options of ``polyad train``."""
-
-    window: int | None = None
-    random_state: int = 0
-    preset: str = "best"
-    goal: str = "this-scene"
-    parameters: Json = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_preset(self.preset, self.goal)
+Settings = TrainSettings
 
 
 class Outdated(Exception):
@@ -93,28 +78,14 @@ class Outdated(Exception):
 
 @dataclass
 class InterruptibleClassifier:
-    """A classifier that `train` can fit and that calls ``check`` after every step of its fit.
-
-    Parameters
-    ----------
-    classifier : RankRClassifier
-    check : callable
-        Raises `Outdated` to end the fit.
-    warm_epochs : int
-        Continue from where the classifier is for this many epochs; 0 fits from scratch.
-    """
+    """A classifier that `train` can fit and that calls ``check`` after every epoch."""
 
     classifier: RankRClassifier
     check: Check
-    warm_epochs: int = 0
 
     def fit(self, X: Array, y: Array) -> Self:
-        """Fit from scratch or continue."""
-        if not self.warm_epochs:
-            self.classifier.fit(X, y, on_epoch=lambda *_: self.check())
-        for _ in range(self.warm_epochs):
-            self.classifier.partial_fit(X, y)
-            self.check()
+        """Fit from scratch."""
+        self.classifier.fit(X, y, on_epoch=lambda *_: self.check())
         return self
 
     @property
@@ -126,8 +97,7 @@ class InterruptibleClassifier:
 def warm_up() -> None:
     """Fit something tiny, so that no click waits for what torch loads at the first fit."""
     X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
-    tiny = RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
-    copy.deepcopy(tiny).partial_fit(X, np.array([1, 2, 1, 2]))
+    RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
 
 
 class LabelSpectra:
@@ -230,6 +200,7 @@ class Trainer(threading.Thread):
         self.scene = prepared(scene.copy(deep=False))
         self.session, self.truth = session, truth
         self.settings = settings or Settings()
+        check_preset(self.settings.preset, self.settings.goal)
         if self.settings.window is not None:
             check_window_fits(self.settings.window, scene.shape)
         shape = scene.sizes["y"], scene.sizes["x"]
@@ -471,54 +442,28 @@ class Trainer(threading.Thread):
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
         settings, labels = self.settings, snapshot.raster(self.scene)
-        options: Json = {"window": settings.window, "random_state": settings.random_state}
+        window, seed, parameters = settings.window, settings.random_state, settings.parameters
+        if stage == "final" and settings.preset == "paper":
+            both = preset_parameters("paper") | dict(parameters)
+            classifier = RankRClassifier(random_state=seed, **both)
+            estimator = InterruptibleClassifier(classifier, check)
+            model = train(self.scene, labels, window=window, random_state=seed, estimator=estimator)
+            return replace(model, estimator=classifier)
+        last = self._last_best
         if stage == "draft" and self._statistics is not None and self._drafts_components:
-            fewer = {"hidden": LARGE_HIDDEN} if self.large else {}
-            options |= {"last": self._last_best, "check": check} | fewer | settings.parameters
-            return fit_draft(self._statistics, labels, **options)
-        if self._statistics is None and (stage == "draft" or settings.preset == "paper"):
-            return self._fit_network(labels, stage, check)
-        labels = drop_nodata(self.scene, labels)
-        options |= {"goal": settings.goal, **settings.parameters}
-        pixels, choice = np.argwhere(labels.values > 0), None
-        options["preset"] = "fast" if self._statistics is None else "best"
+            both = ({"hidden": LARGE_HIDDEN} if self.large else {}) | dict(parameters)
+            options: Json = {"last": last, "window": window, "random_state": seed, "check": check}
+            return fit_draft(self._statistics, labels, **options, **both)
+        labels, choice = drop_nodata(self.scene, labels), None
+        settings = replace(settings, preset="fast" if self._statistics is None else "best")
+        if stage == "draft":  # by what folds chose last; the final fit chooses anew
+            settings = replace(settings, starts=1, folds=0)
+            choice = None if last is None else last.choice
         check()
-        if stage == "draft":
-            # By what folds chose last; the final fit chooses anew
-            choice = None if self._last_best is None else self._last_best.choice
-            options |= {"starts": 1, "folds": 0}
+        pixels, known = np.argwhere(labels.values > 0), self._statistics
         return fit_preset(
-            self.scene,
-            labels,
-            pixels,
-            TrainSettings.of(**options),
-            statistics=self._statistics,
-            choice=choice,
-            check=check,
+            self.scene, labels, pixels, settings, statistics=known, choice=choice, check=check
         )
-
-    def _fit_network(self, labels: xr.DataArray, stage: str, check: Check) -> SceneModel:
-        """Fit a network alone; a draft starts from the last model if the classes are the same."""
-        settings, warm_epochs, window = self.settings, 0, self.settings.window
-        parameters = preset_parameters(settings.preset) | settings.parameters
-        classifier = RankRClassifier(random_state=settings.random_state, **parameters)
-        if stage == "draft":
-            last = self.newest_map.model
-            class_ids = set(np.unique(labels.values).tolist()) - {UNLABELED}
-            if last is not None and {c.value for c in last.classes} == class_ids:
-                classifier, warm_epochs = copy.deepcopy(last.estimator), WARM_EPOCHS
-                window = last.window
-                classifier.set_params(learning_rate=WARM_RATE)
-            else:
-                classifier.set_params(**COLD_START)
-        model = train(
-            self.scene,
-            labels,
-            window=window,
-            random_state=settings.random_state,
-            estimator=InterruptibleClassifier(classifier, check, warm_epochs),
-        )
-        return replace(model, estimator=classifier)
 
     def _map(self, snapshot: Snapshot, model: SceneModel, stage: str, check: Check) -> Drawing:
         """Map the scene tile by tile, what is in view first, and show partial maps."""

@@ -125,13 +125,12 @@ class LabelWorkspace(ScenePage):
     ) -> None:
         super().__init__(scene, mask, bbox)
 
+        reading: Json = {"layer": layer, "field": field, "all_touched": all_touched}
+
         def read(source: RasterSource) -> xr.DataArray:
             if not isinstance(source, str | PathLike):
                 return as_labels(source)
-            if not is_vector(source):
-                return open_labels(source, self.scene)
-            reading: Json = {"layer": layer, "field": field, "all_touched": all_touched}
-            return open_labels(source, self.scene, **reading)
+            return open_labels(source, self.scene, **(reading if is_vector(source) else {}))
 
         # Read whatever may be refused before a journal is made.
         initial = None if labels is None else read(labels)
@@ -287,7 +286,7 @@ class EventBus:
 
 
 def _put(queue: asyncio.Queue[str], text: str) -> None:
-    """Queue an event; a page that lags too far behind is told to fetch the state anew."""
+    """Queue an event; a page that lags too far behind must fetch the state anew."""
     if queue.full():
         while not queue.empty():
             queue.get_nowait()
