@@ -161,11 +161,15 @@ def model_digest(model: SceneModel) -> str:
         parts += [model.training.scene, model.training.packed_pixels]
     network = getattr(estimator, "network_", None)
     if network is None:
-        return str(joblib.hash([*parts, estimator]))
-    weights = {name: value.numpy(force=True) for name, value in network.state_dict().items()}
-    scaler = getattr(estimator, "scaler_", None)
-    parts += [type(estimator).__name__, repr(network), estimator.get_params(deep=False), weights]
-    return str(joblib.hash([*parts, None if scaler is None else vars(scaler)]))
+        parts.append(estimator)
+    else:
+        scaler = getattr(estimator, "scaler_", None)
+        parts += [repr(network), repr(sorted(estimator.get_params(deep=False).items()))]
+        parts += [value.numpy(force=True) for _, value in sorted(network.state_dict().items())]
+        parts.append(None if scaler is None else vars(scaler))
+    # One by one: in a whole, joblib also tells whether two parts are one object
+    digests = [type(estimator).__name__, *(str(joblib.hash(part)) for part in parts)]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _lazy(scene: xr.DataArray) -> xr.DataArray:
