@@ -99,7 +99,7 @@ def test_a_fit_that_fails_is_told_to_whoever_waits_for_its_file(make_work, monke
     def broken(*_, **__):
         raise SceneError("the disk is gone")
 
-    monkeypatch.setattr("polyad.app.trainer.train", broken)
+    monkeypatch.setattr("polyad.app.trainer.fit_preset", broken)
     session, trainer, _ = make_work(kit.quick)
     kit.label_some(session)
     with pytest.raises(SceneError, match="no map could be made: the disk is gone"):

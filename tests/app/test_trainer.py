@@ -166,16 +166,16 @@ def test_labels_that_never_pause_still_get_a_map(work, monkeypatch, kit):
 
 def test_a_scene_that_cannot_be_read_is_a_message_and_the_fitter_goes_on(work, monkeypatch, kit):
     session, trainer, news = work
-    real = module.train
+    real = module.fit_preset
 
     def broken(*_, **__):
         raise SceneError("the file is gone")
 
-    monkeypatch.setattr(module, "train", broken)
+    monkeypatch.setattr(module, "fit_preset", broken)
     kit.label_some(session)
     kit.wait_for(lambda: any(kind == "problem" for kind, _ in news))
     assert "the file is gone" in next(a["message"] for k, a in news if k == "problem")
-    monkeypatch.setattr(module, "train", real)
+    monkeypatch.setattr(module, "fit_preset", real)
     session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
     kit.wait_for(lambda: kit.finished(trainer))
 
