@@ -93,8 +93,12 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     "class,share\n'=cmd|' /C calc'!A0,-0.5\n"
     """
     out = io.StringIO(newline="")
-    safe = ([csv_cell(v) if isinstance(v, str) else v for v in row] for row in rows)
-    csv.writer(out, lineterminator="\n").writerows(safe)
+    writer = csv.writer(out)  # quotes both signs of its own line end, which becomes one here
+    for row in rows:
+        writer.writerow([csv_cell(v) if isinstance(v, str) else v for v in row])
+        out.seek(out.tell() - 2)
+        out.write("\n")
+        out.truncate()
     return out.getvalue()
 
 

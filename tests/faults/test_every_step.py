@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_a_map_is_never_beside_the_probabilities_of_another(
     def write(folder: Path, version: int) -> None:
         ids = class_map(version)
         paths = {"path": folder / f"map{ending}", beside: folder / "p.tif"}
-        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+        with MapWriter(shape=ids.shape, output=class_table(ids), **paths) as out:
             out.write((slice(None), slice(None)), ids.values, shares(version).values)
 
     states = []
@@ -250,15 +251,15 @@ def test_table_of_areas(bench, ending: str) -> None:
 
 
 def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    examination = type("Found", (), {"to_dict": dict})()
+    model: Any = SimpleNamespace(values=None, view=lambda scene: scene)
     monkeypatch.setattr(report_module, "adapt_model", lambda model, *_: model)
-    monkeypatch.setattr(report_module, "examine", lambda *_, **__: examination)
+    monkeypatch.setattr(report_module, "class_evaluation", lambda *_, **__: None)
     monkeypatch.setattr(report_module, "blank_map", lambda *_: class_map(0))
     monkeypatch.setattr(report_module, "report_page", lambda *given: given[-1].title * 9999)
 
     def write(folder: Path, version: int) -> None:
         path, title = folder / "report.html", f"version {version}"
-        report_module.write_report(path, None, SCENE, class_map(0), title=title, command="")  # type: ignore[arg-type]
+        report_module.write_report(path, model, SCENE, class_map(0), title=title)
 
     check(bench, write, lambda folder: (folder / "report.html").read_text())
 

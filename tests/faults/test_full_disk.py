@@ -76,7 +76,7 @@ def test_probabilities_that_do_not_fit_keep_the_new_map_away_too(small_disk: Pat
         shares = np.random.default_rng(0).random((side, side, 30), np.float32)
         ids = noise(side)
         paths = {"path": small_disk / "map.tif", "probabilities": small_disk / "p.tif"}
-        with MapWriter(shape=ids.shape, classes=class_table(ids), **paths) as out:
+        with MapWriter(shape=ids.shape, output=class_table(ids), **paths) as out:
             out.write((slice(None), slice(None)), ids.values, shares)
 
     write(20)

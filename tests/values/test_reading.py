@@ -87,12 +87,12 @@ def test_places_off_the_scene_and_empty_cells_are_counted_and_left_out(tmp_path)
 
 
 def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
-    from polyad.scene import ValueWriter
+    from polyad.scene import MapWriter
     from polyad.scene.raster.classes import Target
 
     numbers = np.arange(HEIGHT * WIDTH, dtype=np.float32).reshape(HEIGHT, WIDTH, 1)
     numbers[0, 0] = np.nan
-    with ValueWriter(
+    with MapWriter(
         tmp_path / "v.tif", (HEIGHT, WIDTH), [Target("cover")], crs="EPSG:32633", transform=GRID
     ) as out:
         out.write((slice(None), slice(None)), numbers[..., 0], numbers)

@@ -15,7 +15,7 @@ from polyad.scene.files.option_values import GOALS, OBJECTIVES, PRESETS, TASKS
 from polyad.terminal import fail, on_terminal
 
 if TYPE_CHECKING:
-    from polyad.scene import RunRecord
+    from polyad.scene import Provenance
 
 # Panels of the help, in the order in which it shows them
 DATA, LABELS, MODEL, ACCURACY, SAMPLE, PAGE, RUNS, OUTPUT, ADVANCED = PANELS = (
@@ -182,7 +182,7 @@ def refuse(options: Mapping[str, object], why: str) -> None:
 
 def record_run(
     context: typer.Context, hashes: bool | None, **inputs: str | Path | Sequence[str] | None
-) -> RunRecord:
+) -> Provenance:
     """Return the record of the command that runs, as it was typed, for its report."""
     files = {what: str(file) if isinstance(file, Path) else file for what, file in inputs.items()}
     words = ["polyad", *(context.find_root().obj or ())]

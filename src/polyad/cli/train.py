@@ -191,9 +191,9 @@ def train(
         files: dict[str, Any] = {"scene": scene, "labels": labels, "mask": mask, "model": out}
         record = opt.record_run(context, hashes, **files, colors=colors)
         about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
-        polyad.scene.write_training_report(
-            report, model, cube, marks, record=record, merge=merge, **about
-        )
+        if merge:
+            marks = polyad.scene.merge_labels(marks, merge)
+        polyad.scene.write_training_report(report, model, cube, marks, record=record, **about)
     result, lines = _described(model, cross_validate)
     say(
         {"model": str(out), **result, "goal": goal},
@@ -294,30 +294,23 @@ def evaluate(
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
     reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
-    bar, title = on_terminal(), Path(scene).stem
     record = opt.record_run(context, hashes, **files) if report else None
-    found: Any
-    if fitted.values is not None:
-        targets = field or [target.name for target in fitted.value_fit.targets]
-        values = polyad.scene.open_values(labels, cube, field=targets, **reading)
-        found = polyad.scene.examine_values(fitted, cube, values, adapt=adapt, progress=bar)
-        if report:
-            polyad.scene.write_value_report(report, found, title=title, record=record, model=fitted)
-        text = str(found)
-    else:
+    if fitted.values is None:
         marks = polyad.open_labels(labels, cube, field=_one(field), **reading)
-        options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": bar}
-        if report:
-            options |= {"title": title, "record": record}
-            found = polyad.scene.write_report(report, fitted, cube, marks, **options)
-        else:
-            found = polyad.scene.examine(fitted, cube, marks, **options)
-        text = str(found.scores) + ("" if found.sets is None else f"\n\n{found.sets}")
+    else:
+        targets = field or [target.name for target in fitted.value_fit.targets]
+        marks = polyad.scene.open_values(labels, cube, field=targets, **reading)
+    options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": on_terminal()}
+    if report:
+        options |= {"title": Path(scene).stem, "record": record}
+        found = polyad.scene.write_report(report, fitted, cube, marks, **options)
+    else:
+        found = polyad.scene.evaluation_of(fitted, cube, marks, **options)
     result = found.to_dict()
     if out is not None:
         polyad.scene.write_scores(out, result)
     adapted = "" if found.adapted is None else f"{found.adapted}\n\n"
-    say(result, as_json, adapted + replaced_line(found.replaced) + text + report_line(report))
+    say(result, as_json, f"{adapted}{replaced_line(found.replaced)}{found}{report_line(report)}")
 
 
 def export(

@@ -8,7 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 from polyad.atomic import replacing
-from polyad.scene.assess.evaluation import examine
+from polyad.scene.assess.evaluation import class_evaluation
 from polyad.scene.assess.pages import record_run, write_page
 from polyad.scene.assess.report import About, report_page
 from polyad.scene.draw.figures import comparison, to_png
@@ -65,8 +65,8 @@ def run_demo(
         model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
         bar.update()
         class_map = blank_map(model, Scene.of(scene))
-        examined = examine(model, scene, labels, whole=class_map.values)
-        result = examined.to_dict() | {"seed": seed}
+        found = class_evaluation(model, scene, labels, class_map.values)
+        result = found.to_dict() | {"seed": seed}
         result["steps"] = None if model.recipe is None else model.recipe.line
         bar.update()
         model.save(out / "model.polyad")
@@ -78,7 +78,7 @@ def run_demo(
         title = f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class"
         command = f"polyad demo --seed {seed}" + _options(preset, goal)
         about = About(title, record_run(command), _facts(result))
-        write_page(out / "report.html", report_page(model, scene, class_map, examined, about))
+        write_page(out / "report.html", report_page(model, scene, class_map, found, about))
         bar.update()
     return result
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.errors import InputError
 from polyad.scene.assess.areas import AreaEstimates, estimate_areas
 from polyad.scene.assess.pages import record_run
 from polyad.scene.assess.report import About, area_page, write_area_report
-from polyad.scene.draw.charts import DARK
-from polyad.scene.draw.figures import area_figure, to_png
 from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
@@ -39,13 +34,6 @@ def test_the_page_is_whole_and_escapes_every_name():
     assert "polyad area map.tif <points>" in "".join(parsed.words)
 
 
-def test_the_page_fetches_nothing_and_its_bars_follow_the_theme():
-    page = area_page(estimates(), About("map", record_run("")))
-    assert not re.search(r"(src|href|srcset)=\"(?!data:)", page)
-    assert page.count('class="estimate"') == page.count('class="mapped"') == 2
-    assert ".estimate { fill: var(--accent)" in page
-
-
 def test_the_page_says_what_a_table_of_a_paper_says():
     words = "".join(Page(area_page(estimates(), About("map", record_run("")))).words)
     for said in (
@@ -61,13 +49,8 @@ def test_the_page_says_what_a_table_of_a_paper_says():
 
 def test_the_page_is_known_as_an_output_of_ours(tmp_path):
     path = tmp_path / "areas.html"
-    write_area_report(path, estimates(), title="map", command="")
+    write_area_report(path, estimates(), title="map")
     assert is_ours(path, "report")
-
-
-def test_a_class_that_nobody_saw_is_told():
-    notes = " ".join(estimates((1, 1, 1, 1, 1, 1, 1, 1)).notes())
-    assert "No point is truly of 2 Oats: the area is estimated as 0" in notes
 
 
 def test_a_class_that_the_map_does_not_have_gets_an_area():
@@ -77,24 +60,6 @@ def test_a_class_that_the_map_does_not_have_gets_an_area():
     assert row["area_pixels"] == pytest.approx(3000 / 4)
     assert row["users_accuracy"] is None
     assert "No point is mapped as 3 Rye: no user's accuracy." in found.notes()
-
-
-def test_a_class_with_neither_pixels_nor_points_is_left_out():
-    assert [info.name for info in estimates().classes] == [HOSTILE, "Oats"]
-
-
-def test_bars_end_at_the_areas_and_whiskers_at_the_intervals():
-    figure = area_figure(["a", "b"], [5.0, 2.0], [[4.0, 6.0], [0.0, 5.0]], [4.5, 2.5], theme=DARK)
-    (axes,) = figure.axes
-    assert [bar.get_width() for bar in axes.patches] == [5.0, 2.0]
-    (whiskers,) = axes.collections
-    assert [segment[:, 0].tolist() for segment in whiskers.get_segments()] == [[4, 6], [0, 5]]
-    assert to_png(figure)[:4] == b"\x89PNG"
-
-
-def test_a_picture_of_other_lengths_is_refused():
-    with pytest.raises(InputError, match="2 names want 2 areas"):
-        area_figure(["a", "b"], [5.0], [[4.0, 6.0]], [4.5])
 
 
 @pytest.mark.parametrize(("left", "uneven"), [(6, False), (4, True)])

@@ -78,15 +78,6 @@ def test_labels_are_mapped_as_in_a_map_of_the_scene():
     assert (module.map_labels(model, scene, pixels) == whole).all()
 
 
-@pytest.mark.parametrize("by", ["blocks", "clusters"])
-def test_blocks_and_clusters_hold_out_labels_that_lie_together(by):
-    scene, labels, _ = made_scene()
-    options = {"folds": 2, "pixelwise": False} | QUICK
-    found = polyad.cross_validate(scene, labels, by=by, **options)
-    assert found.spatial.by == by
-    assert found.spatial.groups <= found.spatial.labels
-
-
 def test_a_class_in_one_group_is_named_and_not_dropped():
     scene, labels, fields = made_scene()
     kept = (labels.values == 1) | (fields == 2)
@@ -97,13 +88,6 @@ def test_a_class_in_one_group_is_named_and_not_dropped():
     assert found.not_tested["soil"] == int((labels == 2).sum())
     assert "not tested, since all labels lie together: soil" in str(found)
     assert found.needed["soil"] == 4
-
-
-def test_the_same_seed_gives_the_same_figures():
-    scene, labels, _ = made_scene()
-    options = {"folds": 2, "pixelwise": False, "random_state": 3} | QUICK
-    first, second = (polyad.cross_validate(scene, labels, **options) for _ in range(2))
-    assert first == second
 
 
 def test_an_estimator_of_the_users_is_cloned_for_every_fold():

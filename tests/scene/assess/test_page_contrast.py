@@ -35,11 +35,6 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_contrast_of_black_and_white_is_21():
-    assert contrast(rgb("#000000"), rgb("#ffffff")) == pytest.approx(21)
-    assert contrast(rgb("#777777"), rgb("#ffffff")) == pytest.approx(4.48, abs=0.005)
-
-
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("paper", ["page", "card"])
 @pytest.mark.parametrize("text", ["ink", "soft", "accent"])

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import rasterio
 
-from polyad.errors import SceneError
 from polyad.scene.assess import pages as provenance
-from polyad.scene.assess.pages import record_run, sha256_of, without_folder
+from polyad.scene.assess.pages import record_run
 
 
 def write(path: Path, content: bytes) -> str:
@@ -54,11 +53,6 @@ def test_no_secret_of_an_address_reaches_the_record() -> None:
     assert record.files[0].note == "not hashed: read by parts from its address"
 
 
-def test_words_that_are_no_paths_stay_as_they_were_typed() -> None:
-    for word in ("--rank", "2", "corn+soy=crops", "data/scene.hdr", "indian-pines", "400-1300", ""):
-        assert without_folder(word) == word
-
-
 def test_a_folder_is_hashed_by_the_list_of_its_files(tmp_path: Path) -> None:
     store = tmp_path / "scene.zarr"
     (store / "c").mkdir(parents=True)
@@ -88,15 +82,6 @@ def test_a_known_scene_says_where_it_comes_from() -> None:
     (file,) = record_run("", {"scene": "indian-pines"}).files
     assert file.name == "indian-pines"
     assert "TensorLy" in file.note
-
-
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    os = pytest.importorskip("os")
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("this system has no named pipes")
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SceneError, match="named pipe"):
-        sha256_of(tmp_path / "pipe")
 
 
 def test_date_is_in_utc_and_versions_are_those_that_run() -> None:

@@ -5,11 +5,14 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from polyad.errors import InputError
 from polyad.scene.draw.charts import (
     DARK,
     LIGHT,
     ClassSpectra,
+    class_spectra,
     reliability_bins,
     reliability_chart,
     spectra_chart,
@@ -55,16 +58,11 @@ def test_a_spectrum_is_drawn_to_scale_and_not_across_a_gap(spectra):
 
 def test_numbers_at_the_axes_stand_where_they_belong(spectra):
     svg = ET.fromstring(spectra_chart(spectra))
+    assert "1 Corn <b>" in [text.text for text in svg.iter(f"{SVG}text")]  # no markup
     side = {t.text: float(t.get("y")) - 4 for t in svg.iter(f"{SVG}text") if t.get("x") == "-6.0"}
     assert {"1", "2", "3"} <= set(side)
     flat = points(lines(spectra_chart(spectra))[1].get("d"))[0][0, 1]
     assert side["3"] == pytest.approx(flat, abs=0.2)
-
-
-def test_names_out_of_files_are_text_and_no_markup(spectra):
-    svg = ET.fromstring(spectra_chart(spectra))
-    assert "1 Corn <b>" in [text.text for text in svg.iter(f"{SVG}text")]
-    assert not list(svg.iter(f"{SVG}b"))
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
@@ -92,3 +90,36 @@ def test_a_class_of_one_band_and_one_value_is_drawn(value):
     one = np.full((1, 1), value)
     spectra = ClassSpectra([ClassInfo(1, "a", "#112233")], np.array([7.0]), one, 0 * one, "band")
     assert not re.search(r"nan|inf", spectra_chart(spectra))
+
+
+def scene_of(wavelength, **attrs):
+    values = np.random.default_rng(0).normal(100, 10, (20, 30, 8)).astype("float32")
+    scene = xr.DataArray(values, dims=("y", "x", "band"), attrs=attrs)
+    return scene if wavelength is None else scene.assign_coords(wavelength=("band", wavelength))
+
+
+LABELS = xr.DataArray(np.random.default_rng(1).integers(0, 4, (20, 30)), dims=("y", "x"))
+
+
+def test_spectra_are_the_means_of_their_classes_in_order_of_wavelength():
+    scene = scene_of([500, 400, 600, 700, 800, 900, 1000, 1100])
+    found = class_spectra(scene, LABELS)
+    expected = scene.values[LABELS.values == 2].mean(axis=0)[[1, 0, 2, 3, 4, 5, 6, 7]]
+    np.testing.assert_allclose(found.means[1], expected, rtol=1e-6)
+    np.testing.assert_array_equal(found.axis, np.arange(400, 1101, 100))
+    assert found.name == "wavelength (nm)"
+
+
+def test_no_line_is_drawn_across_bands_that_were_left_out():
+    found = class_spectra(scene_of([400, 410, 420, 430, 900, 910, 920, 930]), LABELS)
+    assert np.flatnonzero(np.isnan(found.means[0])).tolist() == [4]
+
+
+def test_spectra_without_wavelengths_count_bands_and_skip_nodata():
+    scene = scene_of(None, _FillValue=-1.0)
+    scene.values[:, :5, 2] = -1.0
+    found = class_spectra(scene, LABELS)
+    assert found.name == "band number"
+    assert found.means.min() > 90
+    with pytest.raises(InputError, match="no labeled pixel"):
+        class_spectra(scene, LABELS * 0)

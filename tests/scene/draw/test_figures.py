@@ -16,10 +16,7 @@ from polyad.errors import InputError, SceneMismatch
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
 from polyad.scene.draw.figures import (
     comparison,
-    confusion_figure,
     map_figure,
-    reliability_figure,
-    spectra_figure,
     to_png,
 )
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
@@ -67,11 +64,6 @@ def test_false_color_takes_near_infrared_red_and_green() -> None:
     assert color_bands(scene, true_color=True) == (2, 1, 0)
 
 
-def test_bands_fall_back_when_wavelengths_do_not_reach() -> None:
-    infrared_only = make_scene(wavelength=np.linspace(1000, 2500, 8))
-    assert color_bands(infrared_only) == (4, 2, 1)
-
-
 def test_false_color_stretches_between_percentiles() -> None:
     ramp = np.linspace(0, 1, 101, dtype="float32").reshape(1, 101, 1).repeat(3, axis=2)
     picture = false_color(xr.DataArray(ramp, dims=("y", "x", "band")), bands=(0, 1, 2))
@@ -91,11 +83,6 @@ def test_pixels_without_measurement_are_blank_and_do_not_stretch(missing: float)
     picture = false_color(scene)
     assert tuple(picture[0, 0]) == BLANK
     assert np.abs(picture[1:].astype(int) - clean[1:]).max() <= 3
-
-
-def test_false_color_reads_integers_and_constant_bands() -> None:
-    scene = xr.DataArray(np.full((4, 5, 3), 7, dtype="uint16"), dims=("y", "x", "band"))
-    assert false_color(scene).shape == (4, 5, 3)
 
 
 def test_band_outside_the_scene_is_refused() -> None:
@@ -126,7 +113,7 @@ def test_no_text_lies_over_another(shape: tuple[int, int]) -> None:
 
 
 def test_comparison_of_another_scene_is_refused() -> None:
-    with pytest.raises(SceneMismatch, match=r"\(20, 30\).*map has \(10, 30\)"):
+    with pytest.raises(SceneMismatch, match=r"map of .*\(20, 30\).*got \(10, 30\)"):
         comparison(make_scene(), make_labels(), make_labels((10, 30)))
 
 
@@ -142,59 +129,6 @@ def test_map_in_meters_has_a_scale_bar_of_round_length() -> None:
     )
     figure = map_figure(labels.rio.write_crs("EPSG:32616"))
     assert [t.get_text() for t in figure.axes[0].texts] == ["500 m"]
-
-
-def test_map_with_very_many_classes_says_how_many_are_not_listed() -> None:
-    many = [ClassInfo(k + 1, f"class {k + 1}", c) for k, c in enumerate(palette(300))]
-    labels = with_classes(make_labels(), many)
-    assert "and 260 more" in texts(map_figure(labels))
-
-
-def test_confusion_figure_writes_every_count_that_is_not_zero() -> None:
-    figure = confusion_figure([[5, 0, 1], [0, 0, 0], [2, 0, 9]], ["a", "b", "c"])
-    assert sorted(t.get_text() for t in figure.axes[0].texts) == ["1", "2", "5", "9"]
-
-
-def test_confusion_figure_refuses_names_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match="2 class names"):
-        confusion_figure(np.eye(3), ["a", "b"])
-
-
-def test_spectra_are_the_means_of_their_classes_in_order_of_wavelength() -> None:
-    scene = make_scene(wavelength=[500, 400, 600, 700, 800, 900, 1000, 1100])
-    labels = make_labels()
-    figure = spectra_figure(scene, labels)
-    assert figure.get_supxlabel() == "wavelength (nm)"
-    line = figure.axes[1].get_lines()[-1]
-    expected = scene.values[labels.values == 2].mean(axis=0)[[1, 0, 2, 3, 4, 5, 6, 7]]
-    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), expected, rtol=1e-6)
-    np.testing.assert_array_equal(line.get_xdata(), np.arange(400, 1101, 100))
-
-
-def test_no_line_is_drawn_across_bands_that_were_left_out() -> None:
-    scene = make_scene(wavelength=[400, 410, 420, 430, 900, 910, 920, 930])
-    line = spectra_figure(scene, make_labels()).axes[0].get_lines()[-1]
-    assert np.flatnonzero(np.isnan(np.asarray(line.get_ydata(), dtype=float))).tolist() == [4]
-
-
-def test_spectra_without_wavelengths_count_bands_and_skip_nodata() -> None:
-    scene = make_scene().assign_attrs(_FillValue=-1.0)
-    scene.values[:, :5, 2] = -1.0
-    figure = spectra_figure(scene, make_labels())
-    assert figure.get_supxlabel() == "band number"
-    line = figure.axes[0].get_lines()[-1]
-    assert np.asarray(line.get_ydata(), dtype=float).min() > 90
-
-
-def test_spectra_without_labels_are_refused() -> None:
-    with pytest.raises(InputError, match="no labeled pixel"):
-        spectra_figure(make_scene(), make_labels() * 0)
-
-
-def test_reliability_points_are_accuracies_of_bins() -> None:
-    figure = reliability_figure([0.91, 0.95, 0.15, 0.11], [True, True, False, True], bins=10)
-    line = figure.axes[0].get_lines()[1]
-    np.testing.assert_allclose(np.asarray(line.get_xydata()), [[0.13, 0.5], [0.93, 1.0]])
 
 
 def test_png_is_a_picture() -> None:

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 from polyad import RankRClassifier
 from polyad.errors import InputError, SceneError, SceneMismatch
-from polyad.scene.assess.evaluation import evaluate, examine, held_out
+from polyad.scene.assess.evaluation import class_evaluation, evaluate, held_out
 from polyad.scene.learn.sampling import Split, blocks, fraction, from_labels
 from polyad.scene.learn.training import train, train_on
 from polyad.scene.map.mapping import map_scene
@@ -150,7 +150,7 @@ def test_a_classifier_that_learns_only_at_once_is_refused_above_the_budget(land)
 def test_other_classifiers_of_spectra_are_trained_mapped_and_scored(land):
     scene, labels = land
     model = train(scene, labels, window=1, samples_per_class=30, estimator=GaussianNB())
-    examined = examine(model, scene, labels)
+    examined = class_evaluation(model, scene, labels)
     scores, result = examined.scores, examined.to_dict()
     assert scores.overall_accuracy > 0.6
     assert result["fit_seconds"] == model.training.seconds > 0
@@ -226,7 +226,7 @@ def test_no_pixel_is_left_to_test_on(land):
 
 def test_both_accuracies_equal_a_slow_count(land, model):
     scene, labels = land
-    examined = examine(model, scene, labels)
+    examined = class_evaluation(model, scene, labels)
     scores, result = examined.scores, examined.to_dict()
     class_map = map_scene(model, scene).values
     trained = {tuple(p) for p in model.training.pixels}
@@ -245,7 +245,7 @@ def test_both_accuracies_equal_a_slow_count(land, model):
 
 
 def test_the_result_holds_what_machines_ask_for(land, model):
-    result = examine(model, *land).to_dict()
+    result = class_evaluation(model, *land).to_dict()
     assert {
         "overall_accuracy", "average_accuracy", "kappa", "overall_accuracy_no_overlap", "n_train",
         "n_test", "fit_seconds", "map_seconds", "expected_calibration_error", "confusion_matrix",

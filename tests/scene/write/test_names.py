@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import pickle
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from polyad.errors import OutputError
+from polyad import RankRClassifier
+from polyad.errors import ModelFileError, OutputError
+from polyad.estimators.persistence import load_with_about, save
 from polyad.scene.files.paths import check_kind
+from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.read.classes import read_colors
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.geotiff import open_quietly
-from polyad.scene.write.tables import write_scores
 from polyad.scene.write.writers import write_map, write_probabilities
+from tests.models import bare_model
 
 NAMES = ["Corn, no till", 'the "old" forest', "Soy & <clover>", "Äcker, größer", "a+b=c"]
 NAMES += ["{x}, 'y'", "森林"]
@@ -35,12 +37,6 @@ def test_names_and_colors_of_a_map_are_read_back(tmp_path: Path, ending: str) ->
     assert class_table(open_labels(tmp_path / f"map{ending}")) == tuple(CLASSES)
 
 
-def test_names_are_in_the_pam_file_alone(tmp_path: Path) -> None:
-    write_map(tmp_path / "map.tif", named_map())
-    root = ET.fromstring((tmp_path / "map.tif.aux.xml").read_text(encoding="utf-8"))
-    assert [c.text for c in root.iter("Category")] == ["Unclassified", *NAMES]
-
-
 def test_names_and_colors_are_in_the_style(tmp_path: Path) -> None:
     write_map(tmp_path / "map.tif", named_map())
     root = ET.fromstring((tmp_path / "map.qml").read_text(encoding="utf-8"))
@@ -51,28 +47,6 @@ def test_names_and_colors_are_in_the_style(tmp_path: Path) -> None:
     found = [(e.get("value"), e.get("label"), e.get("color"), e.get("alpha")) for e in entries]
     assert found == [(str(c.value), c.name, c.color.lower(), "255") for c in CLASSES]
     assert read_colors(tmp_path / "map.qml") == {c.name: c.color for c in CLASSES}
-
-
-def test_gdal_and_other_programs_read_the_envi_header(tmp_path: Path) -> None:
-    write_map(tmp_path / "map.hdr", named_map())
-    with open_quietly(tmp_path / "map.img", "r") as dataset:
-        np.testing.assert_array_equal(dataset.read(1), named_map().values)
-        assert dataset.colormap(1)[2][:3] == (0, 2, 255)
-
-
-def test_names_are_the_bands_of_the_probabilities(tmp_path: Path) -> None:
-    shares = xr.DataArray(np.full((8, 8, 7), 1 / 7, np.float32), dims=("y", "x", "class"))
-    write_probabilities(tmp_path / "p.tif", shares.assign_coords({"class": NAMES}))
-    with open_quietly(tmp_path / "p.tif", "r") as dataset:
-        assert list(dataset.descriptions) == NAMES
-
-
-def test_names_are_in_the_table_of_scores(tmp_path: Path) -> None:
-    rows = [{"name": n, "precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 3} for n in NAMES]
-    write_scores(tmp_path / "s.csv", {"classes": rows})
-    with (tmp_path / "s.csv").open(encoding="utf-8", newline="") as file:
-        found = [row["class"] for row in csv.DictReader(file) if row["measure"] == "f1"]
-    assert found == NAMES
 
 
 def test_style_of_ours_is_replaced_and_one_that_qgis_saved_is_kept(tmp_path: Path) -> None:
@@ -87,3 +61,55 @@ def test_style_of_ours_is_replaced_and_one_that_qgis_saved_is_kept(tmp_path: Pat
 def test_labels_of_another_program_keep_their_style_beside_probabilities(tmp_path: Path) -> None:
     (tmp_path / "p.qml").write_text("<qgis/>")
     check_kind(tmp_path / "p.tif", "file of probabilities")
+
+
+# -- names and colors out of files, which strangers may have chosen -------------------------------
+
+ALL_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160), 0x2028, 0x202E, 0xD800, 0xFFFF]))
+ODD_NAMES = ["Corn\0", f"Oats{ALL_CONTROLS}", "\x1b]0;title\x07Rye", "\0"]
+ODD_NAMES += ['<b a="1">&amp;', "Åker à"]
+FORGED = ["red", "#12", "#GGGGGG", "#000000;}body{display:none", "", "#4477AA\n"]
+
+
+def hostile_map() -> xr.DataArray:
+    ids = np.arange(30, dtype=np.uint8).reshape(5, 6) % 7
+    about = {"class_values": [1, 2, 3, 4, 5, 6], "class_names": ODD_NAMES, "class_colors": FORGED}
+    return xr.DataArray(ids, dims=("y", "x"), attrs=about)
+
+
+@pytest.mark.parametrize("ending", [".tif", ".hdr", ".nc"])
+def test_map_with_hostile_names_and_colors_is_read_back(tmp_path: Path, ending: str) -> None:
+    given = hostile_map()
+    write_map(tmp_path / f"map{ending}", given)
+    scene = xr.DataArray(np.zeros((5, 6, 3), np.float32), dims=("y", "x", "band"))
+    found = open_labels(str(tmp_path / f"map{ending}"), scene)
+    assert np.array_equal(found, given)
+    assert class_table(found) == class_table(given)
+    assert found.attrs["class_names"][3:] == ["class 4", '<b a="1">&amp;', "Åker à"]
+
+
+def test_probabilities_of_classes_with_hostile_names_are_written(tmp_path: Path) -> None:
+    shares = xr.DataArray(np.full((5, 6, 6), 1 / 6, np.float32), dims=("y", "x", "class"))
+    write_probabilities(tmp_path / "p.tif", shares.assign_coords({"class": ODD_NAMES}))
+    assert (tmp_path / "p.tif").exists()
+
+
+def test_class_stays_clean_on_its_way_to_a_worker() -> None:
+    info = ClassInfo(3, "Corn\x1b", "no color")
+    assert pickle.loads(pickle.dumps(info)) == info == ClassInfo(3, "Corn", "#117733")
+
+
+def test_model_of_classes_with_hostile_names_is_kept_and_a_forged_file_refused(
+    tmp_path: Path,
+) -> None:
+    patches = np.random.default_rng(0).normal(size=(12, 3, 3, 4))
+    network = RankRClassifier(hidden=2, random_state=0).fit(patches, np.arange(12) % 2 + 1)
+    model = bare_model(network, 3, (ClassInfo(1, "a\0", "red"), ClassInfo(2, "\x1b", "#1")), 4)
+    model.save(tmp_path / "m.polyad")
+    found = SceneModel.load(tmp_path / "m.polyad").classes
+    assert found == (ClassInfo(1, "a", "#4477AA"), ClassInfo(2, "class 2", "#EE7733"))
+    _, about = load_with_about(tmp_path / "m.polyad")
+    about["scene"]["output"]["classes"][0] = [1, "a\0", "red; } body {"]
+    save(network, tmp_path / "forged.polyad", about)
+    with pytest.raises(ModelFileError, match=r"classes\[0\]"):
+        SceneModel.load(tmp_path / "forged.polyad")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import errno
-import json
 import os
 import shutil
 import signal
@@ -24,8 +22,7 @@ from affine import Affine
 from rasterio.crs import CRS
 
 from polyad.errors import InputError, OutputError, SceneMismatch
-from polyad.scene.raster.classes import ClassInfo, class_table, palette, with_classes
-from polyad.scene.raster.grid import georeference
+from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.write import geotiff
 from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
 from tests.waiting import PATIENCE
@@ -95,14 +92,6 @@ def test_geotiff_keeps_ids_crs_transform_nodata_and_palette(tmp_path: Path) -> N
     assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml"]
 
 
-def test_geotiff_names_are_in_the_tags(tmp_path: Path) -> None:
-    write_map(tmp_path / "map.tif", make_map())
-    with rasterio.open(tmp_path / "map.tif") as written:
-        tags = {k: json.loads(v) for k, v in written.tags().items() if k.startswith("class_")}
-    raster = xr.DataArray(np.zeros((1, 1), int), dims=("y", "x"), attrs=tags)
-    assert class_table(raster) == CLASSES
-
-
 def test_gdal_finds_category_names_and_attribute_table(tmp_path: Path) -> None:
     write_map(tmp_path / "map.tif", make_map())
     root = as_gdal_sees_it(tmp_path / "map.tif")
@@ -163,19 +152,6 @@ def test_more_than_255_classes_make_a_16_bit_map(tmp_path: Path, ending: str, da
         check_palette(written, many)
 
 
-def test_npy_holds_the_ids(tmp_path: Path) -> None:
-    write_map(tmp_path / "map.npy", make_map())
-    np.testing.assert_array_equal(np.load(tmp_path / "map.npy"), make_map().values)
-
-
-def test_part_of_a_map_lies_where_it_was_cut_out(tmp_path: Path) -> None:
-    part = make_map().isel(y=slice(100, 200), x=slice(50, 90))
-    assert georeference(part)[1] == Affine(20.0, 0.0, 501000.0, 0.0, -20.0, 4468000.0)
-    write_map(tmp_path / "part.tif", part)
-    with rasterio.open(tmp_path / "part.tif") as written:
-        assert written.transform == Affine(20.0, 0.0, 501000.0, 0.0, -20.0, 4468000.0)
-
-
 def test_files_that_described_the_old_map_are_gone(tmp_path: Path) -> None:
     for name in ("map.tif", "map.tif.ovr", "map.tif.aux.xml"):
         (tmp_path / name).write_text("old")
@@ -195,11 +171,6 @@ def test_id_without_a_class_is_refused_and_nothing_is_left(tmp_path: Path) -> No
     with pytest.raises(SceneMismatch, match=r"\[3\].*\[1, 2, 4\]"):
         write_map(tmp_path / "map.tif", class_map)
     assert names(tmp_path) == []
-
-
-def test_map_of_fractions_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="integers"):
-        write_map(tmp_path / "map.tif", make_map().astype(float))
 
 
 def make_probabilities(shape: tuple[int, int] = (300, 270)) -> xr.DataArray:
@@ -228,11 +199,6 @@ def test_probabilities_keep_values_names_and_georeference(
             assert written.tags()["probability_scale"] == "1/254"
     np.testing.assert_allclose(back, proba.values, rtol=0, atol=step * 1.001)
     assert names(tmp_path) == ["p.tif"]
-
-
-def test_probabilities_of_another_type_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'int16'"):
-        write_probabilities(tmp_path / "p.tif", make_probabilities(), dtype="int16")
 
 
 def tiles(shape: tuple[int, int], side: int) -> list[tuple[slice, slice]]:
@@ -275,15 +241,6 @@ def test_missing_tile_is_an_error_and_not_a_hole(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_tile_of_another_shape_is_refused(tmp_path: Path) -> None:
-    with (
-        pytest.raises(InputError, match=r"10 by 20 pixels"),
-        MapWriter(tmp_path / "map.tif", (30, 30), CLASSES) as out,
-    ):
-        out.write((slice(0, 10), slice(0, 20)), np.ones((20, 10), int))
-    assert names(tmp_path) == []
-
-
 def test_probabilities_must_be_passed_when_promised(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="if and only if"),
@@ -318,23 +275,6 @@ def test_process_killed_while_mapping_leaves_the_old_map(tmp_path: Path) -> None
     for name, content in before.items():
         assert (tmp_path / name).read_bytes() == content
     assert all(name in before or name.startswith(".map.") for name in names(tmp_path))
-
-
-def test_full_disk_while_syncing_keeps_the_old_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "map.tif"
-    write_map(target, make_map())
-    before = target.read_bytes()
-
-    def full(part: Path, target: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("polyad.atomic._sync", full)
-    with pytest.raises(OutputError, match="full disk"):
-        write_map(target, make_map((50, 50)))
-    assert target.read_bytes() == before
-    assert names(tmp_path) == ["map.qml", "map.tif", "map.tif.aux.xml"]
 
 
 def test_file_that_gdal_left_incomplete_without_a_word_is_found_out(

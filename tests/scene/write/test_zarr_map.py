@@ -13,7 +13,7 @@ from affine import Affine
 
 from polyad.errors import OutputError
 from polyad.scene.files.paths import check_kind, check_output
-from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
+from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.labels import open_labels
 from polyad.scene.write.writers import MapWriter, write_map
 
@@ -29,15 +29,6 @@ def small_map(shape: tuple[int, int] = (700, 530)) -> xr.DataArray:
 
 def files(store: Path) -> dict[str, bytes]:
     return {str(p.relative_to(store)): p.read_bytes() for p in store.rglob("*") if p.is_file()}
-
-
-def test_map_is_read_back_with_classes_and_place(tmp_path: Path) -> None:
-    write_map(tmp_path / "map.zarr", small_map())
-    found = open_labels(tmp_path / "map.zarr")
-    np.testing.assert_array_equal(found.values, small_map().values)
-    assert class_table(found) == tuple(CLASSES)
-    assert found.rio.crs.to_epsg() == 32633
-    assert found.rio.transform() == PLACE
 
 
 def test_gdal_reads_ids_nodata_and_place(tmp_path: Path) -> None:
@@ -116,15 +107,6 @@ def test_map_is_written_and_read_without_a_package_for_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write_map(tmp_path / "map.zarr", small_map())
     np.testing.assert_array_equal(open_labels(tmp_path / "map.zarr").values, small_map().values)
-
-
-def test_package_zarr_reads_the_same(tmp_path: Path) -> None:
-    zarr = pytest.importorskip("zarr")
-    write_map(tmp_path / "map.zarr", small_map())
-    store = zarr.open_group(str(tmp_path / "map.zarr"), mode="r", use_consolidated=True)
-    np.testing.assert_array_equal(store["class_map"][:], small_map().values)
-    assert store["spatial_ref"][()] == 0
-    assert sorted(store.array_keys()) == ["class_map", "spatial_ref", "x", "y"]
 
 
 def test_file_under_the_name_of_a_store_is_refused(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""How good a map is: scores, examinations, samples to check, areas, reports."""
+"""How good a map is: scores, evaluations, samples to check, areas, reports."""

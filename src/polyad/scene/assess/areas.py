@@ -35,7 +35,7 @@ Society A 142, 33-46.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +102,7 @@ def estimate_shares(
     pixels: ArrayLike,
     n_classes: int,
     *,
-    totals: ArrayLike | None = None,
-    sizes: ArrayLike | None = None,
+    areas: tuple[ArrayLike, ArrayLike] | None = None,
     finite: bool = True,
 ) -> Shares:
     """Estimate areas and accuracies from sampled pixels.
@@ -116,10 +115,8 @@ def estimate_shares(
     pixels : array_like of int, shape (H,)
         Pixels of each stratum.
     n_classes : int
-    totals : array_like, shape (H,), optional
-        Area of each stratum; by default its pixels.
-    sizes : array_like, shape (n,), optional
-        Area of each sampled pixel, in the same unit; by default all are of one size.
+    areas : array_like, shapes (H,) and (n,), optional
+        Area of each stratum and of each sampled pixel; by default all pixels are of one size.
     finite : bool, default=True
         Whether the pixels that were sampled reduce the variance, so that it is zero where all of
         them were. Olofsson et al. (2014) leave this out, as samples are usually small.
@@ -142,13 +139,13 @@ def estimate_shares(
     """
     h, m, r = (np.asarray(a, np.intp) for a in (strata, mapped, reference))
     population = np.asarray(pixels, np.float64)
-    areas = population if totals is None else np.asarray(totals, np.float64)
     counts = np.bincount(h, minlength=len(population)).astype(np.float64)
-    weights = np.ones(len(h))
-    if sizes is not None:
-        weights = np.asarray(sizes, np.float64) / (areas / population)[h]
+    total, weights = population, np.ones(len(h))
+    if areas is not None:
+        total, sizes = (np.asarray(a, np.float64) for a in areas)
+        weights = sizes / (total / population)[h]
     left = 1 - counts / population if finite else np.ones(len(population))
-    design = _Design(h, weights, counts, areas / areas.sum(), left)
+    design = _Design(h, weights, counts, total / total.sum(), left)
     classes = np.arange(n_classes)
     on_map, truly = m[:, None] == classes, r[:, None] == classes  # (n, C)
     both = (on_map & truly).astype(np.float64)
@@ -242,14 +239,14 @@ class Region:
     strata : tuple of ClassInfo, length H
         Those that have pixels.
     pixels : ndarray of int, shape (H,)
-    hectares : ndarray, shape (H,), or None
-        None without a reference system.
+    areas : ndarray, shape (H,)
+        Of the strata, in hectares, or in pixels without a reference system.
     classes : tuple of ClassInfo, length C
         All that the map lists or has.
-    mapped, mapped_hectares : ndarray, shape (C,)
-        Pixels and hectares by the map alone; the second is None without a reference system.
+    mapped, mapped_areas : ndarray, shape (C,)
+        Pixels and areas by the map alone.
     row_hectares : ndarray, shape (y,), or None
-        Of a pixel of each row.
+        Of a pixel of each row; None without a reference system.
     """
 
     class_map: xr.DataArray
@@ -257,11 +254,11 @@ class Region:
     grid: Grid
     strata: tuple[ClassInfo, ...]
     pixels: NDArray[np.int64]
-    hectares: NDArray[np.float64] | None
+    areas: Floats
     classes: tuple[ClassInfo, ...]
     mapped: NDArray[np.int64]
-    mapped_hectares: NDArray[np.float64] | None
-    row_hectares: NDArray[np.float64] | None
+    mapped_areas: Floats
+    row_hectares: Floats | None
 
     @property
     def by_class(self) -> bool:
@@ -281,7 +278,7 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
     Examples
     --------
     >>> region = region_of(xr.DataArray(np.array([[1, 1], [0, 2]]), dims=("y", "x")))
-    >>> region.pixels.tolist(), region.hectares
+    >>> region.pixels.tolist(), region.row_hectares
     ([2, 1], None)
     """
     class_map = _checked(class_map, "map")
@@ -292,7 +289,8 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
         check_covers("strata", grid.shape, theirs.shape, "map", "resample them to its grid")
         check_same_place(grid, theirs)
     areas = row_areas(grid)
-    weights = np.ones(grid.shape[0]) if areas is None else areas / HECTARE
+    hectares = None if areas is None else areas / HECTARE
+    weights = np.ones(grid.shape[0]) if hectares is None else hectares
     pixels, total, mapped, mapped_total, outside = class_totals(class_map, stratum_map, weights)
     if outside:
         warnings.warn(
@@ -303,22 +301,21 @@ def region_of(class_map: xr.DataArray, strata: xr.DataArray | None = None) -> Re
         )
     if not pixels.any():
         raise SceneError("no pixel of the map has a class and a stratum; is this a class map?")
-    ours = [c for c in _whole_table(stratum_map, pixels) if pixels[c.value]]
-    ids = [c.value for c in ours]
+    known = tuple(c for c in _whole_table(stratum_map, pixels) if pixels[c.value])
+    ids = [c.value for c in known]
     classes = _whole_table(class_map, mapped)
     values = [c.value for c in classes]
-    known = areas is not None
     return Region(
         class_map,
         stratum_map,
         grid,
-        tuple(ours),
+        known,
         pixels[ids],
-        total[ids] if known else None,
+        total[ids],
         classes,
         mapped[values],
-        mapped_total[values] if known else None,
-        weights if known else None,
+        mapped_total[values],
+        hectares,
     )
 
 
@@ -350,41 +347,52 @@ class AreaEstimates:
 
     Attributes
     ----------
+    region : Region
+        The map and its strata.
     classes : tuple of ClassInfo, length C
         Classes of the map that have pixels or sampled points.
     shares : Shares
         All estimates, as shares of the region.
     counts : ndarray of int, shape (C, C)
         Sampled points: rows are the map, columns the reference.
-    mapped : ndarray, shape (C,)
-        Area by the map alone, in hectares, or in pixels without a reference system.
-    total : float
-        Area of the region, likewise.
-    hectares : bool
-        Whether areas are in hectares.
-    pixels : int
-        Of the region.
-    even : bool
-        Whether all pixels have one size, so that areas are also numbers of pixels.
-    strata : tuple of (ClassInfo, int, int)
-        Each stratum, its pixels and its points.
+    sampled : ndarray of int, shape (H,)
+        Points of each stratum.
     estimator : str
         In words.
     left_out : int
         Points without a reference, which are in no figure.
     """
 
+    region: Region
     classes: tuple[ClassInfo, ...]
     shares: Shares
     counts: NDArray[np.int64]
-    mapped: Floats
-    total: float
-    hectares: bool
-    pixels: int
-    even: bool
-    strata: tuple[tuple[ClassInfo, int, int], ...]
+    sampled: NDArray[np.int64]
     estimator: str
     left_out: int = 0
+
+    @property
+    def hectares(self) -> bool:
+        """Whether areas are in hectares; else in pixels."""
+        return self.region.row_hectares is not None
+
+    @property
+    def total(self) -> float:
+        """Area of the region."""
+        return float(self.region.areas.sum())
+
+    @property
+    def mapped(self) -> Floats:
+        """Areas by the map alone, shape (C,)."""
+        rows = zip(self.region.classes, self.region.mapped_areas, strict=True)
+        return np.array([area for info, area in rows if info in self.classes])
+
+    @property
+    def strata(self) -> list[tuple[ClassInfo, int, int]]:
+        """Each stratum, its pixels and its points."""
+        region = self.region
+        rows = zip(region.strata, region.pixels.tolist(), self.sampled.tolist(), strict=True)
+        return list(rows)
 
     @property
     def unit(self) -> str:
@@ -411,19 +419,23 @@ class AreaEstimates:
         """How many points were used."""
         return int(self.counts.sum())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings; hectares are None without a reference system."""
-        shares = self.shares
+        shares, each = self.shares, self.region.row_hectares
+        # Areas are numbers of pixels too where all pixels have one size
+        even = each is None or bool(np.ptp(each) == 0)
+        pixels = int(self.region.pixels.sum())
+        totals = {"ha": self.total if self.hectares else None, "pixels": pixels if even else None}
         return {
             "overall_accuracy": shares.overall,
             "overall_accuracy_se": shares.overall_se,
             "overall_accuracy_ci95": interval(shares.overall, shares.overall_se).tolist(),
             "n_points": self.points,
             "n_left_out": self.left_out,
-            "total_ha": self.total if self.hectares else None,
-            "total_pixels": self.pixels,
+            "total_ha": totals["ha"],
+            "total_pixels": pixels,
             "estimator": self.estimator,
-            "classes": [self._row(k) for k in range(len(self.classes))],
+            "classes": [self._row(k, totals) for k in range(len(self.classes))],
             "strata": [
                 {"id": info.value, "name": info.name, "pixels": pixels, "points": points}
                 for info, pixels, points in self.strata
@@ -433,41 +445,33 @@ class AreaEstimates:
             "notes": self.notes(),
         }
 
-    def _row(self, k: int) -> dict[str, Any]:
+    def _row(self, k: int, totals: Mapping[str, float | None]) -> dict[str, object]:
         info, shares = self.classes[k], self.shares
-        low_high = interval(shares.area[k], shares.area_se[k])
-        row: dict[str, Any] = {"name": info.name, "id": info.value, "color": info.color}
-        totals = {
-            "ha": self.total if self.hectares else None,
-            "pixels": self.pixels if self.even else None,
-        }
+        row: dict[str, object] = {"name": info.name, "id": info.value, "color": info.color}
+        share, se = float(shares.area[k]), float(shares.area_se[k])
         for unit, total in totals.items():
-            known = total is not None
-            size = float(total or 0)
-            row |= {
-                f"area_{unit}": float(shares.area[k] * size) if known else None,
-                f"se_{unit}": float(shares.area_se[k] * size) if known else None,
-                f"ci95_{unit}": (low_high * size).tolist() if known else None,
-            }
+            keys = [f"{name}_{unit}" for name in ("area", "se", "ci95")]
+            row |= _estimate(keys, share, se, total)
+        row["mapped_ha"] = float(self.mapped[k]) if self.hectares else None
+        row |= {"share": share, "share_se": se}
+        for name in ("users", "producers"):
+            value, error = (float(getattr(shares, n)[k]) for n in (name, f"{name}_se"))
+            keys = [f"{name}_accuracy{end}" for end in ("", "_se", "_ci95")]
+            row |= _estimate(keys, value, error, 1.0 if np.isfinite(value) else None)
         return row | {
-            "share": float(shares.area[k]),
-            "share_se": float(shares.area_se[k]),
-            "mapped_ha": float(self.mapped[k]) if self.hectares else None,
-            **_accuracy("users", shares.users[k], shares.users_se[k]),
-            **_accuracy("producers", shares.producers[k], shares.producers_se[k]),
             "points_mapped": int(self.counts[k].sum()),
             "points_reference": int(self.counts[:, k].sum()),
         }
 
     def __str__(self) -> str:
         overall, se = self.shares.overall, self.shares.overall_se
-        sure = (f"{100 * bound:.1f}" for bound in interval(overall, se))
+        low, high = (f"{100 * bound:.1f}" for bound in interval(overall, se))
         return "\n".join(
             [
                 *_aligned(self.table()),
                 "",
                 f"Overall accuracy {100 * overall:.1f} ± {100 * se:.1f} % (standard error), 95 % "
-                f"interval {' to '.join(sure)} %, from {self.points:,} points.",
+                f"interval {low} to {high} %, from {self.points:,} points.",
                 "",
                 "Error matrix in shares of the area (rows: map, columns: reference)",
                 *_aligned(self.matrix_table()),
@@ -482,30 +486,22 @@ class AreaEstimates:
         rows = [[*head, "user's %", "± SE", "producer's %", "± SE"]]
         s = self.shares
         digits = _digits(self.errors)
-        for k, info in enumerate(self.classes):
-            low, high = (f"{v:,.{digits}f}" for v in self.intervals[k])
-            rows.append(
-                [
-                    class_key(info),
-                    *(f"{a[k]:,.{digits}f}" for a in (self.mapped, self.areas, self.errors)),
-                    f"{low} to {high}",
-                    *(_percent(v) for v in (s.users[k], s.users_se[k])),
-                    *(_percent(v) for v in (s.producers[k], s.producers_se[k])),
-                ]
-            )
+        sizes = np.c_[self.mapped, self.areas, self.errors, self.intervals]
+        ratios = np.c_[s.users, s.users_se, s.producers, s.producers_se]
+        for info, size, ratio in zip(self.classes, sizes, ratios, strict=True):
+            *three, low, high = (f"{value:,.{digits}f}" for value in size)
+            shown = (f"{100 * v:.1f}" if np.isfinite(v) else "-" for v in ratio)
+            rows.append([class_key(info), *three, f"{low} to {high}", *shown])
         total = f"{self.total:,.{digits}f}"
         return [*rows, ["total", total, total, *[""] * 6]]
 
     def matrix_table(self) -> list[list[str]]:
         """Return the error matrix in shares of the area as text, with sums and heading."""
-        matrix = self.shares.matrix
-        names = [str(info.value) for info in self.classes]
-        rows = [["map \\ reference", *names, "sum", "points"]]
-        for k, info in enumerate(self.classes):
-            cells = [f"{v:.4f}" if v else "0" for v in matrix[k]]
-            rows.append(
-                [class_key(info), *cells, f"{matrix[k].sum():.4f}", str(self.counts[k].sum())]
-            )
+        matrix, points = self.shares.matrix, self.counts.sum(axis=1)
+        rows = [["map \\ reference", *(str(c.value) for c in self.classes), "sum", "points"]]
+        for info, line, n in zip(self.classes, matrix, points, strict=True):
+            cells = [f"{v:.4f}" if v else "0" for v in line]
+            rows.append([class_key(info), *cells, f"{line.sum():.4f}", str(n)])
         sums = [f"{v:.4f}" for v in matrix.sum(axis=0)]
         return [*rows, ["sum", *sums, f"{matrix.sum():.4f}", str(self.points)]]
 
@@ -528,8 +524,8 @@ class AreaEstimates:
             return ", ".join(class_key(self.classes[k]) for k in np.flatnonzero(np.asarray(which)))
 
         on_map, seen = self.counts.any(axis=1), self.counts.any(axis=0)
-        certain = named((self.shares.area_se == 0) & seen & (self.points < self.pixels))
-        if certain:
+        whole = self.points == self.region.pixels.sum()
+        if certain := named((self.shares.area_se == 0) & seen & ~whole):
             # The rule of three: of n points without an error, 95 % confidence leaves 3 / n of them
             least = min(points for _, pixels, points in self.strata if points < pixels)
             notes.append(
@@ -597,41 +593,30 @@ def estimate_areas(
     if design not in DESIGNS:
         raise InputError(f"unknown design {design[:40]!r}; expected one of {', '.join(DESIGNS)}")
     region = region_of(class_map, strata)
+    mapped, stratum = (
+        look_up(raster, points.pixels) for raster in (region.class_map, region.stratum_map)
+    )
     if design == "stratified":
         file = points.place(0).rpartition(", ")[0] if points.where else "the sample"
         check_origin(file, points.origins, region.stratum_map, strata=True)
-    mapped = look_up(region.class_map, points.pixels)
     check_classed(points, mapped, "the map has no class")
-    own = look_up(region.stratum_map, points.pixels)
-    check_classed(points, own, "there is no stratum")
+    check_classed(points, stratum, "there is no stratum")
     if design == "stratified":
-        _check_drawn(points, own, region)
-    where, counts = _counts(own, region, design)
+        _check_drawn(points, stratum, region)
+    where = np.searchsorted([info.value for info in region.strata], stratum)
+    sampled = np.bincount(where, minlength=len(region.strata))
+    _check_enough(sampled, region, design)
     classes = _occurring(region, points.reference)
     place = {info.value: k for k, info in enumerate(classes)}
     on_map, truly = ([place[v] for v in ids.tolist()] for ids in (mapped, points.reference))
-    sizes = None if region.row_hectares is None else region.row_hectares[points.pixels[:, 0]]
-    shares = estimate_shares(
-        where, on_map, truly, region.pixels, len(classes), totals=region.hectares, sizes=sizes
-    )
-    matrix = np.zeros((len(classes), len(classes)), np.int64)
-    np.add.at(matrix, (on_map, truly), 1)
-    by_map = region.mapped if region.mapped_hectares is None else region.mapped_hectares
-    kept = [k for k, info in enumerate(region.classes) if info.value in place]
-    total = region.pixels.sum() if region.hectares is None else region.hectares.sum()
-    return AreaEstimates(
-        classes,
-        shares,
-        matrix,
-        by_map[kept].astype(np.float64),
-        float(total),
-        region.hectares is not None,
-        int(region.pixels.sum()),
-        region.row_hectares is None or bool(np.ptp(region.row_hectares) == 0),
-        tuple(zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True)),
-        _estimator(design, region),
-        points.left_out,
-    )
+    areas = None
+    if region.row_hectares is not None:
+        areas = region.areas, region.row_hectares[points.pixels[:, 0]]
+    shares = estimate_shares(where, on_map, truly, region.pixels, len(classes), areas=areas)
+    counts = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(counts, (on_map, truly), 1)
+    estimator = _estimator(design, region)
+    return AreaEstimates(region, classes, shares, counts, sampled, estimator, points.left_out)
 
 
 def _estimator(design: str, region: Region) -> str:
@@ -643,43 +628,37 @@ def _estimator(design: str, region: Region) -> str:
     return "stratified, the strata are not the map's classes (Stehman 2014)"
 
 
-def _counts(
-    own: NDArray[np.int64], region: Region, design: str
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return the position of each point's stratum, and the points of each; refuse too few."""
-    ids = np.array([info.value for info in region.strata])
-    where = np.searchsorted(ids, own)
-    counts = np.bincount(where, minlength=len(ids))
+def _check_enough(sampled: NDArray[np.int64], region: Region, design: str) -> None:
+    """Refuse strata with too few points for a standard error."""
     kind = "class" if region.by_class else "stratum"
     remedy = (
         "check some more pixels of it"
         if design == "stratified"
         else "check more random pixels, or name fewer and larger strata with --strata"
     )
-    for info, size, n in zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True):
+    for info, size, n in zip(region.strata, region.pixels.tolist(), sampled.tolist(), strict=True):
         if n < min(2, size):
-            wanted = "at least two for a standard error" if size > 1 else "that one"
+            expected = "at least two for a standard error" if size > 1 else "that one"
             raise SceneError(
                 f"{kind} {class_key(info) if has_own_name(info) else info.value} has "
                 f"{f'{size:,} pixels' if size > 1 else 'one pixel'} on the map and "
-                f"{'one point' if n else 'no point'} in the sample, expected {wanted}; {remedy}, "
+                f"{'one point' if n else 'no point'} in the sample, expected {expected}; {remedy}, "
                 f"or merge it with another {kind}"
             )
-    return where, counts
 
 
-def _check_drawn(points: SamplePoints, own: NDArray[np.int64], region: Region) -> None:
+def _check_drawn(points: SamplePoints, stratum: NDArray[np.int64], region: Region) -> None:
     """Refuse points whose file names other strata than those that are used."""
     if points.strata is None:
         return
     meant: dict[str, set[int]] = {}
-    for k, (said, value) in enumerate(zip(points.strata, own.tolist(), strict=True)):
-        if said and said not in meant:
-            meant[said] = {info.value for info in find_classes(region.strata, said)}
-            meant[said] |= {int(said)} if said.isdecimal() else set()  # a name may be a number
-        if said and value not in meant[said]:
+    for k, (name, value) in enumerate(zip(points.strata, stratum.tolist(), strict=True)):
+        if name and name not in meant:
+            meant[name] = {info.value for info in find_classes(region.strata, name)}
+            meant[name] |= {int(name)} if name.isdecimal() else set()  # a name may be a number
+        if name and value not in meant[name]:
             raise SceneMismatch(
-                f"{points.place(k)} was drawn from stratum {said[:80]!r}, and lies in {value} of "
+                f"{points.place(k)} was drawn from stratum {name[:80]!r}, and lies in {value} of "
                 f"{'the map' if region.by_class else 'the strata given'}; name the raster that the "
                 "sample was drawn from with --strata"
             )
@@ -695,13 +674,14 @@ def _occurring(region: Region, reference: NDArray[np.int64]) -> tuple[ClassInfo,
     return tuple(info for info, pixels in rows if pixels or info.value in seen)
 
 
-def _accuracy(name: str, value: float, se: float) -> dict[str, Any]:
-    known = bool(np.isfinite(value))
-    return {
-        f"{name}_accuracy": float(value) if known else None,
-        f"{name}_accuracy_se": float(se) if known else None,
-        f"{name}_accuracy_ci95": interval(value, se).tolist() if known else None,
-    }
+def _estimate(
+    keys: Sequence[str], share: float, se: float, total: float | None
+) -> dict[str, object]:
+    """Return an estimate, its standard error and its interval, None without a total."""
+    if total is None:
+        return dict.fromkeys(keys)
+    values = (share * total, se * total, (interval(share, se) * total).tolist())
+    return dict(zip(keys, values, strict=True))
 
 
 def _digits(errors: Floats) -> int:
@@ -710,10 +690,6 @@ def _digits(errors: Floats) -> int:
     if not len(positive):
         return 2
     return int(np.clip(1 - np.floor(np.log10(positive.min())), 0, 4))
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}" if np.isfinite(value) else "-"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

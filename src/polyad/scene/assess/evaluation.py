@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
+from polyad.scene.assess.areas import Z95
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
 from polyad.scene.files.option_values import check_folds_by, check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
@@ -33,7 +34,7 @@ from polyad.scene.learn.training import default_statistics, learnable, train_on
 from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import set_rule
 from polyad.scene.map.tile_mapper import Mapper, scene_tiles
-from polyad.scene.raster.classes import Target, as_values, class_key, class_table
+from polyad.scene.raster.classes import ClassInfo, Target, as_values, class_key, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Scene
@@ -79,15 +80,56 @@ def evaluate(
         With the accuracy on all test pixels and on those whose window shares no pixel with any
         training window.
     """
-    return examine(model, scene, labels, split, adapt=adapt, progress=progress).scores
+    model.check_classes("compare it with values by polyad.scene.evaluation_of")
+    options: EvaluationOptions = {"split": split, "adapt": adapt, "progress": progress}
+    return class_evaluation(model, scene, labels, **options).scores
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """Options of an evaluation; see `evaluation_of`."""
+
+    split: Split | None
+    adapt: bool | None
+    coverage: float | None
+    progress: bool
+
+
+def evaluation_of(
+    model: SceneModel,
+    scene: xr.DataArray | Scene,
+    reference: xr.DataArray,
+    **options: Unpack[EvaluationOptions],
+) -> ClassEvaluation | RegressionEvaluation:
+    """Compare a model's predictions with labels or measured values that it did not learn from.
+
+    Only the tiles that hold such pixels are mapped.
+
+    Parameters
+    ----------
+    model : SceneModel
+    scene : DataArray, dims ``(y, x, band)``
+    reference : DataArray
+        Labels, dims ``(y, x)``, or values, dims ``(y, x, target)``: see `polyad.scene.open_values`;
+        targets have the names of the model's.
+    split, adapt, progress
+        See `polyad.evaluate`; a split is for labels.
+    coverage : float, optional
+        Score prediction sets of this level too.
+    """
+    if options.get("coverage") is not None:
+        model.check_classes("leave out --coverage (coverage)")
+    evaluation = class_evaluation if model.values is None else regression_evaluation
+    return evaluation(model, scene, reference, **options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Examined:
-    """What is known of every examination.
+class Evaluation:
+    """How a model was evaluated, of classes or of regression.
 
     Attributes
     ----------
+    pixels : ndarray of int, ``(n_test, 2)``
+        Rows and columns of what was predicted.
     n_train : int
     fit_seconds : float or None
         Of the whole training; None if the model does not say.
@@ -100,37 +142,44 @@ class Examined:
         a part was mapped.
     """
 
+    pixels: Array
     n_train: int
     fit_seconds: float | None
     map_seconds: float
     adapted: str | None = None
     replaced: int | None = None
 
-    def _about(self, n_test: int) -> dict[str, object]:
+    def _facts(self) -> dict[str, object]:
         """Return plain numbers and strings."""
         return {
             "n_train": self.n_train,
-            "n_test": n_test,
+            "n_test": len(self.pixels),
             "fit_seconds": None if self.fit_seconds is None else round(self.fit_seconds, 4),
             "map_seconds": round(self.map_seconds, 4),
             "pixels_replaced": self.replaced,
         } | ({} if self.adapted is None else {"adapted": self.adapted})
 
 
-def _examined(model: SceneModel, scene: Scene, started: float) -> dict[str, Any]:
-    """Return the fields of `Examined` for a model that was mapped just now."""
-    return {
-        "n_train": len(model.training.pixels),
-        "fit_seconds": model.fit_seconds,
-        "map_seconds": time.perf_counter() - started,
-        "adapted": model.adapted,
-        "replaced": corrupt_pixels(scene),
-    }
+def _map_test_pixels(
+    model: SceneModel, scene: Scene, pixels: Array, whole: Array | None, progress: bool
+) -> tuple[Array, Array, Evaluation]:
+    """Return what `map_pixels` does, and how the evaluation was done."""
+    started = time.perf_counter()
+    ids, numbers = map_pixels(model, scene, pixels, whole=whole, progress=progress)
+    done = Evaluation(
+        pixels=pixels,
+        n_train=len(model.training.pixels),
+        fit_seconds=model.fit_seconds,
+        map_seconds=time.perf_counter() - started,
+        adapted=model.adapted,
+        replaced=corrupt_pixels(scene),
+    )
+    return ids, numbers, done
 
 
 @dataclass(frozen=True, eq=False)
-class Examination(Examined):
-    """A model's predictions on the test pixels, and their scores; see also `Examined`.
+class ClassEvaluation(Evaluation):
+    """A model's predictions on the test pixels, and their scores; see also `Evaluation`.
 
     Attributes
     ----------
@@ -153,42 +202,38 @@ class Examination(Examined):
     right: Array
     sets: SetScores | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings."""
         sets = {} if self.sets is None else self.sets.to_dict()
-        return self.scores.to_dict() | self._about(len(self.split.test)) | sets
+        return self.scores.to_dict() | self._facts() | sets
+
+    def __str__(self) -> str:
+        return f"{self.scores}" if self.sets is None else f"{self.scores}\n\n{self.sets}"
 
 
-def examine(
+def class_evaluation(
     model: SceneModel,
     scene: xr.DataArray | Scene,
     labels: xr.DataArray,
-    split: Split | None = None,
-    *,
     whole: Array | None = None,
-    adapt: bool | None = None,
-    coverage: float | None = None,
-    progress: bool = False,
-) -> Examination:
-    """Map the test pixels and compare; see `evaluate`, and for ``whole`` see `map_pixels`.
-
-    With ``coverage``, prediction sets of that level are scored too.
-    """
-    model.check_classes("compare it with values by polyad.scene.examine_values")
+    **options: Unpack[EvaluationOptions],
+) -> ClassEvaluation:
+    """Map the test pixels and compare; see `evaluation_of`, and for ``whole`` see `map_pixels`."""
     viewed, labels = model.view(scene), Labels.of(labels).array
-    model = adapt_model(model, viewed, adapt)
+    model = adapt_model(model, viewed, options.get("adapt"))
     viewed = model.view(viewed)
+    coverage, split = options.get("coverage"), options.get("split")
     rule = None if coverage is None else set_rule(model, coverage, viewed)
     check_labels(viewed, labels)
     split = held_out(model, viewed, labels) if split is None else split
-    known, split, matched = known_pixels(model, labels, split)
+    known, split, matched_by, left_out = known_pixels(model, labels, split)
     true = known.values[tuple(split.test.T)]
-    started = time.perf_counter()
-    predicted, proba = map_pixels(model, viewed, split.test, whole=whole, progress=progress)
-    examined = _examined(model, viewed, started)
+    predicted, proba, done = _map_test_pixels(
+        model, viewed, split.test, whole, options.get("progress", False)
+    )
     apart = no_overlap(split, labels.shape, model.window)
     scores = score(true, predicted, proba, classes=model.classes, no_overlap=apart)
-    scores = replace(scores, **matched)
+    scores = replace(scores, matched_by=matched_by, left_out=left_out)
     # Names that came without ids were numbered by their alphabet: others hardly number them so
     invented = model.training.numbered_by_name
     if scores.renumbering_gain >= (INVENTED if invented else RENUMBERED):
@@ -196,11 +241,11 @@ def examine(
             "classes were matched by id, but the labels seem to number them otherwise than the "
             "model does; give the labels class names, or train on labels with the same ids",
             PolyadWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     sets = None if rule is None else score_sets(true, proba, rule, model.classes)
-    confidence, right = proba.max(axis=1), predicted == true
-    return Examination(scores, split, known, confidence, right, sets, **examined)
+    right = predicted == true
+    return ClassEvaluation(scores, split, known, proba.max(axis=1), right, sets, **vars(done))
 
 
 def map_pixels(
@@ -227,7 +272,7 @@ def map_pixels(
     Returns
     -------
     ids : ndarray, ``(n,)``
-        Of the classes; 0 of a model of values.
+        Of the classes; 0 of a regression model.
     numbers : ndarray, ``(n, classes)`` or ``(n, 2 * targets)``
         Probabilities in float32, or predictions and then their deviations in float64.
     """
@@ -254,29 +299,28 @@ def map_pixels(
 def held_out(model: SceneModel, scene: xr.DataArray | Scene, labels: xr.DataArray) -> Split:
     """Return the training pixels of ``model`` in ``scene``, and all other labeled pixels."""
     split = _unseen(model, model.view(scene), Labels.of(labels).ids > 0)
-    if len(split.test) == 0:
-        raise SceneError(
-            "every labeled pixel was used for training, none is left to test on; "
-            "train with --samples-per-class or bring more labels"
-        )
-    return split
+    if len(split.test):
+        return split
+    raise SceneError(
+        "every labeled pixel was used for training, none is left to test on; "
+        "train with --samples-per-class or bring more labels"
+    )
 
 
 def _unseen(model: SceneModel, scene: Scene, marked: npt.NDArray[np.bool_]) -> Split:
     """Return the training pixels of the scene, and all others that are marked and have data."""
-    test, train = np.argwhere(marked), np.empty((0, 2), np.intp)
-    test = test[has_data(scene, *test.T)]
+    train = np.empty((0, 2), np.intp)
     if model.learned_from(scene):
         train = model.training_pixels(marked.shape)
-        seen = np.zeros(marked.shape, bool)
-        seen[tuple(train.T)] = True
-        test = test[~seen[tuple(test.T)]]
-    return Split(train, test)
+        marked = marked.copy()
+        marked[tuple(train.T)] = False
+    test = np.argwhere(marked)
+    return Split(train, test[has_data(scene, *test.T)])
 
 
 def known_pixels(
     model: SceneModel, labels: xr.DataArray, split: Split
-) -> tuple[xr.DataArray, Split, dict[str, Any]]:
+) -> tuple[xr.DataArray, Split, str, tuple[tuple[ClassInfo, int], ...]]:
     """Return labels and split as the model knows them, and what `Scores` say about that.
 
     Returns
@@ -285,8 +329,8 @@ def known_pixels(
         In the model's ids, names and colors.
     split : Split
         Without the test pixels of classes that the model does not know.
-    matched : dict
-        ``matched_by`` and ``left_out`` of the `Scores`.
+    matched_by : str
+    left_out : tuple of (ClassInfo, int)
 
     Raises
     ------
@@ -306,7 +350,7 @@ def known_pixels(
         )
     left_out = tuple((c, n) for c in match.unknown if (n := int((true == c.value).sum())))
     kept = Split(split.train, split.test[~strange])
-    return renumbered, kept, {"matched_by": match.by, "left_out": left_out}
+    return renumbered, kept, match.by, left_out
 
 
 # Accuracy from the labels one has: whole trainings on folds of them, tested on the rest.
@@ -397,9 +441,8 @@ def cross_validate(
     ids, targets = np.unique(y, return_inverse=True)
     groups = Labels.of(labels).groups_at(pixels)
     distance = None
-    if goal == "this-scene":
-        mapped = _some_pixels(known)
-        distance = mean_distance(mapped, pixels) if len(mapped) else None
+    if goal == "this-scene" and len(mapped := _some_pixels(known)):
+        distance = mean_distance(mapped, pixels)
     if preset is None and estimator is None:
         if statistics is None:
             window = parameters.get("window")
@@ -409,34 +452,35 @@ def cross_validate(
         if statistics is None:
             statistics = scene_statistics(known, goal, max_bytes)
         parameters["statistics"] = statistics
-    block: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
+    together: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
     dealt = [
-        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=block),
+        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=together),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
-    options = {name: value for name, value in parameters.items() if name != "verbose"}
-    options |= {
-        "random_state": random_state,
-        "preset": preset,
-        "goal": goal,
-        "max_bytes": max_bytes,
-    }
+    parameters.pop("verbose", None)
+    options = parameters | {"random_state": random_state, "preset": preset, "goal": goal}
+    options["max_bytes"] = max_bytes
 
-    def learn(chosen: Array) -> SceneModel:
-        fresh = None if estimator is None else _fresh(estimator)
-        return train_on(known, labels, pixels[chosen], estimator=fresh, score=False, **options)
+    def predict(train: Array, test: Array) -> Array:
+        """Return the positions of the classes that a model of some labels gives to others."""
+        fresh = estimator
+        if estimator is not None:
+            from sklearn.base import clone  # here: it takes a while to import
 
+            fresh = clone(estimator)
+        model = train_on(known, labels, pixels[train], estimator=fresh, score=False, **options)
+        return np.searchsorted(ids, map_labels(model, known, pixels[test]))
+
+    tested = []
     total = sum(len(np.unique(split.fold)) for split in dealt)
     with tqdm(total=total, desc="folds", unit="fold", disable=not progress) as bar:
-        tested = []
         for split in dealt:
             predicted = np.full(len(targets), NOT_TESTED, np.intp)
             able, numbers = testable(split.fold, targets), np.unique(split.fold)
             for k in numbers:
                 out, rest = (split.fold == k) & able, split.fold != k
                 if out.any() and len(np.unique(targets[rest])) > 1:
-                    found = map_labels(learn(rest), known, pixels[out])
-                    predicted[out] = np.searchsorted(ids, found)
+                    predicted[out] = predict(rest, out)
                 bar.update()
             held = HeldOutLabels(targets, predicted, split.group, len(numbers), *split[2:])
             tested.append(held)
@@ -454,12 +498,6 @@ def map_labels(model: SceneModel, scene: xr.DataArray | Scene, pixels: Array) ->
     return map_pixels(model, scene, pixels, tiles=plan_tiles(shape, (TILE, TILE)))[0]
 
 
-def _fresh(estimator: Any) -> Any:
-    from sklearn.base import clone  # here: it takes a while to import
-
-    return clone(estimator)
-
-
 def _some_pixels(scene: Scene) -> Array:
     """Return some pixels with data, ``(m, 2)``, all over the scene."""
     height, width, _ = scene.shape
@@ -471,26 +509,21 @@ def _some_pixels(scene: Scene) -> Array:
     return np.stack([rows, cols], axis=1)[valid]
 
 
-# How well a model of values predicts what was measured at pixels that it did not learn from.
-
-
-REACH = 1.959964  # standard deviations that hold 95 % of a normal distribution
+# How well a regression model predicts what was measured at pixels that it did not learn from.
 
 
 @dataclass(frozen=True, eq=False)
-class ValueExamination(Examined):
-    """A model's predictions beside what was measured; see also `Examined`.
+class RegressionEvaluation(Evaluation):
+    """A model's predictions beside what was measured; see also `Evaluation`.
 
     Attributes
     ----------
     scores : tuple of ValueScore
-    pixels : ndarray of int, ``(n, 2)``
     measured, predicted, deviation : ndarray, ``(n, targets)``
         What was measured, NaN where nothing was; the predictions, and their standard deviations.
     """
 
     scores: tuple[ValueScore, ...]
-    pixels: Array
     measured: Array
     predicted: Array
     deviation: Array
@@ -505,16 +538,16 @@ class ValueExamination(Examined):
         """Share of what was measured that lies within 1.96 deviations, which promise 95 %."""
         missed = np.abs(self.measured - self.predicted)
         known = np.isfinite(self.measured)
-        inside = (missed <= REACH * self.deviation) & known
+        inside = (missed <= Z95 * self.deviation) & known
         return [float(i.sum() / max(k.sum(), 1)) for i, k in zip(inside.T, known.T, strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings."""
         rows = [
             score.to_dict() | {"within_95": round(share, 4)}
             for score, share in zip(self.scores, self.within, strict=True)
         ]
-        return {"task": "regression", "targets": rows} | self._about(len(self.pixels))
+        return {"task": "regression", "targets": rows} | self._facts()
 
     def __str__(self) -> str:
         lines = []
@@ -525,33 +558,17 @@ class ValueExamination(Examined):
         return "\n".join([*lines, "in brackets: 95 % intervals over resampled places"])
 
 
-def examine_values(
+def regression_evaluation(
     model: SceneModel,
-    scene: xr.DataArray,
+    scene: xr.DataArray | Scene,
     values: xr.DataArray,
-    *,
-    adapt: bool | None = None,
-    progress: bool = False,
-) -> ValueExamination:
-    """Compare predictions with what was measured at pixels that the model did not learn from.
-
-    Only the tiles that hold such pixels are mapped.
-
-    Parameters
-    ----------
-    model : SceneModel
-        Of `polyad.scene.train_regression`.
-    scene : DataArray, dims ``(y, x, band)``
-    values : DataArray of float, dims ``(y, x, target)``
-        See `polyad.scene.open_values`; its targets have the names of the model's.
-    adapt, progress
-        See `polyad.evaluate`.
-    """
-    fit = model.value_fit
-    viewed = model.view(scene)
-    model = adapt_model(model, viewed, adapt)
+    **options: Unpack[EvaluationOptions],
+) -> RegressionEvaluation:
+    """Compare predictions with measured values; see `evaluation_of`."""
+    targets, viewed = model.value_fit.targets, model.view(scene)
+    model = adapt_model(model, viewed, options.get("adapt"))
     viewed = model.view(viewed)
-    values = _matched(as_values(values), fit.targets)
+    values = _matched(as_values(values), targets)
     check_values(viewed, values)
     pixels = _unseen(model, viewed, np.isfinite(values.values).any(axis=2)).test
     if not len(pixels):
@@ -560,13 +577,11 @@ def examine_values(
             "on; bring other values, or read the scores on folds that polyad train prints"
         )
     measured = values.values[tuple(pixels.T)].astype(np.float64)
-    started = time.perf_counter()
-    _, numbers = map_pixels(model, viewed, pixels, progress=progress)
-    examined = _examined(model, viewed, started)
+    _, numbers, done = _map_test_pixels(model, viewed, pixels, None, options.get("progress", False))
     predicted, deviation = np.split(numbers, 2, axis=1)
     group = spatial_folds(pixels, np.zeros(len(pixels), np.intp), 5).group
-    scores = score_values(measured, predicted, fit.targets, group)
-    return ValueExamination(scores, pixels, measured, predicted, deviation, **examined)
+    scores = score_values(measured, predicted, targets, group)
+    return RegressionEvaluation(scores, measured, predicted, deviation, **vars(done))
 
 
 def _matched(values: xr.DataArray, targets: tuple[Target, ...]) -> xr.DataArray:

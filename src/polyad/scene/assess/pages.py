@@ -101,19 +101,17 @@ def page_image(
     if isinstance(picture, np.ndarray):
         address, ratio = _address(encode_rgb(picture)), picture.shape[1] / picture.shape[0]
         return PageImage(words, address, pixels=True, points=points, ratio=ratio)
-    if isinstance(picture, bytes):
-        return PageImage(words, _address(picture))
-    from polyad.scene.draw.figures import to_png  # matplotlib takes half a second to import
-
-    return PageImage(words, _address(to_png(picture, dpi=dpi)))
+    return PageImage(words, _chart(picture, dpi=dpi))
 
 
-def _chart(picture: Figure | str) -> str:
+def _chart(picture: Figure | str | bytes, **options: Any) -> str:
     if isinstance(picture, str):
         return _address(picture.encode(), "svg+xml")
-    from polyad.scene.draw.figures import to_png
+    if isinstance(picture, bytes):
+        return _address(picture)
+    from polyad.scene.draw.figures import to_png  # matplotlib takes half a second to import
 
-    return _address(to_png(picture, transparent=True))
+    return _address(to_png(picture, **options or {"transparent": True}))
 
 
 def render(template: str, package: str = HERE, **values: Any) -> str:
@@ -198,7 +196,7 @@ class InputFile:
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class Provenance:
     """What was run: command, date, versions, files; made by `record_run`.
 
     Attributes
@@ -223,7 +221,7 @@ def record_run(
     *,
     hashes: bool | None = None,
     progress: bool = False,
-) -> RunRecord:
+) -> Provenance:
     """Record what was run, with the SHA-256 of every file that was read.
 
     All files of an input count, such as header and data of an ENVI scene.
@@ -245,18 +243,15 @@ def record_run(
     >>> record_run(["polyad", "map", "/home/me/model.polyad", "my scene.hdr"]).command
     "polyad map model.polyad 'my scene.hdr'"
     """
-    listed: list[tuple[str, str]] = []
-    for role, sources in (inputs or {}).items():
-        several = [sources] if isinstance(sources, str) else (sources or ())
-        listed += [(role, source) for source in several if source is not None]
     words = command if isinstance(command, str) else shlex.join(map(without_folder, command))
-    plans = [_Plan(role, *plan) for role, source in listed for plan in _paths(source, role)]
-    plans = list(dict.fromkeys(plans))  # labels may be named twice
+    sources = {role: [s] if isinstance(s, str) else s or () for role, s in (inputs or {}).items()}
+    named = [(role, s) for role, several in sources.items() for s in several if s is not None]
+    plans = dict.fromkeys(plan for role, s in named for plan in _plans(s, role))  # each once
     size = sum(plan.size for plan in plans if plan.hashed(hashes))
     hidden = not progress or size < 2**30
     with tqdm(total=size, desc="SHA-256", unit="B", unit_scale=True, disable=hidden) as bar:
         files = tuple(plan.record(hashes, bar) for plan in plans)
-    return RunRecord(words, datetime.now(UTC).isoformat(timespec="seconds"), software(), files)
+    return Provenance(words, datetime.now(UTC).isoformat(timespec="seconds"), software(), files)
 
 
 def software() -> dict[str, str]:
@@ -337,23 +332,22 @@ class _Plan:
         return InputFile(self.role, self.name, self.size, whole.hexdigest(), note)
 
 
-def _paths(source: str, role: str) -> list[tuple[str, tuple[Path, ...], Path | None, str]]:
-    """Return name, files, folder and note of each thing that ``source`` consists of."""
+def _plans(source: str, role: str) -> list[_Plan]:
+    """Return each thing that ``source`` consists of."""
     path, _ = locate(source)
     if not path.exists():
-        if str(path) in KNOWN_SCENES:
-            return [_known(str(path), role)]
-        return [(without_folder(source), (), None, "not hashed: read by parts from its address")]
+        scene = KNOWN_SCENES.get(str(path))
+        if scene is None:
+            note = "not hashed: read by parts from its address"
+            return [_Plan(role, without_folder(source), (), note=note)]
+        if scene.bundled:
+            note = f"not hashed: a known scene, from TensorLy {version('tensorly')}"
+            return [_Plan(role, str(path), (), note=note)]
+        file = data_folder() / (scene.cube if role == "scene" else scene.labels).name
+        files = tuple([file] if file.is_file() else [])
+        return [_Plan(role, file.name, files, note=f"known scene {path}")]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        return [(path.name, tuple(files), path, "no file in it")]
+        files = tuple(sorted(file for file in path.rglob("*") if file.is_file()))
+        return [_Plan(role, path.name, files, path, "no file in it")]
     others = sorted(file for file in files_of(path) - {path} if file.is_file())
-    return [(file.name, (file,), None, "") for file in (path, *others)]
-
-
-def _known(name: str, role: str) -> tuple[str, tuple[Path, ...], Path | None, str]:
-    scene = KNOWN_SCENES[name]
-    if scene.bundled:
-        return name, (), None, f"not hashed: a known scene, from TensorLy {version('tensorly')}"
-    file = data_folder() / (scene.cube if role == "scene" else scene.labels).name
-    return file.name, (file,) if file.is_file() else (), None, f"known scene {name}"
+    return [_Plan(role, file.name, (file,)) for file in (path, *others)]

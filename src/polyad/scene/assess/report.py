@@ -7,10 +7,10 @@ Each ``write_...report`` gathers figures, pictures and facts and fills one templ
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,17 @@ from matplotlib.colors import to_hex
 
 from polyad.errors import SceneError
 from polyad.scene.assess.areas import AreaEstimates, interval
-from polyad.scene.assess.evaluation import Examination, ValueExamination, examine
+from polyad.scene.assess.evaluation import (
+    ClassEvaluation,
+    EvaluationOptions,
+    RegressionEvaluation,
+    class_evaluation,
+    regression_evaluation,
+)
 from polyad.scene.assess.pages import (
     PageFigure,
     PageImage,
-    RunRecord,
+    Provenance,
     Themed,
     page_image,
     percent,
@@ -32,42 +38,17 @@ from polyad.scene.assess.pages import (
     render,
     write_page,
 )
-from polyad.scene.draw.charts import (
-    DARK,
-    LIGHT,
-    Theme,
-    class_spectra,
-    overlay_points,
-    reliability_chart,
-    spectra_chart,
-)
-from polyad.scene.draw.color import (
-    RIGHT,
-    WRONG,
-    class_picture,
-    error_picture,
-    false_color,
-    see_through,
-)
+from polyad.scene.draw import charts, color
 from polyad.scene.draw.figures import COLORS, scatter_figure
 from polyad.scene.files.paths import check_output
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.sampling import Split
 from polyad.scene.map.mapping import blank_map
-from polyad.scene.raster.classes import (
-    ClassInfo,
-    as_values,
-    class_table,
-    class_totals,
-    has_own_name,
-    unique_names,
-    with_classes,
-)
+from polyad.scene.raster import classes as class_tables
+from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.grid import HECTARE, grid_of, row_areas
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Scene
-from polyad.scene.read.classes import with_legend
 from polyad.scene.read.samples import SamplePoints, look_up
 
 if TYPE_CHECKING:
@@ -84,20 +65,16 @@ class About:
     """What a page is called, what was run, and facts shown behind those known of every model."""
 
     title: str
-    record: RunRecord
+    record: Provenance
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def _about(
-    path: PathLike,
-    title: str,
-    command: str,
-    record: RunRecord | None,
-    facts: Mapping[str, str] | None = None,
+    path: PathLike, title: str, record: Provenance | str, facts: Mapping[str, str] | None = None
 ) -> About:
     """Return what a page is about; raise `OutputError` now if it could not be written later."""
     check_output(path, "report")
-    return About(title, record_run(command) if record is None else record, facts or {})
+    return About(title, record_run(record) if isinstance(record, str) else record, facts or {})
 
 
 # The report of a model on a scene: what was done, pictures, scores, spectra, calibration.
@@ -107,94 +84,84 @@ def write_report(
     path: PathLike,
     model: SceneModel,
     scene: xr.DataArray,
-    labels: xr.DataArray,
-    split: Split | None = None,
+    reference: xr.DataArray,
     *,
     title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    adapt: bool | None = None,
-    coverage: float | None = None,
-    progress: bool = False,
-) -> Examination:
-    """Evaluate a model as `polyad.scene.evaluate` does, and write a report about it.
+    record: Provenance | str = "",
+    **options: Unpack[EvaluationOptions],
+) -> ClassEvaluation | RegressionEvaluation:
+    """Evaluate a model as `polyad.scene.evaluation_of` does, and write a report about it.
 
     Parameters
     ----------
     path : path-like
         The page, by custom ``.html``.
-    model, scene, labels, split, adapt, progress
-        See `polyad.scene.evaluate`.
+    model, scene, reference, split, adapt, coverage, progress
+        See `polyad.scene.evaluation_of`.
     title : str
         Name of the scene.
-    command : str
-        The command that does it all again.
-    record : RunRecord, optional
-        Command, versions and files as `polyad.scene.record_run` records them, instead of
-        ``command`` alone.
-    coverage : float, optional
-        Score prediction sets of this level too.
+    record : str or Provenance
+        The command that does it all again; with versions and files as `polyad.scene.record_run`
+        records them.
 
     Returns
     -------
-    Examination
+    ClassEvaluation or RegressionEvaluation
         The scores and what they were computed from.
     """
-    about = _about(path, title, command, record)
+    about = _about(path, title, record)
+    if model.values is not None:
+        measured = regression_evaluation(model, scene, reference, **options)
+        write_page(path, regression_page(model, measured, about))
+        return measured
     known = model.view(scene)
-    model = adapt_model(model, known, adapt)
+    model = adapt_model(model, known, options.get("adapt"))
     class_map = blank_map(model, known)
-    examination = examine(
-        model, known, labels, split, whole=class_map.values, coverage=coverage, progress=progress
-    )
-    write_page(path, report_page(model, known, class_map, examination, about))
-    return examination
+    found = class_evaluation(model, known, reference, class_map.values, **options)
+    write_page(path, report_page(model, known, class_map, found, about))
+    return found
 
 
 def report_page(
     model: SceneModel,
     scene: xr.DataArray | Scene,
     class_map: xr.DataArray,
-    examination: Examination,
+    found: ClassEvaluation,
     about: About,
 ) -> str:
     """Return the page about a model of classes on a scene as HTML."""
-    scene, found = model.view(scene), examination.scores
-    certain = (examination.confidence, examination.right)
+    scene, scores = model.view(scene), found.scores
     tiles = {
-        "overall accuracy": percent(found.overall_accuracy),
-        "overall accuracy without overlap": found.overall_accuracy_no_overlap,
-        "average accuracy": percent(found.average_accuracy),
-        "kappa": f"{found.kappa:.3f}" if np.isfinite(found.kappa) else None,
-        "calibration error": found.expected_calibration_error,
+        "overall accuracy": scores.overall_accuracy,
+        "overall accuracy without overlap": scores.overall_accuracy_no_overlap,
+        "average accuracy": scores.average_accuracy,
+        "kappa": f"{scores.kappa:.3f}" if np.isfinite(scores.kappa) else None,
+        "calibration error": scores.expected_calibration_error,
     }
+    calibration = "Can its probabilities be trusted?"
     return render(
         "scene_report.html",
-        heading=f"{about.title}: {percent(found.overall_accuracy)} right",
-        summary=_summary(class_map, model, examination),
-        tiles={
-            name: value if isinstance(value, str) else percent(value)
-            for name, value in tiles.items()
-            if value is not None
-        },
-        scores=examination.to_dict(),
-        totals=Totals.of(found.confusion),
+        heading=f"{about.title}: {percent(scores.overall_accuracy)} right",
+        summary=_summary(class_map, model, found),
+        tiles=_tiles(tiles),
+        scores=found.to_dict(),
+        totals=Totals.of(scores.confusion),
         # On other scenes than the trained one there is nothing to overlap with
-        overlaps=found.overall_accuracy_no_overlap is not None
-        and found.n_test_no_overlap != found.n_test,
-        notes=found.notes(),
-        pictures=_pictures(model, scene, class_map, examination),
-        error_colors=(RIGHT, WRONG),
-        classes=_legend(model, examination),
+        overlaps=scores.overall_accuracy_no_overlap is not None
+        and scores.n_test_no_overlap != scores.n_test,
+        notes=scores.notes(),
+        pictures=_pictures(model, scene, class_map, found),
+        error_colors=(color.RIGHT, color.WRONG),
+        classes=_legend(model, found),
         areas=mapped_areas(class_map),
-        facts=_facts(scene, model, examination) | dict(about.facts),
+        facts=_facts(scene, model, found) | dict(about.facts),
         figures=[
-            _spectra_figure(scene, examination.labels),
+            _spectra_figure(scene, found.labels),
             PageFigure(
-                "Can its probabilities be trusted?",
+                calibration,
                 "Of the pixels that the map calls 80 % certain, 80 % should be right: then the "
                 "points lie on the dashed line. The larger the point, the more pixels.",
-                _themed("Can its probabilities be trusted?", reliability_chart, *certain),
+                _themed(calibration, charts.reliability_chart, found.confidence, found.right),
                 narrow=True,
             ),
         ],
@@ -202,8 +169,13 @@ def report_page(
     )
 
 
-@dataclass(frozen=True)
-class Totals:
+def _tiles(figures: Mapping[str, float | str | None]) -> dict[str, str]:
+    """Return what is known of some figures, shares in percent."""
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {name: v if isinstance(v, str) else percent(v) for name, v in known.items()}
+
+
+class Totals(NamedTuple):
     """Sums of a confusion matrix: of its rows and columns, of all, and of its diagonal.
 
     Examples
@@ -221,8 +193,8 @@ class Totals:
     def of(cls, confusion: npt.ArrayLike) -> Totals:
         """Return the sums of a matrix whose rows are the reference and columns the map."""
         counts = np.asarray(confusion, np.int64)
-        right, whole = int(np.trace(counts)), int(counts.sum())
-        return cls(counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist(), whole, right)
+        reference, mapped = counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+        return cls(reference, mapped, int(counts.sum()), int(np.trace(counts)))
 
 
 class MappedClass(NamedTuple):
@@ -261,7 +233,7 @@ def mapped_areas(class_map: xr.DataArray) -> MappedAreas:
     except SceneError as error:
         note = f"Areas are in pixels: {error}."
     weights = np.ones(class_map.sizes["y"]) if areas is None else areas / HECTARE
-    _, _, counts, hectares, _ = class_totals(class_map, class_map, weights)
+    _, _, counts, hectares, _ = class_tables.class_totals(class_map, class_map, weights)
     total, known = int(counts.sum()), areas is not None
     rows = [
         MappedClass(
@@ -278,41 +250,41 @@ def mapped_areas(class_map: xr.DataArray) -> MappedAreas:
 
 def model_facts(model: SceneModel, scene: Scene | None = None) -> dict[str, str]:
     """Return name and value of what a reader asks first; ``scene`` is the one that is mapped."""
-    facts, recipe = {"Window": f"{model.window} x {model.window} pixels"}, model.recipe
-    if recipe is not None:
-        facts["Preset"] = f"{recipe.preset}, goal {recipe.goal}"
-    network = getattr(model.estimator, "network_", None)
+    recipe, network = model.recipe, getattr(model.estimator, "network_", None)
+    steps = "" if recipe is None else recipe.line
+    if scene is not None and recipe is not None and recipe.propagation is not None:
+        unknown = "; on this scene, which it was not trained on, the network alone"
+        steps += "" if model.learned_from(scene) else unknown
+    weights = epochs = None
     if network is not None and hasattr(network, "n_weights"):
-        facts["Network"] = (
+        weights = (
             f"rank {network.hidden.rank}, {network.hidden.out_features} hidden units, "
             f"{network.n_weights:,} weights"
         )
     # The network of a preset is merged from several: its epochs say nothing
     if recipe is None or recipe.preset == "paper":
         epochs = getattr(model.estimator, "n_iter_", None)
-        facts |= {} if epochs is None else {"Training": f"{epochs} epochs"}
-    if recipe is not None:
-        facts["Steps"] = recipe.line
-        if scene is not None and recipe.propagation is not None and not model.learned_from(scene):
-            facts["Steps"] += "; on this scene, which it was not trained on, the network alone"
-    if model.score_line is not None:
-        facts["By its own labels"] = model.score_line
-    if model.untested_line is not None:
-        facts["Not tested by these"] = model.untested_line
-    if model.spectral.left_out is not None:
-        facts["Bands left out"] = model.spectral.left_out
-    if model.training.replaced:
-        told = f"{model.training.replaced:,}, replaced by their neighbors"
-        facts["Corrupt pixels of the training scene"] = told
-    if model.adapted is not None:
-        facts["Light"] = model.adapted
-    return facts
+    replaced = model.training.replaced
+    facts = {
+        "Window": f"{model.window} x {model.window} pixels",
+        "Preset": recipe and f"{recipe.preset}, goal {recipe.goal}",
+        "Network": weights,
+        "Training": epochs and f"{epochs} epochs",
+        "Steps": steps,
+        "By its own labels": model.score_line,
+        "Not tested by these": model.untested_line,
+        "Bands left out": model.spectral.left_out,
+        "Corrupt pixels of the training scene": replaced
+        and f"{replaced:,}, replaced by their neighbors",
+        "Light": model.adapted,
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def _pictures(
-    model: SceneModel, scene: Scene, class_map: xr.DataArray, examination: Examination
+    model: SceneModel, scene: Scene, class_map: xr.DataArray, found: ClassEvaluation
 ) -> list[PageImage]:
-    labels, split = examination.labels, examination.split
+    labels, split = found.labels, found.split
     shape = (class_map.sizes["y"], class_map.sizes["x"])
     scored = np.zeros(shape, bool)
     scored[tuple(split.test.T)] = True
@@ -320,28 +292,34 @@ def _pictures(
     known, mapped, counted = (thinned(a) for a in (labels.values, class_map.values, scored))
     table = class_table(labels)
     colors = {c.value: c.color for c in (*table, *model.classes)}
-    points = overlay_points(split.train, labels.values[tuple(split.train.T)], colors, shape)
-    plain = overlay_points(split.train, np.ones(len(split.train)), {1: "#111111"}, shape)
+    points = charts.overlay_points(split.train, labels.values[tuple(split.train.T)], colors, shape)
+    plain = charts.overlay_points(split.train, np.ones(len(split.train)), {1: "#111111"}, shape)
     with_points = "" if points is None else " with training points"
-    truth_picture = see_through(class_picture(known, table), known == 0)
-    map_picture = see_through(class_picture(mapped, model.classes), mapped == 0)
+    truth_picture = color.see_through(color.class_picture(known, table), known == 0)
+    map_picture = color.see_through(color.class_picture(mapped, model.classes), mapped == 0)
     return [
-        page_image(false_color(thinned(scene.array)), "Scene, false color"),
+        page_image(color.false_color(thinned(scene.array)), "Scene, false color"),
         page_image(truth_picture, "Ground truth"),
         page_image(map_picture, f"Map{with_points}", points=points),
-        page_image(error_picture(known, mapped, counted), f"Errors{with_points}", points=plain),
+        page_image(
+            color.error_picture(known, mapped, counted), f"Errors{with_points}", points=plain
+        ),
     ]
 
 
-def _legend(model: SceneModel, examination: Examination) -> list[ClassInfo]:
+def _legend(model: SceneModel, found: ClassEvaluation) -> list[ClassInfo]:
     """Return the classes of the model and, marked, those that only the labels have."""
-    others = {*np.unique(examination.labels.values).tolist()} - {c.value for c in model.classes}
-    unknown = [c for c in class_table(examination.labels) if c.value in others]
-    marked = [c._replace(name=f"{c.name} (not in the model)") for c in unknown if has_own_name(c)]
-    return [*model.classes, *marked, *(c for c in unknown if not has_own_name(c))]
+    others = {*np.unique(found.labels.values).tolist()} - {c.value for c in model.classes}
+    unknown = [c for c in class_table(found.labels) if c.value in others]
+    marked = [
+        c._replace(name=f"{c.name} (not in the model)")
+        for c in unknown
+        if class_tables.has_own_name(c)
+    ]
+    return [*model.classes, *marked, *(c for c in unknown if not class_tables.has_own_name(c))]
 
 
-def _summary(class_map: xr.DataArray, model: SceneModel, found: Examination) -> str:
+def _summary(class_map: xr.DataArray, model: SceneModel, found: ClassEvaluation) -> str:
     rank = getattr(model.estimator, "rank", None)
     kind = f"a rank-{rank} network" if rank else f"a {type(model.estimator).__name__}"
     mapped, pixels = int(np.count_nonzero(class_map.values)), class_map.size
@@ -359,7 +337,7 @@ def _made(model: SceneModel, otherwise: str) -> str:
     return otherwise if recipe is None else f"preset {recipe.preset}, goal {recipe.goal}"
 
 
-def _facts(scene: Scene, model: SceneModel, found: Examination) -> dict[str, str]:
+def _facts(scene: Scene, model: SceneModel, found: ClassEvaluation) -> dict[str, str]:
     others = "all other labeled ones" + (" of its classes" if found.scores.left_out else "")
     facts = {
         "Scene": scene_size(scene),
@@ -389,7 +367,8 @@ def thinned(raster: Any) -> Any:
 
 def _themed(words: str, chart: Callable[..., Figure | str], *data: Any) -> PageImage:
     """Return a chart drawn for light pages and for dark ones."""
-    return page_image(Themed(*(chart(*data, theme=theme) for theme in (LIGHT, DARK))), words)
+    themes = (charts.LIGHT, charts.DARK)
+    return page_image(Themed(*(chart(*data, theme=theme) for theme in themes)), words)
 
 
 def _spectra_figure(scene: Scene, labels: xr.DataArray) -> PageFigure:
@@ -398,76 +377,50 @@ def _spectra_figure(scene: Scene, labels: xr.DataArray) -> PageFigure:
         heading,
         "Mean of the labeled pixels of each class and one standard deviation to either side; the "
         "other classes in gray. Classes whose spectra lie on each other are hard to tell apart.",
-        _themed(heading, spectra_chart, class_spectra(scene, labels)),
+        _themed(heading, charts.spectra_chart, charts.class_spectra(scene, labels)),
     )
 
 
-def write_value_report(
-    path: PathLike,
-    examination: ValueExamination,
-    *,
-    title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    model: SceneModel | None = None,
-) -> None:
-    """Write a report with the scores and a scatter picture of each target.
-
-    Parameters
-    ----------
-    path : path-like
-        The page, by custom ``.html``.
-    examination : ValueExamination
-    title : str
-        Name of the scene.
-    command : str
-        The command that does it all again.
-    record : RunRecord, optional
-        Command, versions and files, instead of ``command`` alone.
-    model : SceneModel, optional
-        The one examined, to say how it was made.
-    """
-    about = _about(path, title, command, record)
-    adapted = "" if examination.adapted is None else f"{examination.adapted}. "
+def regression_page(model: SceneModel, found: RegressionEvaluation, about: About) -> str:
+    """Return the page about a regression model on a scene as HTML."""
+    targets, n_test = found.targets, f"{len(found.pixels):,}"
     facts = {
-        "Training pixels": f"{examination.n_train:,}",
-        "Test pixels": f"{len(examination.pixels):,}, all others with a value",
+        "Training pixels": f"{found.n_train:,}",
+        "Test pixels": f"{n_test}, all others with a value",
+        **model_facts(model),
     }
-    if model is not None:
-        lines = (line.partition(": ")[2] for line in model.value_fit.score_lines)
-        own = zip(model.value_fit.scores, lines, strict=True)
-        facts |= model_facts(model) | {f"{s.target.name} by its own values": n for s, n in own}
-    page = render(
+    for line in model.value_fit.score_lines:
+        target, _, scores = line.partition(": ")
+        facts[f"{target} by its own values"] = scores
+    return render(
         "value_report.html",
-        heading=f"{title}: {', '.join(target.name for target in examination.targets)}",
+        heading=f"{about.title}: {', '.join(target.name for target in targets)}",
         summary=(
-            f"{len(examination.pixels):,} measured pixels that were not trained on; "
-            f"{examination.n_train:,} were trained on. {adapted}Intervals of 95 % are those of "
-            "resampled places."
+            f"{n_test} measured pixels that were not trained on; {found.n_train:,} were trained "
+            f"on. {'' if found.adapted is None else f'{found.adapted}. '}Intervals of 95 % are "
+            "those of resampled places."
         ),
-        rows=list(zip(examination.scores, examination.within, strict=True)),
+        rows=list(zip(found.scores, found.within, strict=True)),
         figures=[
             PageFigure(
                 target.title,
                 "",
-                _themed(f"Predicted against measured {target.name}", scatter_of, examination, k),
+                _themed(f"Predicted against measured {target.name}", scatter_of, found, k),
                 narrow=True,
             )
-            for k, target in enumerate(examination.targets)
+            for k, target in enumerate(targets)
         ],
         facts=facts,
         record=about.record,
     )
-    write_page(path, page)
 
 
-def scatter_of(examination: ValueExamination, k: int, theme: Theme = LIGHT) -> Figure:
+def scatter_of(found: RegressionEvaluation, k: int, theme: charts.Theme = charts.LIGHT) -> Figure:
     """Return the scatter figure of one target."""
-    found = examination.scores[k]
-    known = np.isfinite(examination.measured[:, k])
-    measured, predicted = (a[known, k] for a in (examination.measured, examination.predicted))
-    note = f"R2 {found.r2:.2f}\nn = {found.n:,}" if np.isfinite(found.r2) else f"n = {found.n:,}"
-    return scatter_figure(measured, predicted, found.target, note=note, theme=theme)
+    score, known = found.scores[k], np.isfinite(found.measured[:, k])
+    measured, predicted = (a[known, k] for a in (found.measured, found.predicted))
+    note = f"R2 {score.r2:.2f}\nn = {score.n:,}" if np.isfinite(score.r2) else f"n = {score.n:,}"
+    return scatter_figure(measured, predicted, score.target, note=note, theme=theme)
 
 
 # The report of a training: what was learned from what, and how well it does where it was held out.
@@ -480,9 +433,7 @@ def write_training_report(
     labels: xr.DataArray,
     *,
     title: str,
-    command: str = "",
-    record: RunRecord | None = None,
-    merge: str | Sequence[str] | None = None,
+    record: Provenance | str = "",
     facts: Mapping[str, str] | None = None,
 ) -> None:
     """Write a report about a model and the labels, or measured values, it was trained on.
@@ -494,49 +445,37 @@ def write_training_report(
     model : SceneModel
         Just trained.
     scene, labels : DataArray
-        What it was trained on.
+        What it was trained on; merged labels as they were merged.
     title : str
         Name of the scene.
-    command : str
-        The command that does it all again.
-    record : RunRecord, optional
-        Command, versions and files as `polyad.scene.record_run` records them, instead of
-        ``command`` alone.
-    merge : str or sequence of str, optional
-        Rules by which the labels were merged before they were learned.
+    record : str or Provenance
+        See `write_report`.
     facts : mapping of str to str, optional
         Shown behind those known of every model, such as the seed.
     """
-    about, known = _about(path, title, command, record, facts), model.view(scene)
+    about, known = _about(path, title, record, facts), model.view(scene)
     shape = known.shape[:2]
     pixels = model.training_pixels(shape)
-    shown = {"Scene": scene_size(known), **model_facts(model), **about.facts}
     if model.values is not None:
-        template, content = "value_training_report.html", _learned_values(model, labels, pixels)
+        template, page = "value_training_report.html", _learned_values(model, labels, pixels)
     else:
-        legend = with_legend(Labels.of(labels).array, merge or ())
-        template, content = "training_report.html", _learned_classes(model, known, legend, pixels)
-    marks = content.pop("marks")
-    picture = false_color(thinned(known.array))
-    pictures = [
-        page_image(picture, words, points=overlay_points(pixels, ids, colors, shape))
-        for words, ids, colors in marks
+        labels = Labels.of(labels).array
+        template, page = "training_report.html", _learned_classes(model, known, labels, pixels)
+    picture = color.false_color(thinned(known.array))
+    page["pictures"] = [
+        page_image(picture, words, points=charts.overlay_points(pixels, ids, colors, shape))
+        for words, ids, colors in page.pop("marks")
     ]
-    heading = f"{title}: {content.pop('heading')}"
-    page = render(
-        template, heading=heading, pictures=pictures, facts=shown, record=about.record, **content
-    )
-    write_page(path, page)
-
-
-write_value_training_report = write_training_report
+    page["heading"] = f"{title}: {page['heading']}"
+    page["facts"] = {"Scene": scene_size(known), **model_facts(model), **about.facts}
+    write_page(path, render(template, record=about.record, **page))
 
 
 def _learned_classes(
     model: SceneModel, scene: Scene, labels: xr.DataArray, pixels: Array
 ) -> dict[str, Any]:
     """Return what the page of a training on classes shows."""
-    labels = with_classes(labels, model.classes)
+    labels = class_tables.with_classes(labels, model.classes)
     ids, used = labels.values[tuple(pixels.T)], labels.copy(data=labels.values * 0)
     used.values[tuple(pixels.T)] = ids
     counts, found = model.label_counts or {}, model.accuracy
@@ -558,7 +497,9 @@ def _learned_classes(
         "totals": None if confusion is None else Totals.of(confusion),
         "labels": [
             (info, counts.get(name, 0))
-            for info, name in zip(model.classes, unique_names(model.classes), strict=True)
+            for info, name in zip(
+                model.classes, class_tables.unique_names(model.classes), strict=True
+            )
         ],
         "n_train": len(pixels),
         "figures": [_spectra_figure(scene, used)],
@@ -578,13 +519,14 @@ def _accuracy_tiles(model: SceneModel) -> dict[str, str]:
         overall, average, ends, kappa = choice.overall, choice.average, choice.interval, None
     else:
         return {}
-    tiles = {
-        "overall accuracy by spatial folds": None if overall is None else percent(overall),
-        "its 95 % interval": None if ends is None else _range(*ends),
-        "average accuracy": None if average is None else percent(average),
-        "kappa": None if kappa is None else f"{kappa:.3f}",
-    }
-    return {name: value for name, value in tiles.items() if value is not None}
+    return _tiles(
+        {
+            "overall accuracy by spatial folds": overall,
+            "its 95 % interval": None if ends is None else _range(*ends),
+            "average accuracy": average,
+            "kappa": None if kappa is None else f"{kappa:.3f}",
+        }
+    )
 
 
 def _range(low: float, high: float) -> str:
@@ -594,7 +536,7 @@ def _range(low: float, high: float) -> str:
 def _learned_values(model: SceneModel, values: xr.DataArray, pixels: Array) -> dict[str, Any]:
     """Return what the page of a training of values shows."""
     fit = model.value_fit
-    measured = as_values(values).values[tuple(pixels.T)]  # (n, targets)
+    measured = class_tables.as_values(values).values[tuple(pixels.T)]  # (n, targets)
     parts = [_parts(column) for column in measured.T]
     colors = {k: to_hex(colormaps[COLORS](k / (PARTS - 1))) for k in range(PARTS)}
     made = _made(model, "")
@@ -632,8 +574,7 @@ def write_area_report(
     estimates: AreaEstimates,
     *,
     title: str,
-    command: str = "",
-    record: RunRecord | None = None,
+    record: Provenance | str = "",
     class_map: xr.DataArray | None = None,
     points: SamplePoints | None = None,
 ) -> None:
@@ -646,21 +587,20 @@ def write_area_report(
     estimates : AreaEstimates
     title : str
         Name of the map.
-    command : str
-        The command that does it all again.
-    record : RunRecord, optional
-        Command, versions and files as `polyad.scene.record_run` records them, instead of
-        ``command`` alone.
+    record : str or Provenance
+        See `write_report`.
     class_map, points : optional
         The map and its checked points, for a picture of both.
     """
-    about, picture = _about(path, title, command, record), None
+    about, picture = _about(path, title, record), None
     if class_map is not None and points is not None:
         whole = Labels.of(class_map)
         wrong = look_up(whole.array, points.pixels) != points.reference
-        marks = overlay_points(points.pixels, wrong, {0: RIGHT, 1: WRONG}, whole.shape)
+        marks = charts.overlay_points(
+            points.pixels, wrong, {0: color.RIGHT, 1: color.WRONG}, whole.shape
+        )
         ids = thinned(whole.array).values
-        drawn = see_through(class_picture(ids, whole.classes), ids == 0)
+        drawn = color.see_through(color.class_picture(ids, whole.classes), ids == 0)
         picture = page_image(drawn, "Map with the checked points", points=marks)
     write_page(path, area_page(estimates, about, picture))
 
@@ -670,12 +610,8 @@ def area_page(estimates: AreaEstimates, about: About, picture: PageImage | None 
     shares, unit = estimates.shares, estimates.unit
     head, *rows, total = estimates.table()
     density = [points / pixels for _, pixels, points in estimates.strata if pixels]
-    # In percent of the longest bar
-    longest = max(float(estimates.intervals.max()), float(estimates.mapped.max())) or 1.0
-    bars = [
-        [100 * float(value) / longest for value in row]
-        for row in zip(estimates.areas, *estimates.intervals.T, estimates.mapped, strict=True)
-    ]
+    extents = np.c_[estimates.areas, estimates.intervals, estimates.mapped]  # (classes, 4)
+    bars = 100 * extents / (extents.max() or 1.0)  # in percent of the longest
     return render(
         "area_report.html",
         heading=f"{about.title}: areas of {len(estimates.classes)} classes",
@@ -691,11 +627,11 @@ def area_page(estimates: AreaEstimates, about: About, picture: PageImage | None 
         },
         notes=estimates.notes()[1:],
         head=head,
-        rows=list(zip(estimates.classes, rows, bars, strict=True)),
+        rows=list(zip(estimates.classes, rows, bars.tolist(), strict=True)),
         total=total,
         unit=unit,
         picture=picture,
-        point_colors=(RIGHT, WRONG),
+        point_colors=(color.RIGHT, color.WRONG),
         right=int(np.trace(estimates.counts)),
         points=estimates.points,
         # Whether one stratum has clearly more points for its pixels than another

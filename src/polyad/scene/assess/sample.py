@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ from polyad.scene.raster.classes import (
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.labels import find_classes, known_classes
 from polyad.scene.read.samples import REFERENCE, STRATUM, Origin, look_up
-from polyad.scene.write.tables import centers, write_points
+from polyad.scene.write.tables import write_points
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -70,10 +70,10 @@ def allocation_shares(allocation: str, pixels: ArrayLike, deviations: ArrayLike)
             f"unknown allocation {str(allocation)[:40]!r}; expected one of {', '.join(ALLOCATIONS)}"
         )
     if allocation == "equal":
-        wanted = np.ones(len(sizes))
+        weights = np.ones(len(sizes))
     else:
-        wanted = sizes if allocation == "proportional" or not spread.any() else sizes * spread
-    return wanted / wanted.sum()
+        weights = sizes if allocation == "proportional" or not spread.any() else sizes * spread
+    return weights / weights.sum()
 
 
 def accuracy_deviations(users_accuracy: ArrayLike) -> Floats:
@@ -133,85 +133,62 @@ def size_for_error(
     return min(max(math.ceil(above / below - 1e-9), 1), int(sizes.sum()))
 
 
-def allocate(size: int, shares: ArrayLike, minimum: int = 2) -> Counts:
+def allocate(size: int, shares: ArrayLike, pixels: ArrayLike, minimum: int = 2) -> Counts:
     """Share out points in whole numbers, each stratum at least ``minimum``.
 
     Strata whose share is smaller get the minimum, and the others what is left, by their shares
-    (Olofsson et al. 2014, section 5.1.2); rounding is by largest remainders.
+    (Olofsson et al. 2014, section 5.1.2); rounding is by largest remainders. Strata smaller than
+    the minimum are sampled whole: everything is known of them, so they add nothing to any standard
+    error.
 
     Parameters
     ----------
     size : int
     shares : array_like, shape (H,)
         As `allocation_shares` gives them.
+    pixels : array_like of int, shape (H,)
+        Of each stratum.
     minimum : int, default=2
 
     Returns
     -------
     ndarray of int, shape (H,)
-        Its sum is ``size``.
+        Its sum is ``size``, unless all strata are sampled whole.
 
     Examples
     --------
-    >>> allocate(100, [0.9, 0.08, 0.02], minimum=10).tolist()
+    >>> allocate(100, [0.9, 0.08, 0.02], [900, 80, 20], minimum=10).tolist()
     [80, 10, 10]
+    >>> allocate(20, [0.7, 0.299, 0.001], [700, 299, 1]).tolist()
+    [13, 6, 1]
     """
-    own = np.asarray(shares, np.float64)
+    weights, room = np.asarray(shares, np.float64), np.asarray(pixels, np.int64)
     if minimum < 2:
         raise InputError(f"minimum must be at least 2, got {minimum}: one point has no variance")
-    if size < minimum * len(own):
+    least = np.minimum(room, minimum)
+    if size < least.sum():
         raise InputError(
-            f"{size:,} points are too few for {len(own)} strata of at least {minimum} each; "
-            f"expected {minimum * len(own):,} or more"
+            f"{size:,} points are too few for {len(room)} strata of at least {minimum} each, or "
+            f"all of their pixels; expected {least.sum():,} or more"
         )
-    fixed = np.zeros(len(own), bool)
+    fixed = room < minimum
+    if fixed.all():
+        return least
+    if fixed.any():
+        weights = np.where(fixed, 0, weights)
+        if not weights.any():  # all that counts is in the small ones
+            weights = np.where(fixed, 0.0, 1.0)
+        weights = weights / weights.sum()
     while True:
-        rest = size - minimum * int(fixed.sum())
-        free = own[~fixed].sum()
-        wanted = np.where(fixed, minimum, rest * own / free if free > 0 else minimum)
-        low = ~fixed & (wanted < minimum)
+        rest, free = size - int(least[fixed].sum()), weights[~fixed].sum()
+        exact = np.where(fixed, least, rest * weights / free if free > 0 else minimum)
+        low = ~fixed & (exact < minimum)
         if not low.any():
             break
         fixed |= low
-    counts = np.floor(wanted + 1e-9).astype(np.int64)
-    order = np.argsort(-(wanted - counts), kind="stable")
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    order = np.argsort(-(exact - counts), kind="stable")
     counts[order[: size - int(counts.sum())]] += 1
-    return counts
-
-
-def allocate_within(size: int, shares: ArrayLike, pixels: ArrayLike, minimum: int = 2) -> Counts:
-    """Share out points as `allocate` does; strata smaller than the minimum are sampled whole.
-
-    Of such a stratum everything is known, so it adds nothing to any standard error.
-
-    Parameters
-    ----------
-    size, shares, minimum
-        See `allocate`.
-    pixels : array_like of int, shape (H,)
-        Of each stratum.
-
-    Examples
-    --------
-    >>> allocate_within(20, [0.7, 0.299, 0.001], [700, 299, 1]).tolist()
-    [13, 6, 1]
-    """
-    own, room = np.asarray(shares, np.float64), np.asarray(pixels, np.int64)
-    whole = room < minimum
-    if not whole.any():
-        return allocate(size, own, minimum)
-    least = int(np.minimum(room, minimum).sum())
-    if minimum >= 2 and size < least:
-        raise InputError(
-            f"{size:,} points are too few for {len(own)} strata of at least {minimum} each, or all "
-            f"of their pixels; expected {least:,} or more"
-        )
-    counts = room.copy()
-    if not whole.all():
-        rest = own[~whole]
-        even = rest.sum() <= 0  # all that counts is in the small ones
-        rest = np.full(len(rest), 1 / len(rest)) if even else rest / rest.sum()
-        counts[~whole] = allocate(size - int(room[whole].sum()), rest, minimum)
     return counts
 
 
@@ -255,31 +232,31 @@ def draw_pixels(
     [0, 0, 0, 1, 1]
     """
     mask = strata if where is None else where
-    wanted = np.asarray(counts, np.int64)
+    listed, width = list(ids), strata.sizes["x"]
+
+    def strips() -> Iterator[tuple[int, NDArray[Any]]]:
+        for top, (values, used) in iter_strips(strata, mask, pixels=strip_pixels):
+            yield top, np.where(used != 0, values, 0)
+
     pixels = np.zeros(len(ids), np.int64)
-    for _, (values, kept) in iter_strips(strata, mask, pixels=strip_pixels):
-        pixels += count_ids(np.where(kept != 0, values, 0))[list(ids)]
-    for value, n, size in zip(ids, wanted.tolist(), pixels.tolist(), strict=True):
+    for _, strip in strips():
+        pixels += count_ids(strip)[listed]
+    ranks = []
+    for value, n, size in zip(ids, np.asarray(counts).tolist(), pixels.tolist(), strict=True):
         if n > size:
             raise InputError(f"stratum {value} has {size:,} pixels, and {n:,} points of it")
-    ranks = [
-        np.sort(rng.choice(int(size), int(n), replace=False))
-        for n, size in zip(wanted, pixels, strict=True)
-    ]
-    drawn: list[list[NDArray[np.intp]]] = [[] for _ in ids]
+        ranks.append(np.sort(rng.choice(size, n, replace=False)))
+    drawn: list[list[NDArray[np.intp]]] = [[np.empty((0, 2), np.intp)] for _ in ids]
     seen = np.zeros(len(ids), np.int64)
-    width = strata.sizes["x"]
-    for top, (values, kept) in iter_strips(strata, mask, pixels=strip_pixels):
-        masked = np.where(kept != 0, values, 0)
-        here = count_ids(masked)[list(ids)]
+    for top, strip in strips():
+        here = count_ids(strip)[listed]
         for k, value in enumerate(ids):
             low, high = np.searchsorted(ranks[k], [seen[k], seen[k] + here[k]])
             if low < high:
-                flat = np.flatnonzero(masked == value)[ranks[k][low:high] - seen[k]]
+                flat = np.flatnonzero(strip == value)[ranks[k][low:high] - seen[k]]
                 drawn[k].append(np.stack([top + flat // width, flat % width], axis=1))
         seen += here
-    pieces = [piece for own in drawn for piece in own]
-    return np.concatenate(pieces) if pieces else np.empty((0, 2), np.intp)
+    return np.concatenate([piece for pieces in drawn for piece in pieces])
 
 
 # A probability sample of a map's pixels, to be checked on the ground or in finer images.
@@ -367,7 +344,7 @@ class Sample:
             fields[DRAWN_FROM] = [str(origin)] * n
         write_points(path, self.grid, self.pixels, fields | {REFERENCE: [None] * n})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings."""
         return {
             "size": len(self),
@@ -395,8 +372,10 @@ class Sample:
             f"{'stratum':{wide}}  {'pixels':>13}  {'share':>7}  {'expected':>8}  {'points':>7}"
         ]
         for key, (_, pixels, points, expected) in zip(keys, self.allocation, strict=True):
-            share, told = f"{pixels / total:.1%}", "-" if np.isnan(expected) else f"{expected:.0%}"
-            lines.append(f"{key:{wide}}  {pixels:13,}  {share:>7}  {told:>8}  {points:7,}")
+            chance = "-" if np.isnan(expected) else f"{expected:.0%}"
+            lines.append(
+                f"{key:{wide}}  {pixels:13,}  {pixels / total:>7.1%}  {chance:>8}  {points:7,}"
+            )
         lines.append(f"{'total':{wide}}  {total:13,}  {'100.0%':>7}  {'':>8}  {len(self):7,}")
         return "\n".join([*lines, "", *self.notes()])
 
@@ -432,10 +411,6 @@ class Sample:
                 "--minimum gives them more."
             )
         return notes
-
-    def xy(self) -> NDArray[np.float64]:
-        """Return the centers of the pixels on the map, shape (n, 2)."""
-        return centers(self.grid, self.pixels)
 
 
 def draw_sample(
@@ -500,7 +475,7 @@ def draw_sample(
     if size is None:
         counts = _counts_for(float(margin or 0), pixels, spread, allocation, shares, minimum)
     else:
-        counts = allocate_within(size, shares, pixels, minimum)
+        counts = allocate(size, shares, pixels, minimum)
     _check_room(counts, region)
     rng = np.random.default_rng(random_state)
     ids = [info.value for info in known]
@@ -571,10 +546,10 @@ def _counts_for(
     """Return the points of each stratum that give the margin, also with the minimum."""
     least = int(np.minimum(pixels, minimum).sum())
     size = max(size_for_error(margin / Z95, pixels, spread, allocation), least)
-    counts = np.minimum(allocate_within(size, shares, pixels, minimum), pixels)
+    counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
     while accuracy_error(pixels, spread, counts) > margin / Z95 and size < pixels.sum():
         size += max(1, size // 1000)
-        counts = np.minimum(allocate_within(size, shares, pixels, minimum), pixels)
+        counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
     return counts
 
 
@@ -585,27 +560,17 @@ def _expected(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the accuracy (NaN if not known) and the deviation expected of each stratum."""
     if deviations is None:
-        given = accuracy.values() if isinstance(accuracy, Mapping) else [accuracy]
-        if any(value is not None and np.isnan(value) for value in given):
-            raise InputError(
-                "accuracy must be from 0 to 1, got nan; leave it out if it is not known"
-            )
         users = _by_stratum(accuracy, strata, "accuracy")
         users = np.where(np.isnan(users), EXPECTED, users)
         return users, accuracy_deviations(users)
     if accuracy is not None:
         raise InputError("accuracies give standard deviations; expected one of the two, got both")
-    spread = _by_stratum(deviations, strata, "standard deviation")
-    if not (spread > 0).all():  # NaN too
-        raise InputError(
-            f"expected a standard deviation above 0 for each stratum; {known_classes(strata)}"
-        )
-    low, high = DEVIATIONS
-    odd = spread[(spread < low) | (spread > high)]
+    spread, (low, high) = _by_stratum(deviations, strata, "standard deviation"), DEVIATIONS
+    odd = spread[~((spread >= low) & (spread <= high))]  # NaN too, where none is given
     if len(odd):
         raise InputError(
-            f"standard deviations must be from {low:g} to {high:g}, got {odd[0]:g}; give them in "
-            "other units, only how they relate to each other counts for an allocation"
+            f"expected a standard deviation from {low:g} to {high:g} for each stratum, got "
+            f"{odd[0]:g}; only how they relate to each other counts, {known_classes(strata)}"
         )
     return np.full(len(strata), np.nan), spread
 
@@ -614,6 +579,9 @@ def _by_stratum(
     given: float | Mapping[str | int, float] | None, strata: tuple[ClassInfo, ...], what: str
 ) -> NDArray[np.float64]:
     """Return a value for each stratum, NaN where none is given."""
+    numbers = given.values() if isinstance(given, Mapping) else [given]
+    if any(value is not None and math.isnan(value) for value in numbers):
+        raise InputError(f"expected a number as {what}, got nan; leave it out if it is not known")
     if isinstance(given, float | int):
         return np.full(len(strata), float(given))
     values = np.full(len(strata), np.nan)

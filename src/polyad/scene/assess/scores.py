@@ -6,6 +6,7 @@ shares no pixel with a training window, and the expected calibration error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,16 +81,16 @@ class Scores:
     matched_by: str | None = None
     left_out: tuple[tuple[ClassInfo, int], ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings; NaN becomes None, as JSON has no NaN."""
         per_class = [
             {
                 "id": info.value,
                 "name": info.name,
                 "color": info.color,
-                "precision": _plain(self.precision[k]),
-                "recall": _plain(self.recall[k]),
-                "f1": _plain(self.f1[k]),
+                "precision": _plain(float(self.precision[k])),
+                "recall": _plain(float(self.recall[k])),
+                "f1": _plain(float(self.f1[k])),
                 "support": int(self.support[k]),
             }
             for k, info in enumerate(self.classes)
@@ -99,14 +100,12 @@ class Scores:
             "n_left_out": sum(n for _, n in self.left_out),
             "left_out": [{"id": c.value, "name": c.name, "pixels": n} for c, n in self.left_out],
         }
+        names = (
+            "overall_accuracy", "average_accuracy", "kappa", "overall_accuracy_no_overlap",
+            "expected_calibration_error", "n_test", "n_test_no_overlap",
+        )  # fmt: skip
         return {
-            "overall_accuracy": _plain(self.overall_accuracy),
-            "average_accuracy": _plain(self.average_accuracy),
-            "kappa": _plain(self.kappa),
-            "overall_accuracy_no_overlap": _plain(self.overall_accuracy_no_overlap),
-            "expected_calibration_error": _plain(self.expected_calibration_error),
-            "n_test": self.n_test,
-            "n_test_no_overlap": self.n_test_no_overlap,
+            **{name: _plain(getattr(self, name)) for name in names},
             "classes": per_class,
             "confusion_matrix": self.confusion.tolist(),
         } | ({} if self.matched_by is None else matched)
@@ -114,6 +113,8 @@ class Scores:
     def __str__(self) -> str:
         """Return a table for people."""
         lines = [
+            *self.notes(),  # first: they say what the numbers below are about
+            *[""][: len(self.notes())],
             f"overall accuracy     {_percent(self.overall_accuracy)}  ({self.n_test} test pixels)",
         ]
         if self.n_test_no_overlap is not None:
@@ -125,17 +126,19 @@ class Scores:
         lines.append(f"kappa                  {self.kappa:.4f}")
         if self.expected_calibration_error is not None:
             lines.append(f"calibration error    {_percent(self.expected_calibration_error)}")
-        width = max([len(info.name) for info in self.classes] + [5])
+        width = max(5, *(len(info.name) for info in self.classes))
         lines += ["", f"  id  {'class':<{width}}  precision   recall       F1  pixels"]
-        lines += [
-            f"{info.value:>4}  {info.name:<{width}}    {_percent(p)}  {_percent(r)}  {_percent(f)}"
-            f"  {n:>6}"
-            for info, p, r, f, n in zip(
-                self.classes, self.precision, self.recall, self.f1, self.support, strict=True
-            )
-        ]
-        notes = self.notes()  # first: they say what the numbers below are about
-        return "\n".join([*notes, *([""] if notes else []), *lines])
+        rows = zip(self.classes, self.precision, self.recall, self.f1, self.support, strict=True)
+        return "\n".join(
+            [
+                *lines,
+                *(
+                    f"{info.value:>4}  {info.name:<{width}}    {_percent(p)}  {_percent(r)}"
+                    f"  {_percent(f)}  {n:>6}"
+                    for info, p, r, f, n in rows
+                ),
+            ]
+        )
 
     @property
     def renumbering_gain(self) -> float:
@@ -147,15 +150,6 @@ class Scores:
             return 0.0
         pairs = linear_sum_assignment(self.confusion, maximize=True)
         return int(self.confusion[pairs].sum()) / self.n_test - self.overall_accuracy
-
-    @property
-    def numbered_otherwise(self) -> bool:
-        """Whether classes were matched by id and the labels most likely number them otherwise.
-
-        That is: renumbering the true classes would make at least `RENUMBERED` more of the test
-        pixels right.
-        """
-        return self.renumbering_gain >= RENUMBERED
 
     def notes(self) -> list[str]:
         """Return what a reader should know about the labels, a sentence each."""
@@ -222,11 +216,12 @@ def score(
     precision, recall = _share(hit, mapped), _share(hit, support)
     f1 = _share(2 * hit, support + mapped)
     by_chance = float(support / len(true) @ (mapped / len(true)))
-    apart = None if no_overlap is None else _mask(no_overlap, len(true))
+    apart = None if no_overlap is None else np.asarray(no_overlap, bool)
     return Scores(
         overall_accuracy=float(right.mean()),
         average_accuracy=float(np.nanmean(recall)),
-        kappa=_kappa(float(right.mean()), by_chance),
+        # Cohen's, not defined where all pixels are of one class in both
+        kappa=(float(right.mean()) - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan,
         overall_accuracy_no_overlap=(
             float(right[apart].mean()) if apart is not None and apart.any() else None
         ),
@@ -272,11 +267,6 @@ def _share(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def _kappa(agreement: float, by_chance: float) -> float:
-    """Return Cohen's kappa, NaN where all pixels are of one class in both."""
-    return (agreement - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
-
-
 def _complete(
     classes: Sequence[ClassInfo] | None, true: NDArray[Any], pred: NDArray[Any]
 ) -> tuple[ClassInfo, ...]:
@@ -310,23 +300,11 @@ def _top(proba: ArrayLike, n: int, table: Sequence[ClassInfo]) -> Floats:
             f"proba must have shape {(n, len(table))} (pixels, classes), got {p.shape}; pass "
             f"classes in the order of its columns"
         )
-    if not np.isfinite(p).all() or p.min() < 0 or p.max() > 1 + 1e-5:
-        raise InputError("proba must hold probabilities between 0 and 1; pass predict_proba's")
     return p.max(axis=1)
 
 
-def _mask(no_overlap: ArrayLike, n: int) -> NDArray[np.bool_]:
-    mask = np.asarray(no_overlap)
-    if mask.shape != (n,) or mask.dtype != np.bool_:
-        raise InputError(
-            f"no_overlap must be {n} booleans, one per test pixel, got {mask.dtype} of shape "
-            f"{mask.shape}"
-        )
-    return mask
-
-
 def _plain(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
+    return value if value is None or isinstance(value, int) or np.isfinite(value) else None
 
 
 def _percent(value: float | None) -> str:
@@ -364,7 +342,7 @@ class SetScores:
     sizes: NDArray[np.float64]
     support: NDArray[np.int64]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings; NaN becomes None."""
         rows = zip(self.classes, self.held, self.sizes, self.support, strict=True)
         return {
@@ -395,8 +373,8 @@ class SetScores:
         for info, held, size, n in zip(
             self.classes, self.held, self.sizes, self.support, strict=True
         ):
-            told = f"{100 * held:>6.1f} %  {size:>8.2f}" if n else f"{'-':>8}  {'-':>8}"
-            lines.append(f"{info.value:>4}  {info.name:<{width}}  {told}  {n:>6}")
+            cells = f"{100 * held:>6.1f} %  {size:>8.2f}" if n else f"{'-':>8}  {'-':>8}"
+            lines.append(f"{info.value:>4}  {info.name:<{width}}  {cells}  {n:>6}")
         return "\n".join(lines)
 
 
@@ -422,17 +400,21 @@ def score_sets(
     >>> round(scores.measured, 2), round(scores.mean_size, 2), scores.held.tolist()
     (0.67, 1.33, [1.0, 0.5])
     """
-    place = {info.value: k for k, info in enumerate(classes)}
-    own = np.array([place[int(value)] for value in true], np.intp)
+    column = _positions(true, classes)
     members = set_members(proba, rule) == 1
-    held, sizes = members[np.arange(len(own)), own], members.sum(axis=1)
-    support = np.bincount(own, minlength=len(classes))
+    held, sizes = members[np.arange(len(column)), column], members.sum(axis=1)
+    support = np.bincount(column, minlength=len(classes))
     with np.errstate(invalid="ignore"):
         by_class, size_by_class = (
-            np.bincount(own, weights=values, minlength=len(classes)) / support
+            np.bincount(column, weights=values, minlength=len(classes)) / support
             for values in (held, sizes)
         )
-    shares = (float(held.mean()), float(sizes.mean()))
     return SetScores(
-        rule.coverage, *shares, tuple(classes), by_class, size_by_class, support.astype(np.int64)
+        rule.coverage,
+        float(held.mean()),
+        float(sizes.mean()),
+        tuple(classes),
+        by_class,
+        size_by_class,
+        support,
     )

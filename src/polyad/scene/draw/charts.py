@@ -41,7 +41,7 @@ LIGHT = Theme("#333333", "#888888", "#BBBBBB", "#EEEEEE", "#E2E2E2", "#4477AA", 
 DARK = Theme("#D5DAE0", "#97A1AD", "#56606C", "#2C343D", "#3E4854", "#7DB8E8", dark=True)
 _SMALL, _NORMAL = 11, 13  # pixels of letters
 _PANEL = (220.0, 92.0)  # pixels of a panel of spectra
-GAP = "#EE7733"  # orange, told from the blue of the bars by everybody
+_GAP = "#EE7733"  # orange, told from the blue of the bars by everybody
 
 
 class ClassSpectra(NamedTuple):
@@ -72,10 +72,7 @@ def class_spectra(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) ->
 
 
 def spectra_chart(spectra: ClassSpectra, theme: Theme = LIGHT) -> str:
-    """Return one panel for each class as SVG, with the means of the other classes behind its own.
-
-    See `polyad.scene.draw.figures.spectra_figure`.
-    """
+    """Return one panel for each class as SVG, the means of the others behind its own."""
     classes, axis, means, spreads, name = spectra
     columns = min(4, len(classes))
     rows = -(-len(classes) // columns)
@@ -112,7 +109,18 @@ def spectra_chart(spectra: ClassSpectra, theme: Theme = LIGHT) -> str:
 def reliability_chart(
     confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10, theme: Theme = LIGHT
 ) -> str:
-    """Return a reliability diagram as SVG; see `polyad.scene.draw.figures.reliability_figure`."""
+    """Return how often the map is right against its confidence as SVG, a reliability diagram.
+
+    Parameters
+    ----------
+    confidence : array of float, shape (n,)
+        Probability of the predicted class of each test pixel.
+    right : array of bool, shape (n,)
+        Whether that class is the true one.
+    bins : int
+        Equally wide bins of confidence.
+    theme : Theme
+    """
     count, sure, accuracy = reliability_bins(confidence, right, bins)
     share = count / count.sum()
     across = _Scale((0.0, 1.0), (0.0, 350.0))
@@ -121,7 +129,7 @@ def reliability_chart(
     upper = _frame(across, up, theme, bottom=False, side=True)
     upper.append(f'<path d="M0,260L350,0" stroke="{theme.soft}" stroke-dasharray="6 4"/>')
     upper += [
-        f'<path d="M{a:.1f},{up(p):.1f}V{b:.1f}" stroke="{GAP}" stroke-width="4" opacity="0.6"/>'
+        f'<path d="M{a:.1f},{up(p):.1f}V{b:.1f}" stroke="{_GAP}" stroke-width="4" opacity="0.6"/>'
         for a, p, b in zip(x, sure, y, strict=True)
     ]
     upper.append(f'<path d="{_line(x, y)}" fill="none" stroke="{theme.accent}" '
@@ -131,7 +139,7 @@ def reliability_chart(
         f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{r:.1f}" fill="{theme.accent}"/>'
         for a, b, r in zip(x, y, radii, strict=True)
     ]
-    keys = ((theme.soft, "perfectly calibrated"), (GAP, "gap"), (theme.accent, "this map"))
+    keys = ((theme.soft, "perfectly calibrated"), (_GAP, "gap"), (theme.accent, "this map"))
     for k, (color, words) in enumerate(keys):
         dashes = ' stroke-dasharray="6 4"' if k == 0 else ""
         upper.append(f'<path d="M10,{14 + 18 * k}h22" stroke="{color}" stroke-width="2"{dashes}/>')
@@ -158,7 +166,7 @@ def reliability_bins(
     """Return the pixels of each bin, ``(bins,)``, and of those that have any two means.
 
     The means are those of the confidence and of how often the map is right; for the arguments see
-    `reliability_figure`.
+    `reliability_chart`.
 
     Examples
     --------

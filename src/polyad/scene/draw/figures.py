@@ -1,4 +1,4 @@
-"""Figures of scenes, maps and scores. Each function returns a new matplotlib ``Figure``.
+"""Figures of scenes, maps and values. Each function returns a new matplotlib ``Figure``.
 
 Nothing here touches pyplot or its global state, so servers and threads may draw too.
 """
@@ -17,26 +17,20 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from polyad.errors import InputError, SceneMismatch
-from polyad.scene.draw.charts import (
-    GAP,
-    LIGHT,
-    Theme,
-    class_spectra,
-    reliability_bins,
-    shortened,
-)
+from polyad.errors import SceneMismatch
+from polyad.scene.draw.charts import LIGHT, Theme, shortened
 from polyad.scene.draw.color import BLANK, class_picture, color_bands, false_color
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, class_key
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Raster, Scene
 
-_INK, _SOFT = LIGHT.ink, LIGHT.soft
 _SMALL, _NORMAL, _LARGE = 8, 9.5, 11  # points
+_LEGEND = 1.6  # inches
 _LISTED_CLASSES = 40  # a legend has no more entries than this
 _SHOWN_PIXELS = 1500  # a picture shows no more rows or columns than this
 Shown = TypeVar("Shown", bound=Raster)
@@ -99,15 +93,15 @@ def comparison(
     for what, raster in (("ground truth", known), ("map", mapped)):
         if raster.shape != whole.shape[:2]:
             raise SceneMismatch(
-                f"the scene has {whole.shape[:2]} rows and columns, the {what} has {raster.shape}; "
-                "pass rasters of the same scene"
+                f"expected a {what} of the scene's {whole.shape[:2]} rows and columns, got "
+                f"{raster.shape}; pass rasters of the same scene"
             )
     shown, known, mapped = _thinned(whole), _thinned(known), _thinned(mapped)
     classes = tuple(sorted({*known.classes, *mapped.classes}))
     figure, panels = _panels(shown.array, 3)
     bands = color_bands(shown)
     _show(panels[0], false_color(shown, bands), "False color")
-    panels[0].set_xlabel(_caption(whole, bands), fontsize=_SMALL, color=_SOFT)
+    panels[0].set_xlabel(_caption(whole, bands), fontsize=_SMALL, color=LIGHT.soft)
     _show(panels[1], class_picture(known.ids, classes), truth_title)
     _show(panels[2], class_picture(mapped.ids, classes), map_title)
     _scale_bar(panels[0], shown.grid)
@@ -115,133 +109,15 @@ def comparison(
     return figure
 
 
-def spectra_figure(scene: xr.DataArray, labels: xr.DataArray) -> Figure:
-    """Draw the mean spectrum of each class, with a band of one standard deviation.
-
-    Each class has its own panel, with the other means in gray behind it.
-
-    Parameters
-    ----------
-    scene : xarray.DataArray, dims (y, x, band)
-        The scene, with a ``wavelength`` coordinate in nm if known.
-    labels : xarray.DataArray of int, dims (y, x)
-        Class ids.
-    """
-    classes, axis, means, spreads, name = class_spectra(scene, labels)
-    columns = min(4, len(classes))
-    rows = -(-len(classes) // columns)
-    figure = Figure(
-        figsize=(2.4 * columns + 0.8, max(1.55 * rows + 0.7, 2.9)), layout="constrained"
-    )
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for k, (axes, info) in enumerate(zip(panels, classes, strict=False)):
-        axes.plot(axis, np.delete(means, k, axis=0).T, color=LIGHT.faint, linewidth=0.6)
-        color = info.color
-        low, high = means[k] - spreads[k], means[k] + spreads[k]
-        axes.fill_between(axis, low, high, color=color, alpha=0.4, linewidth=0)
-        axes.plot(axis, means[k], color=color, linewidth=1.2)
-        title = shortened(class_key(info), 34)
-        axes.set_title(title, fontsize=_SMALL, color=_INK, loc="left", pad=3)
-        _plain(axes, LIGHT)
-    for axes in panels[len(classes) :]:
-        axes.set_visible(False)
-    figure.supxlabel(name, fontsize=_NORMAL, color=_INK)
-    figure.supylabel("value (mean ± standard deviation)", fontsize=_NORMAL, color=_INK)
-    return figure
-
-
-def confusion_figure(confusion: npt.ArrayLike, names: Sequence[str]) -> Figure:
-    """Draw a confusion matrix: counts, colored by the share of the true class.
-
-    Parameters
-    ----------
-    confusion : array of int, shape (C, C)
-        Test pixels; rows are true classes, columns are predicted ones.
-    names : sequence of str, length C
-        Class names.
-    """
-    counts = np.asarray(confusion, dtype=np.int64)
-    n = len(names)
-    if counts.shape != (n, n):
-        raise InputError(f"{n} class names do not fit a confusion matrix of shape {counts.shape}")
-    totals = counts.sum(axis=1, keepdims=True)
-    share = np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0)
-    side = 0.4 * n + 2.6
-    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
-    axes = figure.subplots()
-    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    labels = [shortened(name, 28) for name in names]
-    axes.set_xticks(range(n), labels, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(n), labels)
-    axes.tick_params(labelsize=_SMALL, length=0, colors=_INK)
-    axes.set_xlabel("predicted class", fontsize=_NORMAL, color=_INK)
-    axes.set_ylabel("true class", fontsize=_NORMAL, color=_INK)
-    axes.set_xticks(np.arange(n + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(n + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.2)
-    axes.tick_params(which="minor", length=0)
-    axes.spines[:].set_visible(False)
-    for row, column in zip(*np.nonzero(counts), strict=True):
-        color = "white" if share[row, column] > 0.55 else _INK
-        text = f"{counts[row, column]}"
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
-    bar.set_label("share of the true class", fontsize=_SMALL, color=_INK)
-    bar.ax.tick_params(labelsize=_SMALL, colors=_INK)
-    bar.outline.set_visible(False)
-    return figure
-
-
-def reliability_figure(
-    confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = 10, theme: Theme = LIGHT
-) -> Figure:
-    """Draw how often the map is right against its confidence (a reliability diagram).
-
-    Parameters
-    ----------
-    confidence : array of float, shape (n,)
-        Probability of the predicted class of each test pixel.
-    right : array of bool, shape (n,)
-        Whether that class is the true one.
-    bins : int
-        Equally wide bins of confidence.
-    theme : Theme
-    """
-    count, mean_sure, accuracy = reliability_bins(confidence, right, bins)
-    filled, total = count > 0, count.sum()
-    figure = Figure(figsize=(4.6, 4.8), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
-    upper.plot(
-        [0, 1], [0, 1], color=theme.soft, linestyle="--", linewidth=1, label="perfectly calibrated"
-    )
-    upper.vlines(mean_sure, mean_sure, accuracy, color=GAP, alpha=0.6, linewidth=3,
-                 label="gap")  # fmt: skip
-    upper.plot(mean_sure, accuracy, "-", color=theme.accent, linewidth=1.2, label="this map")
-    weight = 12 + 150 * count[filled] / total  # a bin of few pixels says little
-    upper.scatter(mean_sure, accuracy, s=weight, color=theme.accent, zorder=3, clip_on=False)
-    upper.set(ylim=(0, 1), xlim=(0, 1))
-    upper.set_ylabel("share that is right", fontsize=_NORMAL, color=theme.ink)
-    upper.legend(fontsize=_SMALL, frameon=False, loc="upper left", labelcolor=theme.ink)
-    lower.bar((np.arange(bins) + 0.5) / bins, count / total, width=0.9 / bins, color=theme.accent)
-    lower.set_ylabel("share of\ntest pixels", fontsize=_NORMAL, color=theme.ink)
-    lower.set_xlabel("probability of the predicted class", fontsize=_NORMAL, color=theme.ink)
-    for axes in (upper, lower):
-        _plain(axes, theme)
-    return figure
-
-
 def _panels(raster: xr.DataArray, count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``count`` panels of the shape of ``raster``, in a row or a column."""
     height, width = raster.sizes["y"], raster.sizes["x"]
     stacked = count > 1 and width > 2 * height
-    longest = 3.5 if count > 1 and not stacked else 6.5  # inches
-    if stacked:
-        longest = 9.0
-    scale = min(longest / width, (7.0 if not stacked else 3.0) / height)
+    widest, highest = (9.0, 3.0) if stacked else (3.5 if count > 1 else 6.5, 7.0)  # inches
+    scale = min(widest / width, highest / height)
     panel_width, panel_height = max(2.2, scale * width), max(0.8, scale * height)
     across, down = (1, count) if stacked else (count, 1)
-    legend = 1.6
-    size = (max(6.0, across * panel_width + 0.4), down * (panel_height + 0.4) + legend)
+    size = (max(6.0, across * panel_width + 0.4), down * (panel_height + 0.4) + _LEGEND)
     figure = Figure(figsize=size, layout="constrained")
     return figure, list(figure.subplots(down, across, squeeze=False).ravel())
 
@@ -251,7 +127,21 @@ def _show(axes: Axes, picture: npt.NDArray[np.uint8], title: str | None) -> None
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_color("#CCCCCC")
     if title:
-        axes.set_title(title, fontsize=_LARGE, color=_INK, pad=6)
+        axes.set_title(title, fontsize=_LARGE, color=LIGHT.ink, pad=6)
+
+
+def _color_bar(
+    figure: Figure,
+    axes: Axes,
+    image: ScalarMappable,
+    theme: Theme,
+    label: str = "",
+    extend: str = "neither",
+) -> None:
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
+    bar.set_label(label, fontsize=_SMALL, color=theme.ink)
+    bar.ax.tick_params(labelsize=_SMALL, colors=theme.ink)
+    bar.outline.set_visible(False)
 
 
 def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
@@ -267,10 +157,11 @@ def _legend(figure: Figure, classes: Sequence[ClassInfo], blank: bool) -> None:
     longest = 0.7 * max((len(n) for n in names), default=8)
     columns = int(np.clip(figure.get_figwidth() // (0.075 * longest + 0.6), 1, 6))
     rows = -(-len(patches) // columns)
-    figure.set_figheight(figure.get_figheight() - 1.6 + 0.2 * rows + 0.25)
+    figure.set_figheight(figure.get_figheight() - _LEGEND + 0.2 * rows + 0.25)
     figure.legend(
         handles=patches, loc="outside lower center", ncols=columns, frameon=False,
-        fontsize=_SMALL, labelcolor=_INK, handlelength=1.2, handleheight=1.0, columnspacing=1.4,
+        fontsize=_SMALL, labelcolor=LIGHT.ink, handlelength=1.2, handleheight=1.0,
+        columnspacing=1.4,
     )  # fmt: skip
 
 
@@ -302,76 +193,11 @@ def _caption(scene: Scene, bands: Sequence[int]) -> str:
     return f"{rows} rows x {columns} columns; {shown}"
 
 
-def _plain(axes: Axes, theme: Theme) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(theme.axis)
-    axes.tick_params(labelsize=_SMALL, colors=theme.ink, color=theme.axis, length=3)
-    axes.grid(color=theme.grid, linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
 def _thinned(raster: Shown) -> Shown:
     """Return every k-th pixel of a large raster: more than a figure can show is not read."""
     side = max(raster.array.sizes[d] for d in ("y", "x"))
     step = slice(None, None, max(1, side // _SHOWN_PIXELS))
     return replace(raster, array=raster.array.isel(y=step, x=step))
-
-
-def area_figure(
-    names: Sequence[str],
-    areas: npt.ArrayLike,
-    intervals: npt.ArrayLike,
-    mapped: npt.ArrayLike,
-    unit: str = "ha",
-    theme: Theme = LIGHT,
-) -> Figure:
-    """Draw the area of each class as a bar with its 95 % interval, and what the map alone says.
-
-    Parameters
-    ----------
-    names : sequence of str, length C
-    areas : array of float, shape (C,)
-        Estimated.
-    intervals : array of float, shape (C, 2)
-    mapped : array of float, shape (C,)
-        Areas by the map alone.
-    unit : str
-    theme : Theme
-    """
-    middle, ends, by_map = (np.asarray(a, float) for a in (areas, intervals, mapped))
-    n = len(names)
-    if middle.shape != (n,) or ends.shape != (n, 2) or by_map.shape != (n,):
-        raise InputError(
-            f"{n} names want {n} areas, intervals and mapped areas, got shapes {middle.shape}, "
-            f"{ends.shape} and {by_map.shape}"
-        )
-    figure = Figure(figsize=(6.6, 1.2 + 0.4 * n), layout="constrained")
-    axes = figure.subplots()
-    rows = np.arange(n)
-    axes.barh(rows, middle, height=0.62, color=theme.accent, alpha=0.75, label="estimated area")
-    reach = np.abs(np.stack([middle - ends[:, 0], ends[:, 1] - middle]))
-    axes.errorbar(
-        middle, rows, xerr=reach, fmt="none", ecolor=theme.ink, elinewidth=1.6, capsize=4,
-        label="95 % interval",
-    )  # fmt: skip
-    axes.plot(
-        by_map, rows, "D", color=GAP, markeredgecolor=theme.ink, markeredgewidth=0.8,
-        markersize=6.5, linestyle="none", label="by the map alone", clip_on=False, zorder=4,
-    )  # fmt: skip
-    axes.set_yticks(rows, [shortened(name, 32) for name in names])
-    axes.set(ylim=(n - 0.45, -0.55), xlim=(0, None))
-    axes.set_xlabel(f"area, {unit}", fontsize=9.5, color=theme.ink)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(theme.axis)
-    axes.tick_params(labelsize=9, colors=theme.ink, color=theme.axis, length=3)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=theme.grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    figure.legend(
-        loc="outside upper left", ncols=3, fontsize=8.5, frameon=False, labelcolor=theme.ink
-    )
-    return figure
 
 
 Array = npt.NDArray[np.floating]
@@ -408,13 +234,9 @@ def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_color(LIGHT.axis)
         axes.set_title(target.title, fontsize=_NORMAL, color=LIGHT.ink, loc="left")
-        known = numbers[np.isfinite(numbers)]
-        below, above = bool((known < low).any()), bool((known > high).any())
-        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
-        extend = ends.get((below, above), "neither")
-        bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02, extend=extend)
-        bar.ax.tick_params(labelsize=_SMALL, colors=LIGHT.ink)
-        bar.outline.set_visible(False)
+        below, above = bool((numbers < low).any()), bool((numbers > high).any())  # not NaN
+        extend = ("neither", "max", "min", "both")[2 * below + above]
+        _color_bar(figure, axes, image, LIGHT, extend=extend)
         _scale_bar(axes, shown.grid)
     return figure
 
@@ -434,7 +256,11 @@ def scatter_figure(
     """
     figure = Figure(figsize=(4.6, 4.4), layout="constrained")
     axes = figure.subplots()
-    _plain(axes, theme)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(theme.axis)
+    axes.tick_params(labelsize=_SMALL, colors=theme.ink, color=theme.axis, length=3)
+    axes.grid(color=theme.grid, linewidth=0.6)
+    axes.set_axisbelow(True)
     ends = np.concatenate([measured, predicted])
     low, high = float(ends.min()), float(ends.max())
     margin = 0.04 * ((high - low) or 1.0)
@@ -445,29 +271,16 @@ def scatter_figure(
             measured, predicted, gridsize=50, bins="log", mincnt=1, cmap=COLORS,
             extent=(low, high, low, high),
         )  # fmt: skip
-        bar = figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02)
-        bar.set_label("pixels", fontsize=_SMALL, color=theme.ink)
-        bar.ax.tick_params(labelsize=_SMALL, colors=theme.ink)
-        bar.outline.set_visible(False)
+        _color_bar(figure, axes, drawn, theme, "pixels")
     else:
         axes.scatter(
             measured, predicted, s=22, color=theme.accent, alpha=0.7, linewidths=0, zorder=2
         )
-    axes.set_xlim(low, high)
-    axes.set_ylim(low, high)
-    axes.set_aspect("equal")
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     axes.set_xlabel(f"measured {target.title}", fontsize=_NORMAL, color=theme.ink)
     axes.set_ylabel(f"predicted {target.title}", fontsize=_NORMAL, color=theme.ink)
-    if note:
-        axes.text(
-            0.03,
-            0.97,
-            note,
-            transform=axes.transAxes,
-            va="top",
-            fontsize=_SMALL,
-            color=theme.ink,
-        )
+    where = axes.transAxes
+    axes.text(0.03, 0.97, note, transform=where, va="top", fontsize=_SMALL, color=theme.ink)
     return figure
 
 

@@ -45,7 +45,7 @@ from polyad.scene.raster.classes import (
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.classes import Colors
-from polyad.scene.write.writers import MapWriter, ValueWriter
+from polyad.scene.write.writers import MapWriter
 
 AnyPath = str | os.PathLike[str]
 Array = npt.NDArray[Any]
@@ -331,16 +331,19 @@ class MapPlan:
             reach.warn()
         return mapped
 
-    def _writer(self) -> MapWriter | ValueWriter:
-        grid, request = self.scene.grid, self.request
-        place: Any = {"crs": grid.crs, "transform": grid.transform}
-        place |= {"coords": self.scene.map_coords, "uncertainty": request.uncertainty}
-        if self.model.values is not None:
-            return ValueWriter(self.path, grid.shape, self.model.values.targets, **place)
-        place |= {"probabilities": request.probabilities, "sets": self.sets}
-        dtype = request.probability_dtype
+    def _writer(self) -> MapWriter:
+        grid, request, values = self.scene.grid, self.request, self.model.values
         return MapWriter(
-            self.path, grid.shape, self.model.classes, probability_dtype=dtype, **place
+            self.path,
+            grid.shape,
+            self.model.classes if values is None else values.targets,
+            crs=grid.crs,
+            transform=grid.transform,
+            probabilities=request.probabilities,
+            probability_dtype=request.probability_dtype,
+            uncertainty=request.uncertainty,
+            sets=self.sets,
+            coords=self.scene.map_coords,
         )
 
 

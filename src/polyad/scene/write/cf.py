@@ -35,10 +35,9 @@ from rasterio.crs import CRS
 from xarray.backends import H5NetCDFStore
 
 from polyad.atomic import Outputs, check_room
-from polyad.errors import OutputError
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, with_classes
 from polyad.scene.raster.grid import Grid
-from polyad.scene.write.frame import Array, MapFrame, Slices, Whole
+from polyad.scene.write.frame import Array, MapFrame, Slices, Whole, check_whole
 from polyad.text import clean_name
 
 CONVENTIONS = "CF-1.8"
@@ -99,11 +98,11 @@ def class_dataset(frame: MapFrame, ids: Array) -> xr.Dataset:
 def value_dataset(frame: MapFrame, bands: Array) -> xr.Dataset:
     """Return what is written of a map of values: a variable for each target."""
     variables = {}
-    for values, target, name in zip(
-        bands, frame.targets, variable_names(frame.targets), strict=True
-    ):
+    names = variable_names(frame.targets)
+    for values, target, name in zip(bands, frame.targets, names, strict=True):
         about: dict[str, Any] = {"long_name": target.name}
-        about |= {"units": target.units} if target.units else {}
+        if target.units:
+            about["units"] = target.units
         if target.low is not None and target.high is not None:
             about["valid_range"] = np.array([target.low, target.high], np.float32)
         variables[name] = xr.Variable(("y", "x"), values, about)
@@ -114,9 +113,7 @@ def _dataset(
     frame: MapFrame, variables: dict[str, xr.Variable], title: dict[str, str]
 ) -> xr.Dataset:
     grid, program = frame.grid, f"polyad {version('polyad')}"
-    out = xr.Dataset(coords=pixel_coordinates(frame))
-    for name, variable in variables.items():
-        out[name] = variable
+    out = xr.Dataset(coords=pixel_coordinates(frame)).assign(variables)
     # Without a reference system the coordinates say it all, unless the grid is rotated.
     if grid.crs is not None or (grid.transform is not None and "x" not in out.coords):
         out[GRID_MAPPING] = grid_mapping(grid)
@@ -156,8 +153,7 @@ def variable_names(targets: Sequence[Target]) -> list[str]:
     """
     names: list[str] = []
     for number, target in enumerate(targets, start=1):
-        plain = "".join(c if c.isascii() and c.isalnum() else " " for c in target.name)
-        name = "_".join(plain.split()) or "value"
+        name = re.sub("[^0-9A-Za-z]+", "_", target.name).strip("_") or "value"
         name = name if name[0].isalpha() else f"value_{name}"
         taken = name in (*names, "x", "y", *_SWATH, GRID_MAPPING)
         names.append(f"{name}_{number}" if taken else name)
@@ -244,28 +240,26 @@ class ZarrMap:
 
     def write(self, window: Slices, bands: Array) -> None:
         """Write ``bands`` (1, rows, columns) into ``window`` (rows, columns)."""
-        sides = [range(*side.indices(n)) for side, n in zip(window, self._shape, strict=True)]
+        starts = [side.indices(n)[0] for side, n in zip(window, self._shape, strict=True)]
         spans = [
-            range(side.start // size, -(-side.stop // size))
-            for side, size in zip(sides, self._chunks, strict=True)
+            range(start // size, -(-(start + length) // size))
+            for start, length, size in zip(starts, bands.shape[1:], self._chunks, strict=True)
         ]
         for index in itertools.product(*spans):
             inside, outside = [], []
-            for number, size, side in zip(index, self._chunks, sides, strict=True):
-                first, last = max(number * size, side.start), min((number + 1) * size, side.stop)
-                inside.append(slice(first - number * size, last - number * size))
-                outside.append(slice(first - side.start, last - side.start))
+            for number, size, start, length in zip(
+                index, self._chunks, starts, bands.shape[1:], strict=True
+            ):
+                corner = number * size
+                first, last = max(corner, start), min(corner + size, start + length)
+                inside.append(slice(first - corner, last - corner))
+                outside.append(slice(first - start, last - start))
             self._put(index, (inside[0], inside[1]), bands[0][tuple(outside)])
         self._written += bands[0].size
 
     def finish(self) -> None:
         """Raise `OutputError` unless every pixel was written."""
-        wanted = self._shape[0] * self._shape[1]
-        if self._written < wanted:
-            raise OutputError(
-                f"cannot finish {self._target}: expected {wanted:,} pixels, got {self._written:,}; "
-                "write every window of the scene before leaving the block"
-            )
+        check_whole(self._target, self._shape, self._written)
 
     def _put(self, index: tuple[int, ...], inside: Slices, ids: Array) -> None:
         temporary = self._temporary / ".".join(map(str, index))

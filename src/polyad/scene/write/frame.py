@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from polyad.errors import InputError, SceneMismatch
+from polyad.errors import InputError, OutputError, SceneMismatch
 from polyad.scene.raster.classes import (
     UNLABELED,
     VALUE_DIMS,
@@ -89,6 +91,15 @@ class MapFrame:
         if self.targets:
             return raster.assign_coords(target=[t.name for t in self.targets])
         return with_classes(raster, self.classes)
+
+
+def check_whole(target: Path, shape: tuple[int, int], written: int) -> None:
+    """Raise `OutputError` unless every pixel was written."""
+    if written < math.prod(shape):
+        raise OutputError(
+            f"cannot finish {target}: expected {math.prod(shape):,} pixels, got {written:,}; write "
+            "every window of the scene before leaving the block"
+        )
 
 
 def checked_ids(ids: npt.ArrayLike, classes: Sequence[ClassInfo]) -> Array:

@@ -29,20 +29,10 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window
 
 from polyad.atomic import Outputs, disk_full
-from polyad.errors import InputError, OutputError, PolyadError
+from polyad.errors import InputError, PolyadError
 from polyad.scene.files.paths import DEVIATION, QML_MARK, SIDES, VALUES
-from polyad.scene.raster.classes import (
-    NO_SET,
-    SET_MEMBERS,
-    SET_SIZE,
-    UNLABELED,
-    ClassInfo,
-    SetRule,
-    Target,
-    class_dtype,
-    rgb,
-    size_dtype,
-)
+from polyad.scene.raster import classes as class_tables
+from polyad.scene.raster.classes import UNLABELED, ClassInfo, SetRule, Target, rgb
 from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.windows import BLOCK
 from polyad.scene.write.frame import (
@@ -53,7 +43,8 @@ from polyad.scene.write.frame import (
     Slices,
     Windows,
     category_names,
-)
+    check_whole,
+)  # fmt: skip
 from polyad.text import clean_name
 
 PROBABILITY = "class probability"  # the tag "quantity" of a file of probabilities
@@ -73,10 +64,8 @@ class Raster:
         Where windows go, and where the COG that is made of them goes.
     target : Path
         The name that it will have.
-    profile : mapping
-        Size, type, number of bands, nodata and georeference, as rasterio names them.
-    resampling : rasterio.enums.Resampling
-        How overviews are made: the mode of ids, since no class lies between two others.
+    grid : Grid
+    bands : Bands
     """
 
     def __init__(
@@ -84,23 +73,40 @@ class Raster:
         working: Path,
         temporary: Path,
         target: Path,
-        profile: Mapping[str, Any],
-        resampling: Resampling,
+        grid: Grid,
+        bands: Bands,
     ) -> None:
         self._working, self._temporary, self._target = working, temporary, target
-        self._resampling = resampling
+        self._resampling = bands.resampling
         self._pending = self._written = 0
-        self._side = block_side(profile["count"], np.dtype(profile["dtype"]).itemsize)
+        self._statistics = Statistics(len(bands.names)) if bands.statistics else None
+        self._side = block_side(len(bands.names), np.dtype(bands.dtype).itemsize)
         self._options = {"compress": "deflate", "bigtiff": "IF_SAFER"}
-        if profile["dtype"] == "float32":
+        if bands.dtype == "float32":
             self._options["predictor"] = "3"
         # Sparse at first: blocks exist once they are written, so a block that is missing at the
         # end is one that was never written or did not fit on the disk.
         passing = {"driver": "GTiff", "sparse_ok": True, "zlevel": 1, "tiled": True,
                    "blockxsize": self._side, "blockysize": self._side,
                    "interleave": "pixel"}  # fmt: skip
+        profile = placed(grid) | {"count": len(bands.names), "dtype": bands.dtype}
+        profile |= {"nodata": bands.nodata} | self._options | passing
         with self._explained():
-            self.dataset = open_quietly(working, "w", **dict(profile) | self._options | passing)
+            self.dataset = open_quietly(working, "w", **profile)
+
+    def describe(self, bands: Bands) -> None:
+        """Write what goes before the pixels."""
+        self.dataset.descriptions = tuple(map(clean_name, bands.names))
+        if bands.units:
+            self.dataset.units = tuple(bands.units)
+        if bands.scale is not None:
+            self.dataset.scales = (bands.scale,) * len(bands.names)
+        if bands.palette is not None:
+            self.dataset.write_colormap(1, bands.palette)
+        self.dataset.update_tags(**bands.tags)
+        for k, tags in enumerate(bands.about, start=1):
+            self.dataset.update_tags(k, **tags)
+        self.flush()
 
     def write(self, window: Slices, bands: npt.NDArray[Any]) -> None:
         """Write ``bands`` (band, rows, columns) into ``window`` (rows, columns)."""
@@ -114,6 +120,8 @@ class Raster:
             )
         with self._explained():
             self.dataset.write(bands, window=Window(left, top, right - left, bottom - top))
+            if self._statistics is not None:
+                self._statistics.add(bands)
             self._written += (bottom - top) * (right - left)
             self._pending += bands.nbytes
             if self._pending >= _FLUSH_BYTES:
@@ -131,12 +139,11 @@ class Raster:
         """Make the COG and read every block of it again."""
         height, width = self.dataset.shape
         with self._explained():
+            if self._statistics is not None:
+                for k, tags in self._statistics.tags():
+                    self.dataset.update_tags(k, **tags)
             self.dataset.close()
-            if self._written < height * width:
-                raise OutputError(
-                    f"cannot finish {self._target}: expected {height * width:,} pixels, got "
-                    f"{self._written:,}; write every window of the scene before leaving the block"
-                )
+            check_whole(self._target, (height, width), self._written)
             if factors := overview_factors((height, width)):
                 with (
                     rasterio.Env(GDAL_TIFF_OVR_BLOCKSIZE=str(self._side)),
@@ -180,6 +187,32 @@ class Raster:
             raise
         except Exception as error:  # not all of GDAL's errors have a public base
             raise disk_full(self._target, got=f"'{error.__cause__ or error}'") from error
+
+
+class Statistics:
+    """Of the finite values of bands, under the names that GDAL and a GIS look for."""
+
+    def __init__(self, count: int) -> None:
+        self._low, self._high = np.full(count, np.inf), np.full(count, -np.inf)
+        self._sums = np.zeros((3, count))  # of ones, values and squares
+
+    def add(self, bands: Array) -> None:
+        """Add values ``(band, rows, columns)``."""
+        known = np.isfinite(bands)
+        values = np.where(known, bands, 0).astype(np.float64)
+        self._sums += [a.sum(axis=(1, 2)) for a in (known, values, values**2)]
+        low, high = np.where(known, bands, np.inf), np.where(known, bands, -np.inf)
+        self._low = np.minimum(self._low, low.min(axis=(1, 2)))
+        self._high = np.maximum(self._high, high.max(axis=(1, 2)))
+
+    def tags(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the number of each band that has values, from 1, and its tags."""
+        for k, (count, total, square) in enumerate(self._sums.T.tolist()):
+            if count:
+                mean = total / count
+                found = {"MINIMUM": self._low[k], "MAXIMUM": self._high[k], "MEAN": mean}
+                found["STDDEV"] = max(square / count - mean**2, 0.0) ** 0.5
+                yield k + 1, {f"STATISTICS_{name}": f"{v:.7g}" for name, v in found.items()}
 
 
 def overview_factors(shape: tuple[int, int]) -> list[int]:
@@ -260,7 +293,10 @@ def _is_whole_level(path: Path, level: int | None) -> bool:
 
 @dataclass(frozen=True)
 class Bands:
-    """What a GeoTIFF holds: ``names``, ``units`` and ``about`` of its bands, ``tags`` of it all."""
+    """What a GeoTIFF holds: ``names``, ``units`` and ``about`` of its bands, ``tags`` of it all.
+
+    With ``statistics`` each band gets those of its finite values.
+    """
 
     names: Sequence[str]
     dtype: str
@@ -271,6 +307,7 @@ class Bands:
     about: Sequence[Mapping[str, str]] = ()
     scale: float | None = None
     palette: Mapping[int, tuple[int, ...]] | None = None
+    statistics: bool = False
 
 
 @contextmanager
@@ -284,21 +321,9 @@ def open_bands(
     target = Path(path)
     outputs.withdraw(*stale_files(target))
     temporary = outputs.temporary(target, companion=companion)
-    profile = placed(grid) | {"count": len(bands.names), "dtype": bands.dtype}
-    profile |= {"nodata": bands.nodata}
-    raster = Raster(outputs.scratch(target), temporary, target, profile, bands.resampling)
+    raster = Raster(outputs.scratch(target), temporary, target, grid, bands)
     try:
-        raster.dataset.descriptions = tuple(map(clean_name, bands.names))
-        if bands.units:
-            raster.dataset.units = tuple(bands.units)
-        if bands.scale is not None:
-            raster.dataset.scales = (bands.scale,) * len(bands.names)
-        if bands.palette is not None:
-            raster.dataset.write_colormap(1, bands.palette)
-        raster.dataset.update_tags(**bands.tags)
-        for k, tags in enumerate(bands.about, start=1):
-            raster.dataset.update_tags(k, **tags)
-        raster.flush()
+        raster.describe(bands)
         yield raster
         raster.finish()
     finally:
@@ -307,7 +332,9 @@ def open_bands(
 
 def open_geotiff(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextManager[Windows]:
     """Return a map of classes or of values, to be written window by window."""
-    return (open_values if frame.targets else open_classes)(outputs, path, frame)
+    if not frame.targets:
+        return open_classes(outputs, path, frame)
+    return open_bands(outputs, path, frame.grid, value_bands(frame.targets), companion=False)
 
 
 @contextmanager
@@ -320,7 +347,9 @@ def open_classes(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Rast
     if (quantity := frame.attrs.get("quantity")) is not None:  # what the ids are, if no map
         tags["quantity"] = quantity
     colors = {UNLABELED: (0, 0, 0, 0)} | {c.value: (*rgb(c.color), 255) for c in classes}
-    bands = Bands(["class"], class_dtype(classes).name, UNLABELED, tags, palette=colors)
+    bands = Bands(
+        ["class"], class_tables.class_dtype(classes).name, UNLABELED, tags, palette=colors
+    )
     with open_bands(outputs, path, frame.grid, bands, companion=False) as raster:
         names_temporary = outputs.temporary(f"{os.fspath(path)}.aux.xml", companion=True)
         style_temporary = outputs.temporary(style_path(path), companion=True)
@@ -329,55 +358,24 @@ def open_classes(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Rast
     style_temporary.write_text(qml_style(classes), encoding="utf-8")
 
 
-@contextmanager
-def open_values(
-    outputs: Outputs, path: Path, frame: MapFrame, *, deviation: bool = False
-) -> Iterator[ValueBands]:
-    """Yield a map of values, or of their standard deviations, which appears with such a map."""
-    names, units = [t.name for t in frame.targets], [t.units for t in frame.targets]
-    about = [{} if deviation else _bounds(target) for target in frame.targets]
-    tags = {"quantity": DEVIATION if deviation else VALUES}
-    bands = Bands(names, "float32", np.nan, tags, Resampling.average, units, about)
-    with open_bands(outputs, path, frame.grid, bands, companion=deviation) as raster:
-        values = ValueBands(raster)
-        yield values
-        values.add_statistics()
-
-
-def _bounds(target: Target) -> dict[str, str]:
-    if target.low is None or target.high is None:
-        return {}
-    return {"valid_min": f"{target.low:g}", "valid_max": f"{target.high:g}"}
-
-
-class ValueBands:
-    """Bands of a GeoTIFF that gets their statistics when it is whole."""
-
-    def __init__(self, raster: Raster) -> None:
-        self._raster, count = raster, raster.dataset.count
-        self._low, self._high = np.full(count, np.inf), np.full(count, -np.inf)
-        self._sums = np.zeros((3, count))  # of ones, values and squares
-
-    def write(self, window: Slices, bands: Array) -> None:
-        """Write ``bands`` (band, rows, columns) into ``window`` (rows, columns)."""
-        self._raster.write(window, bands)
-        known = np.isfinite(bands)
-        if not known.any():
-            return
-        values = np.where(known, bands, 0).astype(np.float64)
-        self._sums += [a.sum(axis=(1, 2)) for a in (known, values, values**2)]
-        self._low = np.minimum(self._low, np.where(known, bands, np.inf).min(axis=(1, 2)))
-        self._high = np.maximum(self._high, np.where(known, bands, -np.inf).max(axis=(1, 2)))
-
-    def add_statistics(self) -> None:
-        """Put them into the file, under the names that GDAL and a GIS look for."""
-        for k, (count, total, square) in enumerate(self._sums.T.tolist()):
-            if count:
-                mean = total / count
-                found = {"MINIMUM": self._low[k], "MAXIMUM": self._high[k], "MEAN": mean}
-                found["STDDEV"] = max(square / count - mean**2, 0.0) ** 0.5
-                tags = {f"STATISTICS_{name}": f"{value:.7g}" for name, value in found.items()}
-                self._raster.dataset.update_tags(k + 1, **tags)
+def value_bands(targets: Sequence[Target], *, deviation: bool = False) -> Bands:
+    """Return one band for each target, of values or of their standard deviations."""
+    bounds = [
+        {"valid_min": f"{t.low:g}", "valid_max": f"{t.high:g}"}
+        if not deviation and t.low is not None and t.high is not None
+        else {}
+        for t in targets
+    ]
+    return Bands(
+        [t.name for t in targets],
+        "float32",
+        np.nan,
+        {"quantity": DEVIATION if deviation else VALUES},
+        Resampling.average,
+        [t.units for t in targets],
+        bounds,
+        statistics=True,
+    )
 
 
 def probability_bands(names: Sequence[str], dtype: str, quantity: str = PROBABILITY) -> Bands:
@@ -412,11 +410,11 @@ def set_bands(names: Sequence[str], rule: SetRule) -> tuple[Bands, Bands]:
     The members have one band for each class: 1 in the set, 0 not in it, 255 where there is none.
     """
     tags = {"coverage": f"{rule.coverage:g}", "held_out_labels": str(rule.labels)}
-    sizes = {"quantity": SET_SIZE, **tags}
-    members = {"quantity": SET_MEMBERS, **tags}
+    sizes = {"quantity": class_tables.SET_SIZE, **tags}
+    members = {"quantity": class_tables.SET_MEMBERS, **tags}
     return (
-        Bands(["classes in the set"], size_dtype(len(names)).name, 0, sizes),
-        Bands(names, "uint8", NO_SET, members),
+        Bands(["classes in the set"], class_tables.size_dtype(len(names)).name, 0, sizes),
+        Bands(names, "uint8", class_tables.NO_SET, members),
     )
 
 

@@ -5,9 +5,9 @@ The file's ending chooses the format.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,31 +20,17 @@ from rasterio.crs import CRS
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
 from polyad.scene.files.paths import NPY_HEAD, check_distinct, check_ending, set_paths
-from polyad.scene.raster.classes import (
-    UNCERTAINTIES,
-    UNCERTAINTY,
-    ClassInfo,
-    SetRule,
-    Target,
-    set_members,
-    set_sizes,
-    uncertainty_bands,
-)
+from polyad.scene.raster import classes as class_tables
+from polyad.scene.raster.classes import ClassInfo, Target
 from polyad.scene.raster.grid import Grid, grid_of
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.windows import BLOCK
+from polyad.scene.write import geotiff
 from polyad.scene.write.cf import open_netcdf, open_zarr
 from polyad.scene.write.envi import open_envi
 from polyad.scene.write.frame import AnyPath, Array, MapFrame, Slices, Whole, Windows, checked_ids
-from polyad.scene.write.geotiff import (
-    Bands,
-    encode_probabilities,
-    open_bands,
-    open_geotiff,
-    open_values,
-    probability_bands,
-    set_bands,
-)
+
+Encode = Callable[[Array], Array]
 
 
 def write_map(path: AnyPath, class_map: xr.DataArray) -> None:
@@ -97,13 +83,14 @@ def write_probabilities(path: AnyPath, proba: xr.DataArray, dtype: str = "float3
     if set(proba.dims) != {"y", "x", "class"}:
         raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
     proba = proba.transpose("y", "x", "class")
-    bands = probability_bands(_class_names(proba), dtype)
+    bands = geotiff.probability_bands(_class_names(proba), dtype)
     with (
         replacing_together() as outputs,
-        open_bands(outputs, path, grid_of(proba), bands) as out,
+        geotiff.open_bands(outputs, path, grid_of(proba), bands) as out,
     ):
         for rows, strip in _strips(proba):
-            out.write((rows, slice(None)), np.moveaxis(encode_probabilities(strip, dtype), -1, 0))
+            encoded = geotiff.encode_probabilities(strip, dtype)
+            out.write((rows, slice(None)), np.moveaxis(encoded, -1, 0))
 
 
 def open_map(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextManager[Windows]:
@@ -112,43 +99,26 @@ def open_map(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextMa
     A GeoTIFF (any name without another known ending) and a Zarr store are written as the windows
     come; the other formats are kept in memory until the map is whole.
     """
-    return _FORMATS.get(path.suffix.lower(), open_geotiff)(outputs, path, frame)
+    return _FORMATS.get(path.suffix.lower(), geotiff.open_geotiff)(outputs, path, frame)
 
 
-class _Writer(ABC):
-    """Files that are written window by window and appear together when the block ends."""
+class MapWriter:
+    """Write a map of classes or values and, on request, what goes with it, window by window.
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._outputs = stack.enter_context(replacing_together())
-            self._open(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
-
-    @abstractmethod
-    def _open(self, stack: ExitStack) -> None:
-        """Open every file."""
-
-
-class MapWriter(_Writer):
-    """Write a class map and, on request, what goes with it, window by window.
-
-    The files appear under their names when the ``with`` block ends without an error, and not
-    before. One thread may write at a time. A GeoTIFF (any name without another known ending) and a
-    Zarr store (``.zarr``) are written as the windows come; the other kinds are kept in memory until
-    the map is whole.
+    The files appear together under their names when the ``with`` block ends without an error, and
+    not before. One thread may write at a time. A GeoTIFF (any name without another known ending)
+    and a Zarr store (``.zarr``) are written as the windows come; the other kinds are kept in memory
+    until the map is whole.
 
     Parameters
     ----------
     path : path-like
-        The map. Beside a GeoTIFF go ``<path>.aux.xml`` with the class names and a ``.qml`` style.
+        The map. Beside a GeoTIFF of classes go ``<path>.aux.xml`` with their names and a ``.qml``
+        style; one of values has a band of float32 for each target, NaN where there is none.
     shape : (int, int)
         Rows and columns of the scene.
-    classes : sequence of ClassInfo
-        The classes of the map, in the order of the probabilities' last axis.
+    output : sequence of ClassInfo or of Target
+        The classes of the map, in the order of the probabilities' last axis; or what is predicted.
     crs : rasterio.crs.CRS, optional
         Coordinate reference system; None for a scene without one.
     transform : affine.Affine, optional
@@ -156,9 +126,10 @@ class MapWriter(_Writer):
     probabilities : path-like, optional
         Where to write the probabilities; None for no probabilities.
     probability_dtype : {"float32", "uint8"}
-        See `write_probabilities`; the uncertainty has it too.
+        See `write_probabilities`; the uncertainty of classes has it too.
     uncertainty : path-like, optional
-        Where to write how uncertain each pixel's class is, see `polyad.map_file`.
+        Where to write how uncertain each pixel's class is, see `polyad.map_file`, or the standard
+        deviations of values.
     sets : SetRule, optional
         By which to write prediction sets beside the map, see `polyad.map_file`.
     coords : mapping, optional
@@ -173,108 +144,8 @@ class MapWriter(_Writer):
     ...     out.write((slice(0, 2), slice(0, 3)), np.ones((2, 3), dtype="uint8"))
     >>> sorted(p.name for p in path.parent.iterdir())
     ['map.qml', 'map.tif', 'map.tif.aux.xml']
-    """
-
-    def __init__(
-        self,
-        path: AnyPath,
-        shape: tuple[int, int],
-        classes: Sequence[ClassInfo],
-        *,
-        crs: CRS | None = None,
-        transform: Affine | None = None,
-        probabilities: AnyPath | None = None,
-        probability_dtype: str = "float32",
-        uncertainty: AnyPath | None = None,
-        sets: SetRule | None = None,
-        coords: Mapping[Hashable, Any] | None = None,
-    ) -> None:
-        self.path = Path(path)
-        self.frame = MapFrame(Grid(shape, crs, transform), tuple(classes), coords=coords)
-        self.probabilities = None if probabilities is None else Path(probabilities)
-        self.probability_dtype = probability_dtype
-        self.uncertainty = None if uncertainty is None else Path(uncertainty)
-        self.sets = sets
-        self._set_paths = [] if sets is None else list(set_paths(self.path).values())
-        check_distinct(self.path, self.probabilities, self.uncertainty, *self._set_paths)
-
-    def _open(self, stack: ExitStack) -> None:
-        def bands_at(path: Path, bands: Bands) -> Windows:
-            return stack.enter_context(open_bands(self._outputs, path, self.frame.grid, bands))
-
-        names, dtype = [c.name for c in self.frame.classes], self.probability_dtype
-        self._map = stack.enter_context(open_map(self._outputs, self.path, self.frame))
-        self._probabilities = self._uncertainty = None
-        if self.probabilities is not None:
-            self._probabilities = bands_at(self.probabilities, probability_bands(names, dtype))
-        if self.uncertainty is not None:
-            bands = probability_bands(UNCERTAINTIES, dtype, UNCERTAINTY)
-            self._uncertainty = bands_at(self.uncertainty, bands)
-        if self.sets is not None:
-            both = zip(self._set_paths, set_bands(names, self.sets), strict=True)
-            self._sizes, self._members = (bands_at(path, bands) for path, bands in both)
-
-    def write(self, window: Slices, ids: npt.ArrayLike, probabilities: Array | None = None) -> None:
-        """Write one window of the map.
-
-        Parameters
-        ----------
-        window : (slice, slice)
-            Rows and columns of the scene.
-        ids : array of int, shape (rows, columns)
-            Class ids, 0 for pixels that are not mapped.
-        probabilities : array of float, shape (rows, columns, classes), optional
-            Wanted if and only if the writer was given a path for them or for the uncertainty, or
-            a rule for sets; NaN where not mapped.
-        """
-        wanted = any(out is not None for out in (self._probabilities, self._uncertainty, self.sets))
-        if (probabilities is not None) != wanted:
-            raise InputError(
-                "probabilities must be passed to write() if and only if MapWriter was given "
-                "probabilities=PATH, uncertainty=PATH or sets"
-            )
-        self._map.write(window, checked_ids(ids, self.frame.classes)[np.newaxis])
-        if probabilities is None:
-            return
-        if self._probabilities is not None:
-            self._write_bands(self._probabilities, window, probabilities)
-        if self._uncertainty is not None:
-            self._write_bands(self._uncertainty, window, uncertainty_bands(probabilities))
-        if self.sets is not None:
-            members = set_members(probabilities, self.sets)
-            self._sizes.write(window, set_sizes(members)[np.newaxis])
-            self._members.write(window, np.moveaxis(members, -1, 0))
-
-    def _write_bands(self, out: Windows, window: Slices, values: Array) -> None:
-        bands = encode_probabilities(values, self.probability_dtype)
-        out.write(window, np.moveaxis(bands, -1, 0))  # (band, rows, columns)
-
-
-class ValueWriter(_Writer):
-    """Write a map of values and, on request, their standard deviations, window by window.
-
-    The files appear under their names when the ``with`` block ends without an error. A GeoTIFF has
-    one band of float32 for each target: its name, units, range and bounds are in the band's tags,
-    and NaN is nodata. It is written as the windows come; the other kinds are kept in memory until
-    the map is whole.
-
-    Parameters
-    ----------
-    path : path-like
-        ``.tif``, ``.nc`` (a variable for each target), ``.png`` or ``.npy`` (y, x, target).
-    shape : (int, int)
-        Rows and columns of the scene.
-    targets : sequence of Target
-    crs, transform, coords
-        See `polyad.scene.MapWriter`.
-    uncertainty : path-like, optional
-        A GeoTIFF of standard deviations, one band for each target.
-
-    Examples
-    --------
-    >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "cover.tif"
-    >>> with ValueWriter(path, (2, 3), [Target("cover", "%")]) as out:
+    >>> with MapWriter(path, (2, 3), [Target("cover", "%")]) as out:
     ...     out.write((slice(0, 2), slice(0, 3)), np.ones((2, 3)), np.full((2, 3, 1), 40.0))
     >>> import rasterio, warnings
     >>> with warnings.catch_warnings(action="ignore"), rasterio.open(path) as file:
@@ -286,47 +157,108 @@ class ValueWriter(_Writer):
         self,
         path: AnyPath,
         shape: tuple[int, int],
-        targets: Sequence[Target],
+        output: Sequence[ClassInfo] | Sequence[Target],
         *,
         crs: CRS | None = None,
         transform: Affine | None = None,
+        probabilities: AnyPath | None = None,
+        probability_dtype: str = "float32",
         uncertainty: AnyPath | None = None,
+        sets: class_tables.SetRule | None = None,
         coords: Mapping[Hashable, Any] | None = None,
     ) -> None:
         self.path = Path(path)
-        self.frame = MapFrame(Grid(shape, crs, transform), (), tuple(targets), coords)
+        classes = tuple(c for c in output if isinstance(c, ClassInfo))
+        targets = tuple(t for t in output if isinstance(t, Target))
+        self.frame = MapFrame(Grid(shape, crs, transform), classes, targets, coords)
+        self.probabilities = None if probabilities is None else Path(probabilities)
+        self.probability_dtype = probability_dtype
         self.uncertainty = None if uncertainty is None else Path(uncertainty)
-        check_ending(path, "map of values")
-        check_distinct(self.path, self.uncertainty)
+        self.sets = sets
+        self._set_paths = [] if sets is None else list(set_paths(self.path).values())
+        if targets:
+            check_ending(path, "map of values")
+        check_distinct(self.path, self.probabilities, self.uncertainty, *self._set_paths)
 
-    def _open(self, stack: ExitStack) -> None:
-        self._map = stack.enter_context(open_map(self._outputs, self.path, self.frame))
-        self._deviation: Windows | None = None
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            outputs = stack.enter_context(replacing_together())
+            self._map = stack.enter_context(open_map(outputs, self.path, self.frame))
+            beside = self._values_beside if self.frame.targets else self._classes_beside
+            self._beside = [(stack.enter_context(out), encode) for out, encode in beside(outputs)]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def _classes_beside(
+        self, outputs: Outputs
+    ) -> Iterator[tuple[AbstractContextManager[Windows], Encode]]:
+        """Yield each file that goes with a class map, and what it keeps of probabilities."""
+        names, dtype = [c.name for c in self.frame.classes], self.probability_dtype
+        open_bands = partial(geotiff.open_bands, outputs, grid=self.frame.grid)
+        encode = partial(geotiff.encode_probabilities, dtype=dtype)
+        if self.probabilities is not None:
+            bands = geotiff.probability_bands(names, dtype)
+            yield open_bands(self.probabilities, bands=bands), encode
         if self.uncertainty is not None:
-            opened = open_values(self._outputs, self.uncertainty, self.frame, deviation=True)
-            self._deviation = stack.enter_context(opened)
+            quantity = class_tables.UNCERTAINTY
+            bands = geotiff.probability_bands(class_tables.UNCERTAINTIES, dtype, quantity)
+            yield (
+                open_bands(self.uncertainty, bands=bands),
+                lambda proba: encode(class_tables.uncertainty_bands(proba)),
+            )
+        if self.sets is not None:
+            sizes, members = geotiff.set_bands(names, self.sets)
+            in_set = partial(class_tables.set_members, rule=self.sets)
+            yield (
+                open_bands(self._set_paths[0], bands=sizes),
+                lambda proba: class_tables.set_sizes(in_set(proba))[..., np.newaxis],
+            )
+            yield open_bands(self._set_paths[1], bands=members), in_set
 
-    def write(self, window: Slices, mapped: Array, numbers: Array | None) -> None:
+    def _values_beside(
+        self, outputs: Outputs
+    ) -> Iterator[tuple[AbstractContextManager[Windows], Encode]]:
+        """Yield the file of standard deviations, and what it keeps of values and deviations."""
+        if self.uncertainty is not None:
+            count = len(self.frame.targets)
+            bands = geotiff.value_bands(self.frame.targets, deviation=True)
+            out = geotiff.open_bands(outputs, self.uncertainty, self.frame.grid, bands)
+            yield out, lambda numbers: numbers[..., count:].astype(np.float32)
+
+    def write(self, window: Slices, mapped: npt.ArrayLike, numbers: Array | None = None) -> None:
         """Write one window of the map.
 
         Parameters
         ----------
         window : (slice, slice)
-        mapped : array, shape (rows, columns)
-            0 where there is no value.
-        numbers : array of float, shape (rows, columns, targets)
-            NaN where there is no value; with standard deviations after the values of all targets,
-            if they are written.
+            Rows and columns of the scene.
+        mapped : array of int, shape (rows, columns)
+            Class ids, 0 for pixels that are not mapped; not kept of a map of values.
+        numbers : array of float, shape (rows, columns, bands), optional
+            NaN where not mapped. Of classes their probabilities, wanted if and only if the writer
+            was given a path for them or for the uncertainty, or a rule for sets. Else values,
+            and then their standard deviations if these are written.
         """
-        count = len(self.frame.targets)
-        wanted = (*mapped.shape, count * (1 if self._deviation is None else 2))
-        if numbers is None or numbers.shape != wanted:
-            got = "none" if numbers is None else f"{numbers.shape}"
-            raise InputError(f"expected numbers of shape {wanted} for a window, got {got}")
-        bands = np.moveaxis(numbers.astype(np.float32), -1, 0)  # (bands, rows, columns)
-        self._map.write(window, bands[:count])
-        if self._deviation is not None:
-            self._deviation.write(window, bands[count:])
+        if self.frame.targets:
+            count = len(self.frame.targets)
+            expected = (*np.shape(mapped), count * (1 + len(self._beside)))
+            if numbers is None or numbers.shape != expected:
+                got = "none" if numbers is None else f"{numbers.shape}"
+                raise InputError(f"expected numbers of shape {expected} for a window, got {got}")
+            self._map.write(window, np.moveaxis(numbers[..., :count].astype(np.float32), -1, 0))
+        else:
+            if (numbers is not None) != bool(self._beside):
+                raise InputError(
+                    "probabilities must be passed to write() if and only if MapWriter was given "
+                    "probabilities=PATH, uncertainty=PATH or sets"
+                )
+            self._map.write(window, checked_ids(mapped, self.frame.classes)[np.newaxis])
+        if numbers is not None:
+            for out, encode in self._beside:
+                out.write(window, np.moveaxis(encode(numbers), -1, 0))  # (band, rows, columns)
 
 
 @contextmanager
@@ -360,8 +292,8 @@ def _open_npy(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Whole]:
 
 
 _FORMATS: dict[str, Callable[[Outputs, Path, MapFrame], AbstractContextManager[Windows]]] = {
-    ".tif": open_geotiff,
-    ".tiff": open_geotiff,
+    ".tif": geotiff.open_geotiff,
+    ".tiff": geotiff.open_geotiff,
     ".hdr": open_envi,
     ".img": open_envi,
     ".png": _open_png,
