@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from polyad.errors import InputError
-from polyad.scene.learn.steps import EdgeFilter
+from polyad.scene.learn.steps import edge_filter
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ class ScaleProfiles(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     contrasts : sequence of float, default=(2.0, 4.0)
-        Of one `EdgeFilter` each; the scene itself comes first.
+        Of one `edge_filter` each; the scene itself comes first.
 
     Examples
     --------
@@ -76,5 +76,5 @@ class ScaleProfiles(TransformerMixin, BaseEstimator):
 
     def transform(self, cube: Array) -> Array:
         """Return ``(height, width, 1 + scales, k)`` of ``(height, width, k)``."""
-        smooth = [EdgeFilter(contrast).transform(cube) for contrast in self.contrasts]
+        smooth = [edge_filter(cube, contrast) for contrast in self.contrasts]
         return np.stack([cube, *smooth], axis=2)

@@ -119,7 +119,7 @@ def outcomes(
     scores = score(true[known], ids[proba.argmax(axis=1)], proba, classes=model.classes)
     shared = {
         "oa": scores.overall_accuracy,
-        "oa_held_out": None if model.choice is None else model.choice.overall,
+        "oa_held_out": None if model.accuracy is None else model.accuracy.spatial.overall,
         "ece": scores.expected_calibration_error,
         "held_out": len(held["targets"]),
         "n_test": int(known.sum()),

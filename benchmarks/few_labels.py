@@ -33,22 +33,23 @@ from sklearn.svm import SVC
 from benchmarks.bands import BandFusion, ScaleProfiles
 from benchmarks.folds import deal_folds
 from benchmarks.harness import RESULTS, fill, read_records
+from polyad import RankRClassifier
 from polyad.scene.assess.scores import score
-from polyad.scene.learn.experts import FOLDS, fit_weights, held_out_logits
-from polyad.scene.learn.networks import RankREnsemble
+from polyad.scene.learn.experts import FOLDS, STARTS, fit_weights, held_out_logits
+from polyad.scene.learn.networks import merge
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.sampling import PROTOCOLS, Split, no_overlap
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import (
-    EdgeFilter,
     Propagator,
     combine,
+    edge_filter,
     find_segments,
     graphs_of_whitened,
     guided_filter,
     pixel_nodes,
 )
-from polyad.scene.learn.training import PRIOR_WEIGHTS, PULL, STARTS, train_on
+from polyad.scene.learn.training import PRIOR_WEIGHTS, PULL, train_on
 from polyad.scene.learn.whitening import NoiseWhitening, segment_mean
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.raster.windows import extract_patches
@@ -82,7 +83,7 @@ class Bench:
         every = np.ones(self.shape, bool)
         self.nodes = pixel_nodes(every)
         self.graphs = graphs_of_whitened(self.propagation, z, every)
-        self.segments = find_segments(EdgeFilter(4.0).transform(z[..., :10]))
+        self.segments = find_segments(edge_filter(z[..., :10], 4.0))
 
 
 def network(field: Array, split: Split, y: Array, window: int, seed: int, **options: Any) -> Array:
@@ -92,8 +93,8 @@ def network(field: Array, split: Split, y: Array, window: int, seed: int, **opti
     X = extract_patches(flat, *split.train.T, window)
     X = X.reshape(len(y), window, window, *field.shape[2:])
     starts = options.pop("starts", STARTS)
-    ensemble = RankREnsemble(starts, seed, options).fit(X, y)
-    merged = ensemble.merged()
+    seeds = np.random.SeedSequence(seed).generate_state(starts)
+    merged = merge([RankRClassifier(random_state=int(k), **options).fit(X, y) for k in seeds])
     cube = xr.DataArray(flat, dims=("y", "x", "band"))
     return map_scene(merged, cube, probabilities=True)[1].values.reshape(height * width, -1)
 
@@ -136,7 +137,7 @@ def ablations(bench: Bench, split: Split, y: Array, seed: int) -> Iterator[tuple
     yield "control: SVM on whitened 5x5 windows", vectors
     order4 = network(bench.profiles, split, y, 5, seed, rank=2, **free)
     yield "order 4: rank-2 on profiles", order4
-    fused = EdgeFilter(0.1).transform(bench.fused)
+    fused = edge_filter(bench.fused, 0.1)
     yield "rank-1 on filtered fused bands", network(fused, split, y, 5, seed, starts=1)
     propagator = Propagator(bench.propagation, bench.graphs, bench.nodes)
     propagated = propagator.log_shares(split.train, targets, len(classes))

@@ -28,9 +28,10 @@ import xarray as xr
 
 from benchmarks.harness import RESULTS, Record, Stages, fill, read_records, resident, resume, table
 from benchmarks.mirrored import BANDS, PER_CLASS, SEED, write_mirrored
+from polyad.scene.learn.experts import TrainSettings
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.scene_statistics import scene_statistics
-from polyad.scene.learn.training import TrainSettings, fit_preset
+from polyad.scene.learn.training import fit_preset
 from polyad.scene.map.mapping import map_file, map_scene
 from polyad.scene.raster.windows import plan_tiles, tile_shape
 from polyad.scene.read.labels import open_labels

@@ -14,7 +14,7 @@ import xarray as xr
 from benchmarks.data import PAVIA, PAVIA_CLASSES, made_classifier, made_scene
 from benchmarks.harness import interleave, sgemm, sgemm_rate
 from benchmarks.maps import two_threads, useful_flops
-from polyad.scene.learn.radiometry import prepared, repairs_soundness
+from polyad.scene.learn.radiometry import prepared
 from polyad.scene.map.classifier import as_scene_model
 from polyad.scene.map.mapping import map_scene
 
@@ -43,7 +43,7 @@ def kind(rounds: int, shape: tuple[int, int, int], dtype: str, order: str) -> di
     """Return the share of sgemm of one kind, and what the search for corrupt pixels costs."""
     scene = pixels(shape, dtype, order)
     model = as_scene_model(made_classifier(shape[2], PAVIA_CLASSES), scene)
-    searching = replace(model, soundness=repairs_soundness(prepared(scene)))
+    searching = replace(model, soundness=prepared(scene).despiking.noise)
     ways: dict[str, Callable[[], object]] = {
         "map": lambda: map_scene(model, scene),
         "searching": lambda: map_scene(searching, scene),

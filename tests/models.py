@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+from polyad.scene.learn.experts import TrainSettings
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import TrainingBands
 from polyad.scene.learn.outputs import Classes
 from polyad.scene.learn.recipe import PropagationSettings
-from polyad.scene.learn.training import TrainSettings, fit_preset
+from polyad.scene.learn.training import fit_preset
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.raster.windows import plan_tiles
 

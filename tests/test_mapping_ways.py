@@ -269,10 +269,10 @@ def test_every_way_writes_the_same_sets(ending, preset, folder, models, wanted, 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != SUPERPIXELS])
 def test_the_page_exports_the_map_of_its_own_model(preset, folder, tmp_path):
     pytest.importorskip("fastapi")
-    from polyad.app import Settings, prepare
+    from polyad.app import TrainSettings, prepare
 
     quick = {"hidden": 6} | ({"epochs": 3} if preset == "paper" else {})
-    settings = Settings(window=3, parameters=quick, **PRESETS[preset])
+    settings = TrainSettings(window=3, parameters=quick, **PRESETS[preset])
     page = prepare(
         folder / "scene.tif", folder / "labels.tif", journal=tmp_path / "j.jsonl", settings=settings
     ).start()

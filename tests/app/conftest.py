@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from affine import Affine
 
-from polyad.app import Settings, prepare
+from polyad.app import TrainSettings, prepare
 from polyad.app.labels import Session
 from polyad.app.trainer import Trainer
 from polyad.scene.raster.classes import ClassInfo, with_classes
@@ -57,7 +57,7 @@ def truth():
     return make_scene()[1]
 
 
-QUICK = Settings(window=3, preset="fast", parameters={"hidden": 8, "epochs": 30})
+QUICK = TrainSettings(window=3, preset="fast", parameters={"hidden": 8, "epochs": 30})
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 
 from polyad.app import trainer as module
 from polyad.app.labels import Session, labels_csv
-from polyad.app.trainer import Settings, Trainer
+from polyad.app.trainer import Trainer, TrainSettings
 from polyad.cli import main
 from polyad.errors import InputError, SceneError
 from polyad.estimators.classifier import RankRClassifier
@@ -84,7 +84,7 @@ def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_paus
     best, monkeypatch, kit
 ):
     session, trainer, news = best
-    chosen, calls = trainer.newest_map.model.choice.experts, []
+    chosen, calls = trainer.newest_map.model.training.choice.experts, []
 
     def counted(module, name):
         real = getattr(module, name)
@@ -103,9 +103,9 @@ def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_paus
 def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):
     session = Session(scene, journal=tmp_path / "j")
     with pytest.raises(InputError, match="preset must be one of"):
-        Trainer(scene, session, lambda *_: None, settings=Settings(preset="worst"))
+        Trainer(scene, session, lambda *_: None, settings=TrainSettings(preset="worst"))
     with pytest.raises(InputError, match="window must be no wider than the scene, "):
-        Trainer(scene, session, lambda *_: None, settings=Settings(window=101))
+        Trainer(scene, session, lambda *_: None, settings=TrainSettings(window=101))
     session.close()
 
 

@@ -204,7 +204,7 @@ def test_values_of_another_grid_are_refused():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"preset": "paper"}, "presets fast and best, got 'paper', which is a model of classes"),
+        ({"preset": "paper"}, "presets fast and best, got 'paper', which is for classes"),
         ({"preset": "good"}, "preset must be one of"),
         ({"bounds": (1, 0)}, "bounds must be two finite numbers, the smaller first"),
         ({"bounds": (0, 1e300)}, "bounds must be from -3.4e[+]38 to 3.4e[+]38.*got 0 and 1e[+]300"),

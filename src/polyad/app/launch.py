@@ -164,7 +164,7 @@ def serve(
         0 takes a free one.
     journal : path, optional
         Where every label is kept; by default beside the scene, or in the user's data folder.
-    settings : Settings, optional
+    settings : TrainSettings, optional
         Of the final model; by default those of ``polyad train``.
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.

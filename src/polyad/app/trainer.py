@@ -32,13 +32,13 @@ from polyad.app.maps import Drawing, MapVersion, View, advise, draft_mapper, sco
 from polyad.errors import PolyadError, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.scene.files.option_values import check_preset
+from polyad.scene.learn.experts import TrainSettings as TrainSettings
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import (
     WINDOW,
     PropagatedLabels,
-    TrainSettings,
     fit_draft,
     fit_preset,
     preset_parameters,
@@ -67,9 +67,6 @@ TILE = (256, 256)  # pixels of the tiles that are mapped one after another
 BEST_TILE = (128, 256)  # of the best preset: a new label waits until one is mapped at most
 
 _log = logging.getLogger("polyad.app")
-
-
-Settings = TrainSettings
 
 
 class Outdated(Exception):
@@ -167,7 +164,7 @@ class Trainer(threading.Thread):
         Called with ``("map", about)``, ``("progress", about)`` and ``("problem", about)``.
     truth : DataArray, optional
         Labels to score against.
-    settings : Settings
+    settings : TrainSettings
     threads : int, optional
         Of torch for a draft; on a small machine it is best to leave a core to the browser. The
         final model is always fitted with torch's own number, since another number rounds sums
@@ -192,14 +189,14 @@ class Trainer(threading.Thread):
         session: Session,
         publish: Publish,
         truth: xr.DataArray | None = None,
-        settings: Settings | None = None,
+        settings: TrainSettings | None = None,
         threads: int | None = None,
     ) -> None:
         super().__init__(name="polyad-trainer", daemon=True)
         # A copy: what it loads is its own, and the tiles of the page are read from the file
         self.scene = prepared(scene.copy(deep=False))
         self.session, self.truth = session, truth
-        self.settings = settings or Settings()
+        self.settings = settings or TrainSettings(preset="best")
         check_preset(self.settings.preset, self.settings.goal)
         if self.settings.window is not None:
             check_window_fits(self.settings.window, scene.shape)
@@ -458,7 +455,7 @@ class Trainer(threading.Thread):
         settings = replace(settings, preset="fast" if self._statistics is None else "best")
         if stage == "draft":  # by what folds chose last; the final fit chooses anew
             settings = replace(settings, starts=1, folds=0)
-            choice = None if last is None else last.choice
+            choice = None if last is None else last.training.choice
         check()
         pixels, known = np.argwhere(labels.values > 0), self._statistics
         return fit_preset(

@@ -21,11 +21,12 @@ from polyad.app.journal import Json
 from polyad.app.labels import Session, file_digest
 from polyad.app.maps import check_pixel
 from polyad.app.tiles import RAMP, TILE, SceneTiles, levels
-from polyad.app.trainer import Settings, Trainer, plain_floats
+from polyad.app.trainer import Trainer, plain_floats
 from polyad.app.uploads import BESIDE, UPLOADS
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.color import color_bands
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
+from polyad.scene.learn.experts import TrainSettings
 from polyad.scene.raster.classes import ClassInfo, class_table
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import grid_of
@@ -99,7 +100,7 @@ class LabelWorkspace(ScenePage):
         Labels to score against. Its classes are offered if there are none yet.
     journal : path, optional
         Where labels are kept; by default beside the scene or in the user's data folder.
-    settings : Settings, optional
+    settings : TrainSettings, optional
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.
     mask, bbox
@@ -115,7 +116,7 @@ class LabelWorkspace(ScenePage):
         truth: RasterSource | None = None,
         *,
         journal: str | PathLike[str] | None = None,
-        settings: Settings | None = None,
+        settings: TrainSettings | None = None,
         layer: str | None = None,
         field: str | None = None,
         all_touched: bool = False,

@@ -88,7 +88,7 @@ def label(
             scene, check, class_map, classes=names, blind=blind is not False, out=out, **page
         )
         return
-    settings = app.Settings(preset="best" if preset is None else preset, goal=goal)
+    settings = app.TrainSettings.of(preset=preset or "best", goal=goal)
     page |= {"all_touched": all_touched, "mask": mask, "bbox": bbox}
     label_page(scene, labels, truth, settings=settings, **page)
 

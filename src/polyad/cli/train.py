@@ -239,19 +239,17 @@ def _described(model: SceneModel, cross_validated: bool) -> tuple[dict[str, Any]
         lacking = f"; {incomplete:,} more lack one of the targets" if incomplete else ""
         pixels = f"{count} pixels with values {learned}{without_data}{lacking}"
         return result, [steps(line), *scores, read, pixels]
-    accuracy, choice = model.accuracy, model.choice
-    names = ("overall", "average", "interval", "labels", "groups", "side")
-    chosen = None if choice is None else {name: getattr(choice, name) for name in names}
+    accuracy = model.accuracy
     result |= {
         "classes": [c.name for c in model.classes],
         "labels": model.label_counts,
         "labels_without_data": lost,
         "epochs": model.estimator.n_iter_,
-        "spatial_accuracy": chosen and chosen | {"not_tested": dict(model.untested)},
+        "not_tested": None if accuracy is None else accuracy.not_tested,
         "cross_validation": None if accuracy is None else accuracy.to_dict(),
     }
     scores = [] if model.score_line is None else [f"by its own labels: {model.score_line}\n"]
-    scores += [f"not tested: {model.untested_line}\n"] if model.untested else []
+    scores += [f"not tested: {model.untested_line}\n"] if model.untested_line else []
     if cross_validated:
         scores.append(f"\n{accuracy}\n\n")
     elif accuracy is not None and accuracy.spatial is not None:

@@ -23,14 +23,7 @@ from polyad.errors import InputError
 from polyad.estimators import RankRClassifier
 from polyad.experiments import paper
 from polyad.experiments.baselines import CNNClassifier, DenseClassifier, PatchSVC
-from polyad.scene.learn.sampling import (
-    Blocks,
-    FixedSplit,
-    Labels,
-    OtherFields,
-    RandomPerClass,
-    Split,
-)
+from polyad.scene.learn.sampling import DRAWS, FixedSplit, Labels, Protocol, Split
 from polyad.scene.raster.windows import Border
 
 T = TypeVar("T")
@@ -46,7 +39,7 @@ PAPER_PROTOCOL = "random"
 PAPER_LEVEL = 0.2  # deviation of the noise, as a share of each band's maximum
 AS_GIVEN = 0  # samples per class of a published split
 # Accuracy without overlap is a score of every run, no protocol
-RUN_PROTOCOLS = {p.protocol: p for p in (RandomPerClass, OtherFields, Blocks)}
+RUN_PROTOCOLS = {name: DRAWS[name] for name in ("random", "other-fields", "blocks")}
 # Our name of a setting -> its name in the records, which are hashed and older than ours
 STORED_NAMES = {"protocol": "sampling", "optimizer": "optimiser"}
 CURRENT_NAMES = {stored: name for name, stored in STORED_NAMES.items()}
@@ -238,8 +231,8 @@ class RunSettings:
         """
         if self.rasters is not None:
             return self._given().split(labels, self.seed)
-        protocol = known("protocol", self.protocol, RUN_PROTOCOLS)
-        draw = protocol(self.samples_per_class, self.window, self.border)
+        known("protocol", self.protocol, RUN_PROTOCOLS)
+        draw = Protocol(self.protocol, self.samples_per_class, self.window, self.border)
         with warnings.catch_warnings():  # of classes too small for blocks: the table says so once
             warnings.simplefilter("ignore", UserWarning)
             drawn = draw.split(labels, self.seed)

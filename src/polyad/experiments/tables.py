@@ -30,7 +30,7 @@ from polyad.experiments.settings import (
 from polyad.experiments.statistics import LEVEL, Cell, Comparison, Paired, Results, Summary, holm
 from polyad.scene.assess.pages import render
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
-from polyad.scene.learn.sampling import Blocks
+from polyad.scene.learn.sampling import BLOCK_SIDE
 from polyad.text import csv_text
 
 REFERENCES = ("cnn", "cnn-tuned")  # what Rank-R networks are compared with
@@ -213,7 +213,7 @@ PROTOCOLS_NOTE = (
     "Overall accuracy in % after the last epoch. No overlap: test pixels of the random draw whose "
     "window shares no pixel with a training window. Other fields: one field of each class trains, "
     "its other fields test; classes with a single field are left out. Blocks: squares of "
-    f"{Blocks().size} x {Blocks().size} pixels train or test, no window in common; a class too "
+    f"{BLOCK_SIDE} x {BLOCK_SIDE} pixels train or test, no window in common; a class too "
     "small to lie in both is not tested. Runs of the last two are added by "
     f"--protocol {' '.join(FAR)}."
 )

@@ -33,10 +33,9 @@ from .learn.accuracy import CrossValidation as CrossValidation
 from .learn.accuracy import HeldOutAccuracy as HeldOutAccuracy
 from .learn.adaptation import adapt_model as adapt_model
 from .learn.model import SceneModel as SceneModel
-from .learn.noise import band_offset as band_offset
-from .learn.noise import pixel_noise as pixel_noise
 from .learn.profiles import morphological_profiles as morphological_profiles
 from .learn.radiometry import replaced_pixels as replaced_pixels
+from .learn.regression import train_regression as train_regression
 from .learn.sampling import PROTOCOLS as PROTOCOLS
 from .learn.sampling import Blocks as Blocks
 from .learn.sampling import FixedSplit as FixedSplit
@@ -51,7 +50,6 @@ from .learn.sampling import no_overlap as no_overlap
 from .learn.sampling import per_class as per_class
 from .learn.training import train as train
 from .learn.training import train_on as train_on
-from .learn.values import train_regression as train_regression
 from .map.export import export_file as export_file
 from .map.export import export_onnx as export_onnx
 from .map.mapping import map_file as map_file

@@ -293,6 +293,6 @@ def _describe_model(source: str) -> dict[str, Any]:
         facts["training_pixels"] = len(model.training.pixels)
         if model.label_counts is not None:
             facts["labels"] = model.label_counts
-        if model.fit_seconds is not None:
-            facts["training_seconds"] = model.fit_seconds
+        if model.training.seconds is not None:
+            facts["training_seconds"] = model.training.seconds
     return facts

@@ -6,13 +6,12 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from polyad import RankRClassifier
-from polyad.scene.learn.accuracy import NOT_TESTED
+from polyad.scene.learn.accuracy import NOT_TESTED, HeldOutLabels
 from polyad.scene.learn.experts import (
-    bootstrap,
     choose,
+    draw_labels,
     even_out,
     expert_weights,
-    fold_subset,
     smoothing_radius,
 )
 from polyad.scene.learn.folds import SpatialFolds
@@ -35,18 +34,16 @@ def test_a_gap_that_folds_can_see_decides():
     rng = np.random.default_rng(0)
     targets = np.arange(60) % 3
     held = [told(targets, share, rng) for share in (0.9, 0.5)]
-    (choice, _), mixed = choose(EXPERTS[:2], held, targets, folds_of(60))
+    choice, mixed = choose(EXPERTS[:2], held, targets, folds_of(60))
     assert choice.experts == EXPERTS[:1]
     assert choice.overall == pytest.approx((mixed.argmax(axis=1) == targets).mean())
-    low, high = choice.interval
-    assert low < choice.overall < high
 
 
 def test_experts_that_folds_cannot_tell_apart_share_the_weight():
     rng = np.random.default_rng(0)
     targets = np.arange(60) % 3
     held = [told(targets, 0.8, rng) for _ in range(2)]
-    (choice, _), _ = choose(EXPERTS[:2], held, targets, folds_of(60))
+    choice, _ = choose(EXPERTS[:2], held, targets, folds_of(60))
     assert len(choice.experts) == 2
     assert sum(choice.weights) == pytest.approx(1)
 
@@ -72,10 +69,9 @@ def test_labels_of_one_group_count_as_one():
 def test_nothing_to_test_leaves_the_prior():
     held = [np.zeros((3, 3))] * len(EXPERTS)
     folds = SpatialFolds(np.arange(3), np.arange(3), 1)
-    (choice, _), _ = choose(EXPERTS, held, np.arange(3), folds)
+    choice, _ = choose(EXPERTS, held, np.arange(3), folds)
     assert choice.experts == (PRIOR,)
     assert choice.overall is None
-    assert "label some more" in choice.score_line
 
 
 def test_a_balanced_choice_counts_every_class_alike():
@@ -85,8 +81,8 @@ def test_a_balanced_choice_counts_every_class_alike():
     common = np.where(targets == 0, 0, 0)
     rare = np.where(targets == 0, rng.integers(0, 2, 300), targets)
     held = [log_softmax(4.0 * np.eye(3)[said], axis=1) for said in (common, rare)]
-    (plain, _), _ = choose(EXPERTS[:2], held, targets, folds_of(300))
-    (even, _), _ = choose(EXPERTS[:2], held, targets, folds_of(300), balanced=True)
+    plain, _ = choose(EXPERTS[:2], held, targets, folds_of(300))
+    even, _ = choose(EXPERTS[:2], held, targets, folds_of(300), balanced=True)
     assert plain.experts[np.argmax(plain.weights)] == EXPERTS[0]
     assert even.experts[np.argmax(even.weights)] == EXPERTS[1]
 
@@ -104,27 +100,16 @@ def test_a_window_that_was_asked_for_is_kept_to():
 
 
 def test_a_choice_survives_as_plain_values():
-    scores = {"overall": 0.8, "average": 0.7, "interval": (0.6, 0.9)}
-    folds = {"side": 16, "groups": 40, "labels": 100}
-    choice = Choice(experts=EXPERTS[:2], weights=(0.25, 0.75), **scores, **folds)
+    choice = Choice(experts=EXPERTS[:2], weights=(0.25, 0.75), overall=0.8)
     assert Choice.from_json(choice.to_json(), "choice") == choice
     assert "plain spectra, single pixels (0.25)" in choice.line
-    assert "80.0 % overall (95 % interval 60 to 90)" in choice.score_line
-    assert "expect less" not in choice.score_line
-    near = choice.model_copy(update={"side": 2})
-    assert near.score_line.endswith("next to each other: expect less elsewhere")
 
 
-def test_labels_of_a_class_that_was_held_out_whole_are_counted():
+def test_labels_of_a_class_that_was_held_out_whole_are_not_tested():
     targets, fold = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 0, 1, 2, 2, 2])
-    folds = SpatialFolds(fold, np.arange(7), 1)
-    (choice, labels), _ = choose(EXPERTS[:1], [np.eye(3)[targets]], targets, folds)
-    assert choice.labels == 4
+    labels = HeldOutLabels.of(np.eye(3)[targets], targets, SpatialFolds(fold, np.arange(7), 1))
     assert (labels.predicted == NOT_TESTED).tolist() == [False] * 4 + [True] * 3
-
-
-def test_the_interval_of_one_group_is_a_point():
-    assert bootstrap(np.array([True, False]), np.array([0, 0])) == (0.5, 0.5)
+    assert labels.overall == 1
 
 
 @pytest.mark.parametrize("window", [1, 3, 5])
@@ -173,7 +158,7 @@ def test_even_logits_know_no_share_of_the_classes():
 
 def test_folds_of_very_many_labels_are_a_part_of_them_with_every_class():
     targets = np.concatenate([np.zeros(20_000, int), np.ones(40, int)])
-    some = fold_subset(targets, 0)
+    some = draw_labels(targets, 0)
     assert len(some) < 700
     assert (targets[some] == 1).sum() == 30
 

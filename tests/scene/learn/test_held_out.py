@@ -8,15 +8,13 @@ import pytest
 from polyad.codec import Fault
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.accuracy import (
-    ALIKE,
     LEAST_GROUPS,
-    LOWER,
-    WHY,
     CrossValidation,
     HeldOutLabels,
     cross_validation,
     held_out_accuracy,
 )
+from polyad.scene.learn.folds import SpatialFolds
 
 NAMES = ("corn", "soil", "water")
 
@@ -27,8 +25,7 @@ def some(n=90, right=0.7, places=30, seed=0, **more):
     targets, group = np.arange(n) % 3, np.arange(n) * places // n
     wrong = (targets + rng.integers(1, 3, n)) % 3
     predicted = np.where(rng.random(n) < right, targets, wrong)
-    given = {"folds": 5, "side": 8, "by": "blocks"} | more
-    return HeldOutLabels(targets, predicted, group, **given)
+    return HeldOutLabels(targets, predicted, SpatialFolds(group % 5, group, 8, **more))
 
 
 def test_figures_are_those_of_the_scores_of_a_map():
@@ -59,7 +56,8 @@ def test_labels_that_agree_within_their_places_have_a_wider_interval():
     apart, group = some(), np.arange(90) // 18
     right = np.isin(group, (0, 2, 4))
     together = apart._replace(
-        predicted=np.where(right, apart.targets, (apart.targets + 1) % 3), group=group
+        predicted=np.where(right, apart.targets, (apart.targets + 1) % 3),
+        folds=apart.folds._replace(group=group),
     )
     width = [np.ptp(held_out_accuracy(t, NAMES).overall_interval) for t in (apart, together)]
     assert width[1] > 2 * width[0]
@@ -89,7 +87,7 @@ def test_a_class_that_could_not_be_tested_is_named_and_counted():
     water = tested.targets == 2
     tested = tested._replace(
         predicted=np.where(water, -1, np.minimum(tested.predicted, 1)),
-        group=np.where(water, 99, tested.group),
+        folds=tested.folds._replace(group=np.where(water, 99, tested.folds.group)),
     )
     found = cross_validation(tested, NAMES)
     assert found.not_tested == {"water": 30}
@@ -102,9 +100,8 @@ def test_a_class_that_could_not_be_tested_is_named_and_counted():
 
 def test_where_nothing_could_be_tested_it_says_how_many_places_of_which_class_are_missing():
     tested = some()
-    found = cross_validation(
-        tested._replace(predicted=np.full(90, -1), group=tested.targets), NAMES
-    )
+    folds = tested.folds._replace(group=tested.targets)
+    found = cross_validation(tested._replace(predicted=np.full(90, -1), folds=folds), NAMES)
     assert found.spatial is None
     assert str(found).endswith("label more places, at least: corn 1, soil 1, water 1")
 
@@ -113,36 +110,12 @@ def test_folds_that_split_groups_say_nothing_of_accuracy():
     assert cross_validation(some(split=True), NAMES).spatial is None
 
 
-def test_both_figures_and_the_reason_are_in_the_table():
+def test_both_figures_are_in_the_table():
     found = cross_validation(some(), NAMES, some(right=0.9, places=90, by="pixels"))
     text = str(found)
     assert f"{100 * found.spatial.overall:.1f}" in text
     assert f"{100 * found.pixelwise.overall:.1f}" in text
-    assert found.why in " ".join(text.split())
     assert all(len(line) <= 100 for line in text.splitlines())
-
-
-@pytest.mark.parametrize(
-    ("spatial", "bounds", "pixelwise", "said"),
-    [
-        (0.6, (0.5, 0.7), 0.9, WHY),
-        (0.6, (0.5, 0.7), 0.65, ALIKE),
-        (0.6, (0.5, 0.7), 0.55, ALIKE),
-        (0.6, (0.5, 0.7), 0.4, LOWER),
-        (0.6, None, 0.9, WHY),
-        (0.6, None, 0.6, LOWER),
-    ],
-)
-def test_the_reason_given_fits_the_figures(spatial, bounds, pixelwise, said):
-    made = cross_validation(some(), NAMES, some(places=90, by="pixels"))
-    figures = {"overall": spatial, "overall_interval": bounds}
-    ways = {
-        "spatial": made.spatial.model_copy(update=figures),
-        "pixelwise": made.pixelwise.model_copy(update={"overall": pixelwise}),
-    }
-    found = made.model_copy(update=ways)
-    assert found.why == said
-    assert found.model_copy(update={"pixelwise": None}).why == ""
 
 
 @pytest.mark.parametrize("places", [30, 4])

@@ -105,10 +105,10 @@ def models(land):
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_with_folds_keeps_scores_and_a_file_gives_them_back(name, models, tmp_path):
     model = models[name]
-    assert len(model.held_out.probabilities) == model.choice.labels
+    assert len(model.training.held_out.probabilities) == model.accuracy.spatial.labels
     model.save(tmp_path / "m.polyad")
     again = SceneModel.load(tmp_path / "m.polyad")
-    assert again.held_out == model.held_out
+    assert again.training.held_out == model.training.held_out
     assert set_rule(again, 0.9) == set_rule(model, 0.9)
 
 
@@ -162,7 +162,9 @@ def test_sets_far_from_every_label_come_with_a_warning(models, land, tmp_path):
     scene, _, _ = land
     model, out = models["fast"], tmp_path / "map.tif"
     map_file(model, scene, out, coverage=0.9)  # labels lie all over the scene: no warning
-    near = model.with_training(held_out=model.held_out.model_copy(update={"distance": 0.5}))
+    near = model.with_training(
+        held_out=model.training.held_out.model_copy(update={"distance": 0.5})
+    )
     with pytest.warns(PolyadWarning, match=r"\d+ pixels from the next label on average"):
         map_file(near, scene, out, coverage=0.9)
     with pytest.warns(PolyadWarning, match="lie in another scene"):
@@ -177,7 +179,7 @@ def test_the_distance_to_the_labels_does_not_depend_on_the_tiles(
     scene, _, _ = land
     found = []
     for side in (7, 40):
-        distance = LabelDistance(models["fast"], scene)
+        distance = LabelDistance(models["fast"], models["fast"].view(scene))
         for tile, class_ids, _ in Mapper(models["fast"], scene).run(scene_tiles(scene, side)):
             distance.add(tile, class_ids)
         found.append((distance.count, round(distance.sum, 6)))

@@ -170,7 +170,7 @@ def test_a_cut_or_changed_file_is_refused(model, tmp_path):
 def test_a_file_without_seconds_and_counts_claims_neither(model, tmp_path):
     model.with_training(counts=None, seconds=None).save(tmp_path / "old.polyad")
     old = SceneModel.load(tmp_path / "old.polyad")
-    assert (old.fit_seconds, old.label_counts) == (None, None)
+    assert (old.training.seconds, old.label_counts) == (None, None)
     told = describe(str(tmp_path / "old.polyad"))
     assert not {"labels", "training_seconds"} & set(told)
 

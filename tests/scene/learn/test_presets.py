@@ -118,15 +118,14 @@ def test_the_score_is_that_of_the_same_folds_whatever_the_preset(models, goal):
     assert [(f.side, f.groups, f.labels) for f in found] == [
         {"this-scene": (2, 24, 24), "other-scenes": (8, 19, 24)}[goal]
     ] * 2
-    assert fast.choice.side == best.choice.side == found[0].side
 
 
 def test_the_folds_of_the_score_change_nothing_else(models):
     here, elsewhere = models["fast"], models["fast elsewhere"]
-    assert here.held_out == elsewhere.held_out
-    assert (here.choice.experts, here.choice.weights) == (
-        elsewhere.choice.experts,
-        elsewhere.choice.weights,
+    assert here.training.held_out == elsewhere.training.held_out
+    assert (here.training.choice.experts, here.training.choice.weights) == (
+        elsewhere.training.choice.experts,
+        elsewhere.training.choice.weights,
     )
     first, second = (map_scene(m, make_scene()[0], probabilities=True) for m in (here, elsewhere))
     np.testing.assert_array_equal(first[1], second[1])
@@ -185,8 +184,8 @@ def test_one_label_per_class_leaves_the_prior_choice_and_says_so():
     model = train(scene, sparse, preset="best", hidden=8, epochs=60)
     assert "whitened spectra, 5 x 5 windows" in model.recipe.line
     assert "propagated" in model.recipe.line
-    assert model.choice.overall is None
-    assert "not known" in model.choice.score_line
+    assert model.training.choice.overall is None
+    assert "not known" in model.score_line
 
 
 def mixed_scene(seed=0):
@@ -209,7 +208,7 @@ def test_mixed_pixels_get_single_spectra_and_nothing_smoothed(goal):
     score = evaluate(model, scene, labels).overall_accuracy
     fixed = train(scene, labels, samples_per_class=40, preset="best", goal=goal, window=5)
     assert score > evaluate(fixed, scene, labels).overall_accuracy + 0.03
-    assert abs(score - model.choice.overall) < 0.1
+    assert abs(score - model.training.choice.overall) < 0.1
 
 
 def test_labels_in_one_corner_are_not_propagated_over_the_whole_scene():
@@ -262,9 +261,11 @@ def test_refusals(models):
     with pytest.raises(InputError, match="not both"):
         train(scene, labels, preset="best", estimator=models["fast"].estimator)
     with pytest.raises(SceneError, match="whole scene in memory"):
-        train(scene, labels, preset="best", max_bytes=10_000)
+        train(scene, labels, preset="best", max_bytes=10_000, **HASTY)
     with pytest.raises(SceneError, match=r"\(in Python, max_bytes\), or train with --preset fast$"):
-        train(scene, labels, preset="best", goal="other-scenes", max_bytes=10_000)
+        train(scene, labels, preset="best", goal="other-scenes", max_bytes=10_000, **HASTY)
+    with pytest.raises(SceneError, match="1 labeled pixels of each class do not fit"):
+        train(scene, labels, preset="fast", max_bytes=100)
 
 
 HASTY = {"hidden": 2, "epochs": 2, "window": 1, "samples_per_class": 4}
@@ -285,12 +286,11 @@ def test_the_default_preset_is_fast_where_best_does_not_fit_and_one_line_says_so
     assert len(told) == 1
 
 
-def test_the_default_preset_learns_many_labels_batch_by_batch_instead_of_holding_all():
-    options = HASTY | {"samples_per_class": None}
-    with pytest.warns(PolyadWarning, match="preset best holds 1,620 training windows twice"):
-        recipe = train(*make_scene(), max_bytes=40_000, goal="other-scenes", **options).recipe
-    assert (recipe.preset, recipe.goal) == ("fast", "other-scenes")
-    assert recipe.line.endswith("windows, learned in batches")
+def test_of_more_labels_than_fit_in_memory_a_part_of_each_class_is_learned():
+    options = HASTY | {"samples_per_class": None, "preset": "fast"}
+    with pytest.warns(PolyadWarning, match="of 1,620 labeled pixels are learned, drawn at random"):
+        model = train(*make_scene(), max_bytes=40_000, **options)
+    assert model.training.counts == (166, 166, 166)
 
 
 def test_the_default_preset_is_fast_for_a_scene_of_a_few_pixels():

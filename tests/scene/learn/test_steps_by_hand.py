@@ -5,13 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from polyad.scene.learn.experts import fit_weights
-from polyad.scene.learn.networks import RankREnsemble
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
-    EdgeFilter,
     Propagator,
     combine,
     domain_transform,
+    edge_filter,
     pixel_graph,
     pixel_nodes,
 )
@@ -38,7 +37,7 @@ def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
 def test_the_contrast_of_an_edge_is_the_mean_over_the_components():
     cube = np.random.default_rng(0).normal(size=(5, 6, 1))
     thrice = np.repeat(cube, 3, axis=2)
-    assert_allclose(EdgeFilter(0.7).transform(thrice)[..., :1], EdgeFilter(0.7).transform(cube))
+    assert_allclose(edge_filter(thrice, 0.7)[..., :1], edge_filter(cube, 0.7))
 
 
 def graph_slowly(features, neighbors, nearness):
@@ -130,12 +129,3 @@ def test_a_stronger_pull_keeps_a_weight_nearer_to_its_prior():
     assert weights == sorted(weights)
     assert weights[0] < 0.3
     assert weights[2] > 0.9
-
-
-def test_every_member_of_an_ensemble_has_a_start_of_its_own():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(20, 3, 4)), np.arange(20) % 2
-    members = RankREnsemble(3, 0, {"hidden": 4, "epochs": 2}).fit(X, y).members_
-    shares = [m.predict_proba(X) for m in members]
-    for k in range(3):
-        assert np.abs(shares[k] - shares[k - 1]).max() > 1e-3

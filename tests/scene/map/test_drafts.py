@@ -86,7 +86,7 @@ def test_a_draft_of_a_plain_window_equals_patch_by_patch(work):
 def test_a_draft_agrees_with_the_final_map_on_most_pixels(work, final):
     scene, _, labels, statistics = work
     model = fit_draft(statistics, labels, last=final)
-    assert model.choice == final.choice
+    assert model.training.choice == final.training.choice
     step = final.recipe.propagation
     shares = None
     if step is not None:

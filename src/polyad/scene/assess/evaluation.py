@@ -19,6 +19,7 @@ from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, 
 from polyad.scene.files.option_values import check_folds_by, check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
+from polyad.scene.learn.experts import TrainSettings
 from polyad.scene.learn.folds import (
     mean_distance,
     pixel_folds,
@@ -28,10 +29,10 @@ from polyad.scene.learn.folds import (
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.outputs import ValueScore, score_values
 from polyad.scene.learn.radiometry import corrupt_pixels, prepared
+from polyad.scene.learn.regression import check_values
 from polyad.scene.learn.sampling import Split, no_overlap
 from polyad.scene.learn.scene_statistics import SceneStatistics, scene_statistics
 from polyad.scene.learn.training import default_statistics, learnable, train_on
-from polyad.scene.learn.values import check_values
 from polyad.scene.map.mapping import set_rule
 from polyad.scene.map.tile_mapper import Mapper, scene_tiles
 from polyad.scene.raster.classes import ClassInfo, Target, as_values, class_key, class_table
@@ -169,7 +170,7 @@ def _map_test_pixels(
     done = Evaluation(
         pixels=pixels,
         n_train=len(model.training.pixels),
-        fit_seconds=model.fit_seconds,
+        fit_seconds=model.training.seconds,
         map_seconds=time.perf_counter() - started,
         adapted=model.adapted,
         replaced=corrupt_pixels(scene),
@@ -445,8 +446,8 @@ def cross_validate(
         distance = mean_distance(mapped, pixels)
     if preset is None and estimator is None:
         if statistics is None:
-            window = parameters.get("window")
-            statistics = default_statistics(known, len(pixels), window, goal, max_bytes)
+            settings = TrainSettings.of(goal=goal, max_bytes=max_bytes)
+            statistics = default_statistics(known, settings)
         preset = "fast" if statistics is None else "best"
     if preset == "best":
         if statistics is None:
@@ -482,8 +483,7 @@ def cross_validate(
                 if out.any() and len(np.unique(targets[rest])) > 1:
                     predicted[out] = predict(rest, out)
                 bar.update()
-            held = HeldOutLabels(targets, predicted, split.group, len(numbers), *split[2:])
-            tested.append(held)
+            tested.append(HeldOutLabels(targets, predicted, split))
     named = {c.value: c.name for c in class_table(labels)}
     names = [named[int(v)] for v in ids]
     return cross_validation(tested[0], names, *tested[1:], random_state=random_state)

@@ -509,21 +509,14 @@ def _learned_classes(
 
 def _accuracy_tiles(model: SceneModel) -> dict[str, str]:
     """Return what the labels themselves say of the accuracy; nothing where they say nothing."""
-    found, choice = model.accuracy, model.choice
-    overall: float | None
-    average: float | None
-    if found is not None and found.spatial is not None:
-        spatial, kappa = found.spatial, found.spatial.kappa
-        overall, average, ends = spatial.overall, spatial.average, spatial.overall_interval
-    elif choice is not None:
-        overall, average, ends, kappa = choice.overall, choice.average, choice.interval, None
-    else:
+    if model.accuracy is None or (spatial := model.accuracy.spatial) is None:
         return {}
+    ends, kappa = spatial.overall_interval, spatial.kappa
     return _tiles(
         {
-            "overall accuracy by spatial folds": overall,
+            "overall accuracy by spatial folds": spatial.overall,
             "its 95 % interval": None if ends is None else _range(*ends),
-            "average accuracy": average,
+            "average accuracy": spatial.average,
             "kappa": None if kappa is None else f"{kappa:.3f}",
         }
     )

@@ -20,7 +20,7 @@ final network, which learned from all labels, must be no worse than those of the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -42,47 +42,35 @@ LEAST_GROUPS = 5  # resamples of fewer say nothing
 MOST_CONFUSION = 64  # classes; of more, no confusion matrix is kept
 NOT_TESTED = -1
 WRAP = 100  # characters of a line of prose
-WHY = (
-    "Pixel by pixel, a label that is held out has neighbors of the same object among those trained "
-    "on, as most of the map has not: the spatial figure is what to expect away from the labels, "
-    "the other one what to expect beside them."
-)
-ALIKE = (
-    "The two figures differ by no more than chance allows with so few labels (the pixel-wise one "
-    "lies within the interval of the spatial one), so neither is the easier one here: expect what "
-    "the interval says."
-)
-LOWER = (
-    "The pixel-wise figure, as a rule the higher one, is not so here: these labels do not show "
-    "that places away from them are harder. Expect the lower of the two."
-)
 
 
 class HeldOutLabels(NamedTuple):
-    """What became of labels that were held out.
+    """Labels that were held out by folds, and what was predicted for them.
 
     Attributes
     ----------
     targets, predicted : ndarray of int, ``(n,)``
         Positions of classes, from 0; `NOT_TESTED` where no label of the class was left.
-    group : ndarray of int, ``(n,)``
-        Labels of one group were held out together.
-    folds : int
-    side : int
-        Of a block in pixels; 0 where it says nothing.
-    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
-        What groups are.
-    split : bool
-        Groups had to be split, since hardly a class has two of them.
+    folds : SpatialFolds
     """
 
     targets: Array
     predicted: Array
-    group: Array
-    folds: int
-    side: int
-    by: FoldsBy
-    split: bool = False
+    folds: SpatialFolds
+
+    @classmethod
+    def of(cls, logits: Array, targets: Array, folds: SpatialFolds) -> HeldOutLabels:
+        """Return the labels with the likeliest classes of ``logits``, ``(n, C)``."""
+        able = testable(folds.fold, targets)
+        return cls(targets, np.where(able, logits.argmax(axis=1), NOT_TESTED), folds)
+
+    @property
+    def overall(self) -> float | None:
+        """Share of the labels tested that are right; None if none could be tested."""
+        tested = self.predicted != NOT_TESTED
+        if not tested.any():
+            return None
+        return float((self.predicted == self.targets)[tested].mean())
 
 
 def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
@@ -206,7 +194,7 @@ class CrossValidation(Record):
     --------
     >>> right, place = np.array([1, 1, 1, 0, 1, 1] * 2), np.arange(12) // 2
     >>> y = np.arange(12) % 2
-    >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), place, folds=3, side=8, by="blocks")
+    >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), SpatialFolds(place % 3, place, 8))
     >>> print(cross_validation(held, ["corn", "soil"]).line)
     83.3 % overall (95 % interval 67 to 100), 83.3 % average, kappa 0.67, on 12 labels held out by
     blocks of 8 pixels
@@ -246,13 +234,11 @@ class CrossValidation(Record):
         def with_names(rows: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(r.model_copy(update={"name": new.get(r.name, r.name)}) for r in rows)
 
-        def way(found: HeldOutAccuracy | None) -> HeldOutAccuracy | None:
-            if found is None:
-                return None
-            return found.model_copy(update={"classes": with_names(found.classes)})
-
-        ways = {"spatial": way(self.spatial), "pixelwise": way(self.pixelwise)}
-        return self.model_copy(update={**ways, "needs": with_names(self.needs)})
+        changed: dict[str, Any] = {"needs": with_names(self.needs)}
+        for name, way in (("spatial", self.spatial), ("pixelwise", self.pixelwise)):
+            if way is not None:
+                changed[name] = way.model_copy(update={"classes": with_names(way.classes)})
+        return self.model_copy(update=changed)
 
     def overlaps(self, window: int) -> bool:
         """Whether blocks are no wider than a window, so that windows of two of them overlap."""
@@ -260,16 +246,6 @@ class CrossValidation(Record):
         if found is None or found.by not in ("blocks", "clusters"):
             return False
         return 0 < found.side <= window and window > 1
-
-    @property
-    def why(self) -> str:
-        """Why the two figures differ, or do not, in a sentence; empty where there is only one."""
-        if self.spatial is None or self.pixelwise is None:
-            return ""
-        bounds, other = self.spatial.overall_interval, self.pixelwise.overall
-        if bounds is not None and bounds[0] <= other <= bounds[1]:
-            return ALIKE
-        return WHY if other > self.spatial.overall else LOWER
 
     @property
     def needed_line(self) -> str:
@@ -319,8 +295,7 @@ def _table(found: CrossValidation) -> str:
     spatial, beside = found.spatial, found.pixelwise
     if spatial is None:
         return f"accuracy {found.line}"
-    width = max([len(c.name) for c in spatial.classes] + [16])
-    both = beside is not None
+    width, both = max([len(c.name) for c in spatial.classes] + [16]), beside is not None
     heading = "   from    to" + ("   pixel by pixel" if both else "")
     lines = [
         f"accuracy in %, on {spatial.labels:,} labels held out by {spatial.where} "
@@ -330,24 +305,32 @@ def _table(found: CrossValidation) -> str:
         "",
         f"{'':<{width}}   spatial{heading}",
     ]
-    others = (None, None) if beside is None else (beside.overall, beside.average)
-    own = (spatial.overall, spatial.overall_interval), (spatial.average, spatial.average_interval)
-    for name, (value, interval), other in zip(("overall", "average"), own, others, strict=True):
-        lines.append(_row(f"{name} accuracy", value, interval, other, width, both))
-    bounds = "".join(f"{_decimal(v):>6}" for v in spatial.kappa_interval or (None, None))
-    kappa = f"{_decimal(beside.kappa):>17}" if beside is not None else ""
-    lines.append(f"{'kappa':<{width}}  {_decimal(spatial.kappa):>8} {bounds}{kappa}")
+    for key, name, form in (
+        ("overall", "overall accuracy", _percent),
+        ("average", "average accuracy", _percent),
+        ("kappa", "kappa", _decimal),
+    ):
+        bounds, other = getattr(spatial, f"{key}_interval"), getattr(beside, key, None)
+        lines.append(_row(name, getattr(spatial, key), bounds, other, width, both, form))
     lines += ["", f"{'class':<{width}}    recall{heading}  precision  labels  places"]
     for k, c in enumerate(spatial.classes):
-        recall = beside.classes[k].recall if beside is not None else None
-        row = _row(c.name, c.recall, c.recall_interval, recall, width, both)
+        other = None if beside is None else beside.classes[k].recall
+        row = _row(c.name, c.recall, c.recall_interval, other, width, both)
         lines.append(f"{row}{_percent(c.precision):>11}  {c.labels:>6}  {c.groups:>6}")
     missing = [c.name for c in spatial.classes if c.labels and not c.tested]
     if missing:
         lines += ["", f"not tested, since all labels lie together: {', '.join(missing)}"]
-    for sentence in filter(None, (found.needed_line, found.why)):
-        lines += ["", *wrap(sentence, WRAP, break_long_words=False, break_on_hyphens=False)]
+    if found.needed_line:
+        lines += ["", *wrap(found.needed_line, WRAP, break_on_hyphens=False)]
     return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _row(
@@ -357,18 +340,11 @@ def _row(
     other: float | None,
     width: int,
     both: bool,
+    shown: Callable[[float | None], str] = _percent,
 ) -> str:
-    spread = "".join(f"{_percent(v):>6}" for v in bounds or (None, None))
-    beside = f"{_percent(other):>17}" if both else ""
-    return f"{name:<{width}}  {_percent(value):>8} {spread}{beside}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
-
-
-def _decimal(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    spread = "".join(f"{shown(v):>6}" for v in bounds or (None, None))
+    beside = f"{shown(other):>17}" if both else ""
+    return f"{name:<{width}}  {shown(value):>8} {spread}{beside}"
 
 
 def _nothing(needed: Mapping[str, int]) -> str:
@@ -420,9 +396,9 @@ def cross_validation(
     random_state : int, default=0
         Of the resamples.
     """
-    spatial = None if tested.split else held_out_accuracy(tested, names, random_state)
+    spatial = None if tested.folds.split else held_out_accuracy(tested, names, random_state)
     other = None if pixelwise is None else held_out_accuracy(pixelwise, names, random_state)
-    places = class_groups(tested.targets, tested.group, len(names))
+    places = class_groups(tested.targets, tested.folds.group, len(names))
     needs = tuple(
         Needed(name=name, places=LEAST_GROUPS - int(n))
         for name, n in zip(names, places, strict=True)
@@ -439,12 +415,12 @@ def held_out_accuracy(
     if not known.any():
         return None
     y, predicted, count = tested.targets[known], tested.predicted[known], len(names)
-    group = np.unique(tested.group[known], return_inverse=True)[1].reshape(-1)
+    group = np.unique(tested.folds.group[known], return_inverse=True)[1].reshape(-1)
     hits = np.bincount(y[y == predicted], minlength=count)
     rows, cols = np.bincount(y, minlength=count), np.bincount(predicted, minlength=count)
     overall, average, kappa, recall = (v[0] for v in _scores(hits[None], rows[None], cols[None]))
     intervals = _intervals(y, predicted, group, count, random_state)
-    places = class_groups(tested.targets, tested.group, count)
+    places = class_groups(tested.targets, tested.folds.group, count)
     tested_in = class_groups(y, group, count)
     labels = np.bincount(tested.targets, minlength=count)
     groups = int(group.max()) + 1
@@ -471,9 +447,9 @@ def held_out_accuracy(
         cells = np.bincount(y * count + predicted, minlength=count**2).reshape(count, count)
         confusion = tuple(map(tuple, cells.tolist()))
     return HeldOutAccuracy(
-        by=tested.by,
-        side=tested.side,
-        folds=tested.folds,
+        by=tested.folds.by,
+        side=tested.folds.side,
+        folds=len(np.unique(tested.folds.fold)),
         groups=groups,
         labels=len(y),
         overall=float(overall),

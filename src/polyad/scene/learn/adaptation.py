@@ -176,8 +176,9 @@ def find_adaptation(
     """
     if model.adapted is not None:
         return None  # done before
-    if adapt:
-        _check_adaptable(model)
+    obstacle = _obstacle(model)
+    if adapt and obstacle is not None:
+        raise InputError(f"{obstacle}; or map with --no-adapt (adapt=False)")
     if model.radiometry is None:
         return None
     viewed = model.view(scene)
@@ -187,11 +188,12 @@ def find_adaptation(
     if light is None:
         if not adapt:
             return None
-        pixels, _ = sample_pixels(viewed)
-        return Adaptation(None, None, _too_few(len(pixels)))
+        count = len(sample_pixels(viewed)[0])
+        note = f"not adapted: expected at least {LEAST} pixels with data, the scene has {count}"
+        return Adaptation(None, None, note)
     found = compare(model.radiometry, light)
     meant_for_others = model.recipe is not None and model.recipe.goal == "other-scenes"
-    wanted = (meant_for_others and found.outside and _is_adaptable(model)) or adapt
+    wanted = (meant_for_others and found.outside and obstacle is None) or adapt
     if found.unlike:
         if adapt:
             return Adaptation(None, light, f"not adapted: {_unlike(found)}")
@@ -200,7 +202,7 @@ def find_adaptation(
         same = viewed.fingerprint if found.same_ground else None
         return Adaptation(found.shift, light, _done(found), same)
     elif found.outside:
-        warnings.warn(_warning(found, _is_adaptable(model)), PolyadWarning, stacklevel=3)
+        warnings.warn(_warning(found, obstacle is None), PolyadWarning, stacklevel=3)
     return Adaptation(None, light)
 
 
@@ -208,13 +210,12 @@ def compare(known: Radiometry, light: RadiometricSample) -> Comparison:
     """Compare a scene's light to that of a model."""
     spectra = known.spectra.astype(np.float64)
     scale = _spectral_scale(spectra)
-    distances = []
+    scaled = spectra / scale
     shifts = [s for s in candidates(known.scene, light.quantiles) if _is_sane(s)]
-    for shift in shifts:
-        moved = shift.gain * light.spectra + shift.offset
-        distances.append(nearest_distance(moved / scale, spectra / scale))
+    views = [shift.gain * light.spectra + shift.offset for shift in shifts]
+    distances = [nearest_distance(moved / scale, scaled) for moved in views]
     best = int(np.argmin(distances))
-    moved = shifts[best].gain * light.spectra + shifts[best].offset
+    moved = views[best]
     paired = math.inf
     if moved.shape == spectra.shape:
         apart = np.square((moved - spectra) / scale).mean(axis=1)
@@ -229,7 +230,7 @@ def compare(known: Radiometry, light: RadiometricSample) -> Comparison:
         distances[best],
         float(outside.mean()),
         paired < SAME,
-        _own_distance(spectra / scale),
+        nearest_distance(scaled, scaled),
         _varies(light.quantiles),
     )
 
@@ -303,17 +304,13 @@ def drawn_shift(known: Array, new: Array, gain: float, offset: float) -> tuple[A
 
 
 def nearest_distance(spectra: Array, known: Array) -> float:
-    """Return the median over ``spectra`` of the distance to the nearest of ``known``, by band."""
+    """Return the median over ``spectra`` of the distance to the nearest of ``known``, by band.
+
+    Among ``known`` themselves it is that to the nearest other one, infinite for a single spectrum.
+    """
     squares = (spectra**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * spectra @ known.T
-    return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
-
-
-def _own_distance(known: Array) -> float:
-    """Return the median distance of a spectrum of ``known``, ``(n, bands)``, to the next one."""
-    if len(known) < 2:
-        return math.inf
-    squares = (known**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * known @ known.T
-    np.fill_diagonal(squares, math.inf)
+    if spectra is known:
+        np.fill_diagonal(squares, math.inf)
     return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
 
 
@@ -324,7 +321,6 @@ def _varies(quantiles: Array) -> bool:
 
 def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     """Return the model that says of ``x`` what ``model`` says of ``gain * x + offset``."""
-    _check_takes_shifts(model)
     gain, offset = shift.gain, shift.offset
     estimator = copy.copy(model.estimator)
     old, shape = estimator.scaler_, estimator.sample_shape_
@@ -353,12 +349,20 @@ def _folded_step(step: Step, gain: Array, offset: Array) -> Step:
     return step.model_copy(update=folded)
 
 
-def _is_adaptable(model: SceneModel) -> bool:
-    return model.radiometry is not None and _takes_shifts(model)
+def _obstacle(model: SceneModel) -> str | None:
+    """Return why a shift of the bands cannot be found for the model or folded into it, if so."""
+    if not _takes_shifts(model):
+        kind = type(model.estimator).__name__
+        return f"only a Rank-R model that standardizes each band can be adapted, got {kind}"
+    if model.radiometry is None:
+        return (
+            "a model is adapted by the radiometry of its training scene, which this one does not "
+            "have; train it again with this version"
+        )
+    return None
 
 
 def _takes_shifts(model: SceneModel) -> bool:
-    """Whether a shift of the bands can be folded into the model."""
     if not isinstance(model.estimator, RankREstimator):
         return False
     scaler, shape = model.estimator.scaler_, model.estimator.sample_shape_
@@ -366,27 +370,9 @@ def _takes_shifts(model: SceneModel) -> bool:
     return by_band and shape[-1] == model.bands
 
 
-def _check_takes_shifts(model: SceneModel) -> None:
-    if not _takes_shifts(model):
-        raise InputError(
-            "only a Rank-R model that standardizes each band can be adapted to a scene's "
-            f"light, got {type(model.estimator).__name__}; map with --no-adapt (adapt=False)"
-        )
-
-
-def _check_adaptable(model: SceneModel) -> None:
-    _check_takes_shifts(model)
-    if model.radiometry is None:
-        raise InputError(
-            "a model is adapted by what it keeps of its training scene's light, and this one keeps "
-            "nothing; train it again with this version, or map with --no-adapt (adapt=False)"
-        )
-
-
 def _is_sane(shift: Shift) -> bool:
-    return bool(np.isfinite(shift.gain).all() and (shift.gain > 0).all()) and bool(
-        np.isfinite(shift.offset).all()
-    )
+    gain, offset = shift.gain, shift.offset
+    return bool(np.isfinite(gain).all() and (gain > 0).all() and np.isfinite(offset).all())
 
 
 def _spread(quantiles: Array) -> Array:
@@ -469,10 +455,6 @@ def _unlike(found: Comparison) -> str:
         f"{way}{_apart(found)}, expected at most {FAR:.0f}; "
         "check its sensor, bands and unit, or train on labels of this scene"
     )
-
-
-def _too_few(pixels: int) -> str:
-    return f"not adapted: that takes {LEAST} pixels with data at least, and the scene has {pixels}"
 
 
 def _warning(found: Comparison, adaptable: bool) -> str:

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,10 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from tqdm import tqdm
 
-from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.learn.accuracy import NOT_TESTED, HeldOutLabels
+from polyad.scene.learn.accuracy import HeldOutLabels
 from polyad.scene.learn.folds import SpatialFolds, agreement, spatial_folds, testable
-from polyad.scene.learn.networks import RankREnsemble, fold_whitening, merge, on_windows
+from polyad.scene.learn.networks import fold_whitening, merge, on_windows
 from polyad.scene.learn.recipe import Choice, Expert, prior_choice
 from polyad.scene.learn.whitening import NoiseWhitening, check_magnitude
 from polyad.scene.raster.despiking import valid_pixels
@@ -41,9 +40,60 @@ from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
+Check = Callable[[], None]
 LEAST_SHARE = 0.1  # of all weights; lighter experts are left out
 UNLIKELY = np.log(1e-4)  # log-probability of a class that a fold did not have
-RESAMPLES = 1000
+FOLDS, STARTS = 3, 3
+FOLD_LABELS, FOLD_LEAST = 600, 30  # labels that folds are made of; of each class
+FOLD_EPOCHS = 100  # enough to tell experts apart
+MANY = 2000  # labels; one start is enough for more
+RADII = (5, 2)
+LEAST_TESTED = 0.5  # of the labels; where groups leave fewer to choose by, they are split
+PAIRS = 20  # of neighboring labels, to tell how wide fields are
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a model is trained; see `polyad.scene.train`.
+
+    Attributes
+    ----------
+    preset, goal, objective : str
+        Without a preset, best where that is possible, else fast.
+    window : int or None
+        Chosen by folds where it is not given.
+    random_state : int
+    max_bytes : int or None
+    starts : int
+        Networks of the best preset, shared out among its experts.
+    folds : int
+        By which experts are weighed; with 0 the prior expert is fitted.
+    score : bool
+        Whether time is spent on the accuracy of the model by its own labels.
+    verbose : bool
+        Whether bars are shown.
+    parameters : mapping
+        Of the estimator.
+    """
+
+    preset: Literal["paper", "fast", "best"] | None = None
+    goal: Literal["this-scene", "other-scenes"] = "this-scene"
+    objective: str = "overall"
+    window: int | None = None
+    random_state: int = 0
+    max_bytes: int | None = None
+    starts: int = STARTS
+    folds: int = FOLDS
+    score: bool = True
+    verbose: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, **options: Any) -> TrainSettings:
+        """Return the settings among ``options``; the others are parameters of the estimator."""
+        names = {each.name for each in fields(cls)}
+        parameters = {name: value for name, value in options.items() if name not in names}
+        return cls(**{n: v for n, v in options.items() if n in names}, parameters=parameters)
 
 
 def held_out_logits(
@@ -58,8 +108,6 @@ def held_out_logits(
 
     ``on_fit`` is called after each fit, and may raise to end the work.
     """
-    from polyad.estimators.classifier import RankRClassifier  # here: a choice is read without torch
-
     logits = np.full((len(targets), int(targets.max()) + 1), UNLIKELY)
     for k in np.unique(fold):
         rest, out = fold != k, fold == k
@@ -79,8 +127,7 @@ def choose(
     folds: SpatialFolds,
     *,
     balanced: bool = False,
-    random_state: int = 0,
-) -> tuple[Tested, Array]:
+) -> tuple[Choice, Array]:
     """Weigh experts by their held-out log-probabilities.
 
     Parameters
@@ -95,60 +142,33 @@ def choose(
 
     Returns
     -------
-    Tested
+    Choice
     held : ndarray, ``(n, C)``
         Held-out log-probabilities of the choice.
     """
     tested = testable(folds.fold, targets)
     if not tested.any():
         choice = prior_choice(experts)
-        own = held[list(experts).index(choice.experts[0])]
-        return scored(choice, own, targets, folds), own
+        return choice, held[list(experts).index(choice.experts[0])]
     y, group = targets[tested], folds.group[tested]
     share = 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
     heat = [fit_weights([h[tested]], y, [0.5], 0.03)[0] for h in held]  # inverse temperatures
     losses = np.stack([log_losses(t * h[tested], y) for t, h in zip(heat, held, strict=True)])
-    weights = expert_weights(losses, group, share)
-    scaled = weights * heat
-    kept = np.flatnonzero(scaled >= LEAST_SHARE * scaled.sum()).tolist()
-    scaled = scaled[kept] / scaled[kept].sum()
+    weights, kept = heaviest(expert_weights(losses, group, share) * heat)
     stack = np.stack([held[k] for k in kept])  # (kept, n, C)
-    mixed: Array = log_softmax(np.tensordot(scaled, stack, axes=1), axis=1)
-    choice = Choice(experts=tuple(experts[k] for k in kept), weights=tuple(map(float, scaled)))
-    return scored(choice, mixed, targets, folds, random_state), mixed
+    mixed: Array = log_softmax(np.tensordot(weights, stack, axes=1), axis=1)
+    chosen = Choice(
+        experts=tuple(experts[k] for k in kept),
+        weights=tuple(weights.tolist()),
+        overall=HeldOutLabels.of(mixed, targets, folds).overall,
+    )
+    return chosen, mixed
 
 
-class Tested(NamedTuple):
-    """A choice with its accuracy, and what became of every label that was held out."""
-
-    choice: Choice
-    labels: HeldOutLabels
-
-
-def scored(
-    choice: Choice, held: Array, targets: Array, folds: SpatialFolds, random_state: int = 0
-) -> Tested:
-    """Return the choice with the accuracy of held-out log-probabilities ``(n, C)``.
-
-    Labels of a class that no other fold has are left out.
-    """
-    tested = testable(folds.fold, targets)
-    predicted = np.where(tested, held.argmax(axis=1), NOT_TESTED)
-    count = len(np.unique(folds.fold))
-    labels = HeldOutLabels(targets, predicted, folds.group, count, *folds[2:])
-    if not tested.any():
-        return Tested(choice, labels)
-    y, group = targets[tested], folds.group[tested]
-    right = predicted[tested] == y
-    scores = {
-        "overall": float(right.mean()),
-        "average": float(np.mean([right[y == c].mean() for c in np.unique(y)])),
-        "interval": bootstrap(right, group, random_state),
-        "side": folds.side,
-        "groups": len(np.unique(group)),
-        "labels": len(y),
-    }
-    return Tested(choice.model_copy(update=scores), labels)
+def heaviest(weights: Array) -> tuple[Array, list[int]]:
+    """Return the weights of the experts that are kept, adding up to one, and which these are."""
+    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.sum()).tolist()
+    return weights[kept] / weights[kept].sum(), kept
 
 
 def expert_weights(losses: Array, group: Array, share: Array) -> Array:
@@ -173,23 +193,6 @@ def expert_weights(losses: Array, group: Array, share: Array) -> Array:
         error = np.sqrt(len(parts) * max(parts.var(), 1e-12))
         weights.append(np.exp(-0.5 * (mean / error) ** 2))
     return np.array(weights)
-
-
-def bootstrap(right: Array, group: Array, random_state: int = 0) -> tuple[float, float]:
-    """Return the 95 % interval of ``right.mean()`` over resamples of the groups.
-
-    Examples
-    --------
-    >>> bootstrap(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
-    (0.0, 1.0)
-    """
-    rng = np.random.default_rng(random_state)
-    number = np.unique(group, return_inverse=True)[1].reshape(-1)
-    hits, sizes = np.bincount(number, weights=right), np.bincount(number)
-    drawn = rng.integers(0, len(sizes), (RESAMPLES, len(sizes)))
-    shares = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def log_losses(logits: Array, targets: Array) -> Array:
@@ -224,8 +227,6 @@ def fit_weights(
     >>> weight < 0.5  # wrong half of the time: it counts less
     True
     """
-    if len(experts) != len(prior) or min(prior) <= 0:
-        raise InputError(f"expected one prior above 0 for each of {len(experts)} experts")
     stack = np.stack([np.asarray(e, np.float64) for e in experts])  # (E, n, C)
     start, own = np.log(np.asarray(prior, np.float64)), np.arange(len(targets))
 
@@ -290,61 +291,48 @@ class Samples:
         return patches[:, 0, 0] if self.window == 1 else patches
 
 
+@dataclass(frozen=True)
 class ViewSamples:
-    """Windows of a scene around the training pixels, in each view, as an expert wants them.
+    """Windows around the training pixels, in each view.
 
     Attributes
     ----------
-    units : dict
-        What the samples of each expert were divided by.
+    components : mapping of str to ndarray, each ``(n, window, window, k)``
+    window : int
     """
 
-    def __init__(
-        self, scene: Scene, views: Mapping[str, NoiseWhitening], pixels: Array, window: int
-    ) -> None:
-        windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
-        valid = valid_pixels(windows, scene.nodata)
-        components = {}
-        for name, view in views.items():
-            filled = np.where(valid[..., None], windows, view.mean_.astype(windows.dtype))
-            components[name] = view.transform(filled)
-        self._keep(components, window)
+    components: Mapping[str, Array]
+    window: int
 
     @classmethod
-    def of_components(cls, components: Mapping[str, Array], window: int) -> ViewSamples:
-        """Return samples of components that are known, each ``(n, window, window, k)``."""
-        samples = cls.__new__(cls)
-        samples._keep(components, window)
-        return samples
+    def of_scene(
+        cls, scene: Scene, views: Mapping[str, NoiseWhitening], pixels: Array, window: int
+    ) -> ViewSamples:
+        """Return the windows of a scene; pixels without data are the mean of the view."""
+        windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
+        valid = valid_pixels(windows, scene.nodata)[..., None]
+        return cls(
+            {
+                name: view.transform(np.where(valid, windows, view.mean_.astype(windows.dtype)))
+                for name, view in views.items()
+            },
+            window,
+        )
 
-    def _keep(self, components: Mapping[str, Array], window: int) -> None:
-        self._components, self._window = dict(components), window
-        self.units: dict[Expert, float] = {}
+    def take(self, expert: Expert) -> tuple[Array, float]:
+        """Return samples of unit variance over all of them, and what they were divided by.
 
-    def take(self, expert: Expert) -> Array:
-        """Return samples ``(n, window, window, components)``; of single pixels ``(n, components)``.
-
-        They have unit variance over all samples, pixels and components.
+        They are ``(n, window, window, components)``, of single pixels ``(n, components)``.
         """
-        margin = (self._window - expert.window) // 2
-        inner = slice(margin, self._window - margin)
-        z = self._components[expert.view][:, inner, inner]
-        self.units[expert] = float(z.std()) or 1.0
-        z = z / np.float32(self.units[expert])
-        return z[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(z)
+        margin = (self.window - expert.window) // 2
+        inner = slice(margin, self.window - margin)
+        z = self.components[expert.view][:, inner, inner]
+        unit = float(z.std()) or 1.0
+        z = z / np.float32(unit)
+        return (z[:, 0, 0] if expert.window == 1 else np.ascontiguousarray(z)), unit
 
 
 # -- choosing and fitting --------------------------------------------------------------------------
-
-
-Check = Callable[[], None]
-FOLDS = 3
-FOLD_LABELS, FOLD_LEAST = 600, 30  # labels that folds are made of; of each class
-FOLD_EPOCHS = 100  # enough to tell experts apart
-MANY = 2000  # labels; one start is enough for more
-RADII = (5, 2)
-LEAST_TESTED = 0.5  # of the labels; where groups leave fewer to choose by, they are split
-PAIRS = 20  # of neighboring labels, to tell how wide fields are
 
 
 @contextmanager
@@ -364,22 +352,26 @@ def progress(experts: int, shown: bool, check: Check = lambda: None) -> Iterator
 
 
 class HeldOut(NamedTuple):
-    """What the folds said.
+    """Labels held out by folds, and what experts say of them that never saw their fold.
 
     Attributes
     ----------
-    tested : Tested
-    which : ndarray of int, ``(m,)``
-        The labels that the folds were made of.
+    pixels : ndarray of int, ``(m, 2)``
+    targets : ndarray of int, ``(m,)``
     folds : SpatialFolds
     logits : ndarray, ``(m, C)``
-        Held-out log-probabilities of the choice.
+        Log-probabilities of the choice.
     """
 
-    tested: Tested
-    which: Array
+    pixels: Array
+    targets: Array
     folds: SpatialFolds
     logits: Array
+
+    @property
+    def labels(self) -> HeldOutLabels:
+        """The same labels with the likeliest classes."""
+        return HeldOutLabels.of(self.logits, self.targets, self.folds)
 
 
 @dataclass(frozen=True)
@@ -395,12 +387,9 @@ class FitContext:
     pixels : ndarray of int, ``(n, 2)``
     y : ndarray of int, ``(n,)``
         Class ids.
+    settings : TrainSettings
     groups : LabelGroups or None
         See `spatial_folds`.
-    objective : {"overall", "average"}
-    random_state : int
-    parameters : mapping
-        Of `RankRClassifier`.
     check : callable
         Called after each fit, and may raise.
     """
@@ -409,10 +398,8 @@ class FitContext:
     views: Mapping[str, NoiseWhitening]
     pixels: Array
     y: Array
+    settings: TrainSettings
     groups: LabelGroups | None = None
-    objective: str = "overall"
-    random_state: int = 0
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     check: Check = lambda: None
 
     @cached_property
@@ -420,40 +407,38 @@ class FitContext:
         """Position of each label's class, from 0, ``(n,)``."""
         return np.unique(self.y, return_inverse=True)[1]
 
+    @cached_property
+    def some(self) -> Array:
+        """Which labels the folds are made of, ``(m,)``."""
+        return draw_labels(self.targets, self.settings.random_state)
+
     def choose(
-        self, experts: Sequence[Expert], folds: int, distance: float | None, done: Check
-    ) -> HeldOut:
+        self, experts: Sequence[Expert], distance: float | None, done: Check
+    ) -> tuple[Choice, HeldOut]:
         """Weigh experts by spatial folds of the labels; ``done`` is called after each."""
-        some = fold_subset(self.targets, self.random_state)
-        dealt = self.folds(some, folds, distance)
-        held = []
+        folds, held = self.folds(distance), []
         for expert in experts:
-            held.append(self._held_out(expert, some, dealt.fold))
+            held.append(self._held_out(expert, folds))
             done()
-        tested, logits = choose(
-            experts,
-            held,
-            self.targets[some],
-            dealt,
-            balanced=self.objective == "average",
-            random_state=self.random_state,
+        targets, balanced = self.targets[self.some], self.settings.objective == "average"
+        choice, logits = choose(experts, held, targets, folds, balanced=balanced)
+        return choice, HeldOut(self.pixels[self.some], targets, folds, logits)
+
+    def folds(self, distance: float | None) -> SpatialFolds:
+        """Return the folds of some labels, see `choice_folds`."""
+        groups = self.groups
+        if groups is not None:
+            groups = groups._replace(ids=groups.ids[self.some])
+        pixels, targets = self.pixels[self.some], self.targets[self.some]
+        return choice_folds(
+            pixels, targets, self.settings.folds, self.settings.random_state, distance, groups
         )
-        return HeldOut(tested, some, dealt, logits)
 
-    def folds(self, some: Array, folds: int, distance: float | None) -> SpatialFolds:
-        """Return the folds of the labels ``some``, see `choice_folds`."""
-        own = None if self.groups is None else self.groups._replace(ids=self.groups.ids[some])
-        pixels, targets = self.pixels[some], self.targets[some]
-        return choice_folds(pixels, targets, folds, self.random_state, distance, own)
-
-    def hold_out(self, choice: Choice, some: Array, fold: Array) -> Array:
-        """Return log-probabilities of the labels ``some``, ``(m, C)``, by a choice that is made.
-
-        As those of `choose`, for folds that it was not made by.
-        """
-        held = np.stack([self._held_out(expert, some, fold) for expert in choice.experts])
-        mixed: Array = log_softmax(np.tensordot(choice.weights, held, axes=1), axis=1)
-        return mixed
+    def hold_out(self, choice: Choice, folds: SpatialFolds) -> HeldOut:
+        """Return the labels held out by other folds than those the choice was made by."""
+        logits = np.stack([self._held_out(expert, folds) for expert in choice.experts])
+        mixed: Array = log_softmax(np.tensordot(choice.weights, logits, axes=1), axis=1)
+        return HeldOut(self.pixels[self.some], self.targets[self.some], folds, mixed)
 
     def fit(self, choice: Choice, starts: int = 1, done: Check = lambda: None) -> RankRClassifier:
         """Fit the experts of a choice and return the one network that they become.
@@ -463,29 +448,31 @@ class FitContext:
         """
         members, weights = [], []
         for expert, weight in zip(choice.experts, choice.weights, strict=True):
-            share = max(round(starts * weight), 1)
-            options = self._options(expert, len(self.y))
-            ensemble = RankREnsemble(share, self.random_state, options)
-            ensemble.fit(self.samples.take(expert), self.y, self.check)
-            for member in ensemble.members_:
-                view, unit = self.views[expert.view], self.samples.units[expert]
+            count, options = max(round(starts * weight), 1), self._options(expert, len(self.y))
+            X, unit = self.samples.take(expert)
+            view = self.views[expert.view]
+            for seed in np.random.SeedSequence(self.settings.random_state).generate_state(count):
+                member = RankRClassifier(random_state=int(seed), **options).fit(X, self.y)
+                self.check()
                 members.append(on_windows(fold_whitening(member, view, unit), choice.window))
-                weights.append(weight / share)
+                weights.append(weight / count)
             done()
         estimator = merge(members, weights)
-        if self.objective == "average":
+        if self.settings.objective == "average":
             even_out(estimator, self.y)
         return estimator
 
-    def _held_out(self, expert: Expert, some: Array, fold: Array) -> Array:
-        """Return an expert's log-probabilities of the labels ``some``, ``(m, C)``, held out."""
-        options = {"epochs": FOLD_EPOCHS} | self._options(expert, len(some))
-        windows, targets = self.samples.take(expert)[some], self.targets[some]
-        return held_out_logits(windows, targets, fold, self.random_state, options, self.check)
+    def _held_out(self, expert: Expert, folds: SpatialFolds) -> Array:
+        """Return an expert's log-probabilities of the labels held out, ``(m, C)``."""
+        options = {"epochs": FOLD_EPOCHS} | self._options(expert, len(self.some))
+        windows, targets = self.samples.take(expert)[0][self.some], self.targets[self.some]
+        return held_out_logits(
+            windows, targets, folds.fold, self.settings.random_state, options, self.check
+        )
 
     def _options(self, expert: Expert, n: int) -> dict[str, Any]:
         """Return the parameters of an expert's `RankRClassifier` for ``n`` labels."""
-        return {"standardize": None, "weight_decay": expert.decay(n)} | dict(self.parameters)
+        return {"standardize": None, "weight_decay": expert.decay(n), **self.settings.parameters}
 
 
 def choice_folds(
@@ -521,23 +508,25 @@ def log_class_shares(y: Array) -> Array:
     return np.log(np.unique(y, return_counts=True)[1] / len(y))
 
 
-def fold_subset(targets: Array, random_state: int) -> Array:
-    """Return which labels the folds are made of, ``(m,)``: all, or a random part of very many.
+def draw_labels(
+    targets: Array, random_state: int, most: int = FOLD_LABELS, least: int = FOLD_LEAST
+) -> Array:
+    """Return which labels are taken, ``(m,)``: all, or a random part of each class of very many.
 
-    Every class keeps at least `FOLD_LEAST` labels, if it has them.
+    Every class keeps at least ``least`` labels, if it has them.
 
     Examples
     --------
-    >>> len(fold_subset(np.zeros(50, int), 0)), len(fold_subset(np.zeros(50_000, int), 0))
+    >>> len(draw_labels(np.zeros(50, int), 0)), len(draw_labels(np.zeros(50_000, int), 0))
     (50, 600)
     """
-    if len(targets) <= FOLD_LABELS:
+    if len(targets) <= most:
         return np.arange(len(targets))
     rng = np.random.default_rng(random_state)
     kept = []
     for target in np.unique(targets):
         where = rng.permutation(np.flatnonzero(targets == target))
-        kept.append(where[: max(FOLD_LEAST, FOLD_LABELS * len(where) // len(targets))])
+        kept.append(where[: max(least, most * len(where) // len(targets))])
     return np.sort(np.concatenate(kept))
 
 

@@ -15,7 +15,6 @@ import xarray as xr
 from polyad.codec import Fault
 from polyad.errors import InputError, ModelFileError, PolyadWarning, SceneMismatch
 from polyad.scene.learn.accuracy import (
-    NOT_TESTED,
     CrossValidation,
     HeldOutLabels,
     HeldOutScores,
@@ -27,7 +26,6 @@ from polyad.scene.learn.radiometry import (
     Radiometry,
     corrupt_pixels,
     radiometry_of,
-    repairs_soundness,
 )
 from polyad.scene.learn.recipe import Choice, Recipe
 from polyad.scene.raster.bands import (
@@ -76,9 +74,6 @@ class SceneModel:
         How the estimator's classes are merged into ``classes``, see `merged`.
     adapted : str or None
         How the model was adapted to a scene's light, in words; see `polyad.scene.adapt_model`.
-    untested : dict
-        Labels by class that the score of ``choice`` knows nothing of: all labels of such a class
-        were held out together. Kept in memory, not in the model file.
     """
 
     estimator: Any
@@ -94,7 +89,6 @@ class SceneModel:
     statistics: Any = field(default=None, repr=False, compare=False)
     merging: Merging | None = None
     adapted: str | None = None
-    untested: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     # -- what it predicts -------------------------------------------------------------------------
 
@@ -180,11 +174,6 @@ class SceneModel:
     def bands(self) -> int:
         """How many bands it takes."""
         return self.spectral.count
-
-    @property
-    def fwhm(self) -> tuple[float, ...] | None:
-        """Widths in nm of these bands, or how far apart they were in their file."""
-        return self.spectral.fwhm
 
     @property
     def wavelength(self) -> tuple[float, ...] | None:
@@ -282,32 +271,15 @@ class SceneModel:
         return counts
 
     @property
-    def fit_seconds(self) -> float | None:
-        """Seconds that training took in all; None if the model does not say."""
-        return self.training.seconds
-
-    @property
-    def choice(self) -> Choice | None:
-        """What spatial folds of the labels chose; None if the model does not say."""
-        return self.training.choice
-
-    @property
     def accuracy(self) -> CrossValidation | None:
         """Accuracy from its own labels, held out in turn; None if the model does not say."""
         return self.training.accuracy
 
     @property
-    def held_out(self) -> HeldOutScores | None:
-        """What prediction sets are calibrated by; None where there were no folds."""
-        return self.training.held_out
-
-    @property
     def score_line(self) -> str | None:
         """How well it does on its own labels, in words; None if the model does not say."""
         found = self.accuracy
-        if found is None:
-            return None if self.choice is None else self.choice.score_line
-        return found.line + (NEAR if found.overlaps(self.window) else "")
+        return None if found is None else found.line + (NEAR if found.overlaps(self.window) else "")
 
     def with_accuracy(self, accuracy: CrossValidation) -> SceneModel:
         """Return the model with what `polyad.cross_validate` found, to be kept in its file."""
@@ -316,10 +288,11 @@ class SceneModel:
     @property
     def untested_line(self) -> str | None:
         """Which labels the folds could not test, in words; None where there are none."""
-        if not self.untested:
+        untested = {} if self.accuracy is None else self.accuracy.not_tested
+        if not untested:
             return None
-        each = ", ".join(f"{name} {count:,}" for name, count in self.untested.items())
-        count = sum(self.untested.values())
+        each = ", ".join(f"{name} {count:,}" for name, count in untested.items())
+        count = sum(untested.values())
         labels = "1 label" if count == 1 else f"{count:,} labels"
         return f"{labels} ({each}), as none of their class was left to train on"
 
@@ -429,21 +402,12 @@ def trained_model(
     """
     truth = Labels.of(labels)
     known = {c.value: c for c in truth.classes}
-    y = truth.ids[tuple(np.asarray(pixels, np.intp).reshape(-1, 2).T)]
+    y = truth.ids[tuple(pixels.T)]
     classes = tuple(known[int(v)] for v in estimator.classes_)
-    accuracy, untested = None, {}
-    if choice is not None and tested is not None:
-        names = [info.name for info in classes]
-        accuracy = cross_validation(tested, names, method="choice")
-        if choice.labels:
-            lost = tested.targets[tested.predicted == NOT_TESTED]
-            found = zip(*np.unique(lost, return_counts=True), strict=True)
-            untested = {names[k]: int(n) for k, n in found}
-        if tested.split:  # the folds were good to choose by, and for nothing else
-            blank = {"overall": None, "average": None, "interval": None}
-            choice = choice.model_copy(update=blank)
-    output = Classes.of(classes)
-    model = scene_model(scene, estimator, window, output, pixels, untested=untested, **more)
+    accuracy = None
+    if tested is not None:
+        accuracy = cross_validation(tested, [info.name for info in classes], method="choice")
+    model = scene_model(scene, estimator, window, Classes.of(classes), pixels, **more)
     return model.with_training(
         counts=tuple(int((y == v).sum()) for v in estimator.classes_),
         numbered_by_name=truth.numbered_by_name,
@@ -457,6 +421,16 @@ def scene_model(
     scene: Scene, estimator: Any, window: int, output: Output, pixels: Array, **more: Any
 ) -> SceneModel:
     """Return a model with what is kept of its scene and the training pixels, ``(n, 2)``."""
+    bands = scene.bands
+    some = bands.left_out is not None
+    spectral = TrainingBands.model_construct(  # what a file cannot hold is told when it is saved
+        count=bands.count,
+        wavelength=_finite_or_nan(bands.wavelength),
+        fwhm=_finite_or_nan(bands.width),
+        kept=tuple(bands.number.tolist()) if some else None,
+        in_file=bands.in_file if some else None,
+        left_out=bands.note,
+    )
     training = TrainingRecord(
         scene=scene.fingerprint, packed_pixels=packed(pixels), replaced=corrupt_pixels(scene)
     )
@@ -464,27 +438,13 @@ def scene_model(
         estimator,
         window,
         output,
-        scene_bands(scene),
+        spectral,
         training,
         radiometry=radiometry_of(scene, pixels),
-        soundness=repairs_soundness(scene),
+        soundness=None if scene.despiking is None else scene.despiking.noise,
         **more,
     )
 
 
-def scene_bands(scene: Scene) -> TrainingBands:
-    """Return what a model keeps of the bands of the scene that it is trained on."""
-    bands = scene.bands
-    wavelength, fwhm = (
-        None if values is None else tuple(float(v) if np.isfinite(v) else np.nan for v in values)
-        for values in (bands.wavelength, bands.width)
-    )
-    some = bands.left_out is not None
-    return TrainingBands.model_construct(  # what a file cannot hold is told when it is saved
-        count=bands.count,
-        wavelength=wavelength,
-        fwhm=fwhm,
-        kept=tuple(bands.number.tolist()) if some else None,
-        in_file=bands.in_file if some else None,
-        left_out=bands.note,
-    )
+def _finite_or_nan(values: Array | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(np.where(np.isfinite(values), values, np.nan).tolist())

@@ -13,80 +13,21 @@ So an ensemble is saved, mapped and distributed as any other model, and mapping 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from polyad.core.network import RankRNet, join_networks
-from polyad.errors import InputError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.whitening import NoiseWhitening
 
 Array = npt.NDArray[Any]
-
-
-class RankREnsemble(ClassifierMixin, BaseEstimator):
-    """Rank-R classifiers from several starts, whose log-probabilities are averaged.
-
-    Parameters
-    ----------
-    starts : int, default=3
-    random_state : int, default=0
-    parameters : dict, optional
-        Of each `RankRClassifier`.
-
-    Attributes
-    ----------
-    members_ : list of RankRClassifier
-    classes_ : ndarray
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(40, 3, 4)).astype(np.float32)
-    >>> y = (X[:, 1].sum(axis=1) > 0).astype(int)
-    >>> ensemble = RankREnsemble(starts=2, parameters={"hidden": 5}).fit(X, y)
-    >>> np.allclose(ensemble.merged().predict_proba(X), ensemble.predict_proba(X), atol=1e-5)
-    True
-    """
-
-    def __init__(
-        self, starts: int = 3, random_state: int = 0, parameters: dict[str, Any] | None = None
-    ) -> None:
-        self.starts = starts
-        self.random_state = random_state
-        self.parameters = parameters
-
-    def fit(self, X: Array, y: Array, on_fit: Callable[[], None] = lambda: None) -> Self:
-        """Fit each member from its own start; ``on_fit`` is called after each."""
-        if self.starts < 1:
-            raise InputError(f"starts must be at least 1, got {self.starts}")
-        seeds = np.random.SeedSequence(self.random_state).generate_state(self.starts)
-        options = self.parameters or {}
-        self.members_ = []
-        for seed in seeds:
-            self.members_.append(RankRClassifier(random_state=int(seed), **options).fit(X, y))
-            on_fit()
-        self.classes_ = self.members_[0].classes_
-        return self
-
-    def predict_proba(self, X: Array) -> Array:
-        """Return the normalized geometric mean of the members' probabilities, ``(n, C)``."""
-        return softmax(np.mean([m.predict_log_proba(X) for m in self.members_], axis=0), axis=1)
-
-    def predict(self, X: Array) -> Array:
-        """Return the most probable class of each sample."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def merged(self) -> RankRClassifier:
-        """Return the Rank-R classifier whose predictions are the ensemble's."""
-        return merge(self.members_)
+Estimator = TypeVar("Estimator", RankRClassifier, RankRRegressor)
 
 
 def merge(
@@ -106,13 +47,7 @@ def merge(
     networks = [m.network_ for m in members]
     shares = [1 / len(networks)] * len(networks) if weights is None else list(weights)
     joined = join_networks(networks, shares)
-    parameters = first.get_params() | {"hidden": joined.hidden.out_features}
-    twin = RankRClassifier(**parameters)
-    twin.network_, twin.classes_ = joined, first.classes_
-    twin.scaler_, twin.sample_shape_ = first.scaler_, first.sample_shape_
-    twin.n_features_in_ = first.n_features_in_
-    twin.history_, twin.n_iter_ = first.history_, first.n_iter_
-    return twin
+    return _dressed(first, joined, first.scaler_, first.sample_shape_)
 
 
 # -- views folded into a network -------------------------------------------------------------------
@@ -131,8 +66,6 @@ def fold_whitening(
         That made the components.
     unit : float
     """
-    if estimator.scaler_ is not None:
-        raise InputError("only a network fitted with standardize=None can take in a whitening")
     layer = estimator.network_.hidden
     shape = (*layer.in_shape[:-1], len(whitening.mean_))
     projection = torch.from_numpy(whitening.projection_ / unit)  # (bands, components)
@@ -141,12 +74,7 @@ def fold_whitening(
     network = estimator.network_.like({f"hidden.factors.{len(shape) - 1}": folded_in})
     scaler = ModeStandardScaler(-1)
     scaler.mean_, scaler.scale_ = whitening.mean_, whitening.scale_
-    scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
-    folded = RankRClassifier(**(estimator.get_params() | {"standardize": -1}))
-    folded.network_, folded.classes_, folded.scaler_ = network, estimator.classes_, scaler
-    folded.sample_shape_, folded.n_features_in_ = shape, shape[0]
-    folded.history_, folded.n_iter_ = estimator.history_, estimator.n_iter_
-    return folded
+    return _dressed(estimator, network, scaler, shape, standardize=-1)
 
 
 def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
@@ -181,13 +109,7 @@ def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
     state = {n: v for n, v in network.state_dict().items() if "factors" not in n}
     state |= {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
     wide.load_state_dict(state, assign=True)
-    scaler = copy.copy(estimator.scaler_)
-    twin = copy.copy(estimator)
-    twin.network_, twin.scaler_, twin.sample_shape_ = wide, scaler, wide.hidden.in_shape
-    twin.n_features_in_ = window
-    if scaler is not None:
-        scaler.sample_shape_, scaler.n_features_in_ = twin.sample_shape_, window
-    return twin
+    return _dressed(estimator, wide, estimator.scaler_, tuple(wide.hidden.in_shape))
 
 
 def padded(factor: torch.Tensor, window: int) -> torch.Tensor:
@@ -265,9 +187,10 @@ def joined(members: Sequence[Member], scaler: ModeStandardScaler, window: int) -
     state["hidden.bias"] = torch.cat([layer[1] for layer in layers])
     state |= {"output.weight": weight, "output.bias": bias}
     network.load_state_dict({k: v.float().contiguous() for k, v in state.items()}, assign=True)
-    parameters = first.get_params() | {"hidden": start, "standardize": -1, "hidden_bias": True}
-    targets = np.tile(mean, groups), np.tile(scale, groups)
-    return _dressed(RankRRegressor(**parameters), network, first, scaler, targets)
+    twin = _dressed(
+        first, network, scaler, tuple(network.hidden.in_shape), standardize=-1, hidden_bias=True
+    )
+    return _with_targets(twin, np.tile(mean, groups), np.tile(scale, groups))
 
 
 def part_of(estimator: RankRRegressor, outputs: int) -> RankRRegressor:
@@ -284,10 +207,9 @@ def part_of(estimator: RankRRegressor, outputs: int) -> RankRRegressor:
     state |= {"output.weight": weight[:, kept]}
     if network.output.bias is not None:
         state["output.bias"] = network.output.bias.detach()[:outputs]
-    twin = RankRRegressor(**(estimator.get_params() | {"hidden": int(kept.sum())}))
-    targets = estimator.target_mean_[:outputs], estimator.target_scale_[:outputs]
     smaller = network.like({k: v.contiguous() for k, v in state.items()})
-    return _dressed(twin, smaller, estimator, estimator.scaler_, targets)
+    twin = _dressed(estimator, smaller, estimator.scaler_, tuple(smaller.hidden.in_shape))
+    return _with_targets(twin, estimator.target_mean_[:outputs], estimator.target_scale_[:outputs])
 
 
 def _on_bands(
@@ -322,21 +244,23 @@ def _on_bands(
 
 
 def _dressed(
-    twin: RankRRegressor,
+    like: Estimator,
     network: RankRNet,
-    like: RankRRegressor,
     scaler: ModeStandardScaler | None,
-    targets: tuple[Array, Array],
-) -> RankRRegressor:
-    """Give a regressor all that `fit` would have; ``targets`` are their mean and scale."""
-    shape = tuple(network.hidden.in_shape)
-    twin.network_, twin.scaler_ = network, None
-    if scaler is not None:
-        twin.scaler_ = own = ModeStandardScaler(-1)
-        own.mean_, own.scale_ = scaler.mean_, scaler.scale_
-        own.sample_shape_, own.n_features_in_ = shape, shape[0]
+    shape: tuple[int, ...],
+    **parameters: Any,
+) -> Estimator:
+    """Return an estimator with all that `fit` would have given it, for samples of ``shape``."""
+    twin = type(like)(**(like.get_params() | {"hidden": network.hidden.out_features} | parameters))
+    twin.__dict__.update({k: v for k, v in vars(like).items() if k.endswith("_")})
+    twin.network_, twin.scaler_ = network, copy.copy(scaler)
+    if twin.scaler_ is not None:
+        twin.scaler_.sample_shape_, twin.scaler_.n_features_in_ = shape, shape[0]
     twin.sample_shape_, twin.n_features_in_ = shape, shape[0]
-    twin.target_mean_, twin.target_scale_ = targets
-    twin._one_target = len(twin.target_mean_) == 1
-    twin.history_, twin.n_iter_ = like.history_, like.n_iter_
+    return twin
+
+
+def _with_targets(twin: RankRRegressor, mean: Array, scale: Array) -> RankRRegressor:
+    twin.target_mean_, twin.target_scale_ = mean, scale
+    twin._one_target = len(mean) == 1
     return twin

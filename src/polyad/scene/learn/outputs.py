@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from polyad.codec import Fault, NaN, Record, Row, row_of, shown
 from polyad.estimators.file_format import OUTPUTS
 from polyad.scene.learn.accuracy import Count, Interval, Name
-from polyad.scene.learn.recipe import Single, Weighted
+from polyad.scene.learn.recipe import Choice, Single
 from polyad.scene.raster.classes import MOST_TARGETS, ClassInfo, Target, clipped
 
 Array = npt.NDArray[Any]
@@ -253,7 +253,7 @@ class Classes(Record):
             )
 
 
-class Targets(Weighted):
+class Targets(Choice):
     """A network that predicts numbers: what they are, and how well.
 
     Attributes

@@ -165,11 +165,6 @@ def radiometry_of(scene: Scene, pixels: Array) -> Radiometry | None:
     return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 
-def repairs_soundness(scene: Scene) -> NoiseModel | None:
-    """Return the noise model by which a scene is despiked, None if it is not."""
-    return None if scene.despiking is None else scene.despiking.noise
-
-
 def replaced_pixels(scene: Scene) -> int:
     """Return how many corrupt pixels of a scene were replaced by their neighbors so far.
 

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from polyad.codec import Fixed, Record, Row, Text, row_of, shown
 from polyad.estimators.file_format import OUTPUTS, SPECTRUM
 from polyad.scene.files.option_values import MAX_WINDOW, SINGLE
-from polyad.scene.learn.accuracy import Count, Interval, Share
+from polyad.scene.learn.accuracy import Share
 
 VIEWS = ("plain", "whitened")
 LEAST_DECAY = 0.1
@@ -82,14 +82,16 @@ def experts_for(window: int | None, views: Sequence[str] = VIEWS) -> list[Expert
     return [Expert(view, window, e.strength) for view, e in nearest.items()]
 
 
-class Weighted(Record):
-    """Experts and what each of them counts.
+class Choice(Record):
+    """Experts and what each of them counts, as spatial folds chose them.
 
     Attributes
     ----------
     experts : tuple of Expert
     weights : tuple of float
         Of the experts' outputs; they add up to one.
+    overall : float or None
+        Accuracy on the labels that were held out; None where nothing could be held out.
     """
 
     experts: Annotated[
@@ -107,6 +109,7 @@ class Weighted(Record):
         Field(min_length=1, max_length=64),
     ]
     weights: Annotated[Row[Share], Field(max_length=64)]
+    overall: Share | None = None
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
@@ -121,50 +124,18 @@ class Weighted(Record):
         return max(expert.window for expert in self.experts)
 
     @property
+    def views(self) -> tuple[str, ...]:
+        """The views of the experts, whitened first."""
+        names = {expert.view for expert in self.experts}
+        return tuple(sorted(names, reverse=True))
+
+    @property
     def line(self) -> str:
         """The experts in words."""
         if len(self.experts) == 1:
             return str(self.experts[0])
         both = zip(self.experts, self.weights, strict=True)
         return " + ".join(f"{e} ({w:.2f})" for e, w in both)
-
-
-class Choice(Weighted):
-    """What was chosen by spatial folds, and how well it did on them.
-
-    Attributes
-    ----------
-    experts : tuple of Expert
-    weights : tuple of float
-        Of the experts' logits; they add up to one.
-    overall, average : float or None
-        Accuracy on the labels that were held out; None where nothing could be held out.
-    interval : tuple of float or None
-        Between which ``overall`` lies in 95 of 100 resamples of the groups.
-    side, groups, labels : int
-        Of the folds: side of a block in pixels, how many blocks hold labels, labels tested.
-    """
-
-    overall: Share | None = None
-    average: Share | None = None
-    interval: Interval | None = None
-    side: Count = 0
-    groups: Count = 0
-    labels: Count = 0
-
-    @property
-    def score_line(self) -> str:
-        """How well it did on the folds, in words."""
-        if self.overall is None or self.average is None or self.interval is None:
-            return "not known: no class has labels in two places; label some more of each"
-        low, high = (100 * share for share in self.interval)
-        where = f"blocks of {self.side} pixels" if self.side > 1 else "single labels"
-        near = self.side <= self.window > 1  # their windows overlap those of other blocks
-        return (
-            f"{100 * self.overall:.1f} % overall (95 % interval {low:.0f} to {high:.0f}), "
-            f"{100 * self.average:.1f} % average, on {self.labels:,} labels held out by {where}"
-            + (", which lie next to each other: expect less elsewhere" if near else "")
-        )
 
 
 def prior_choice(experts: Sequence[Expert]) -> Choice:

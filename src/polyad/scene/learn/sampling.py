@@ -4,9 +4,9 @@ Every sampler takes a label raster (0 = unlabeled) and returns a `Split`. Random
 the ``random_state`` that is passed in. Windows of neighboring pixels overlap, so a test pixel next
 to a training pixel has partly been seen: `no_overlap` returns which test pixels have not.
 
-A protocol is a sampler with a name. The random draw is what most papers report. It flatters a model
-that recognizes the field a pixel lies in, since nearly every field has training pixels: the other
-protocols take that away. `FixedSplit` is a split that somebody published.
+A `Protocol` is a sampler with a name: a row of `DRAWS`. The random draw is what most papers report.
+It flatters a model that recognizes the field a pixel lies in, since nearly every field has training
+pixels: the other protocols take that away. `FixedSplit` is a split that somebody published.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
-from typing import Protocol as TypedProtocol
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -250,7 +249,7 @@ def from_labels(train: Labels, test: Labels) -> Split:
     >>> from_labels(np.array([[1, 0]]), np.array([[0, 1]])).test.tolist()
     [[0, 1]]
     """
-    first, second = _values(train), _values(test)
+    first, second = _ids(train), _ids(test)
     if first.shape != second.shape:
         raise SceneMismatch(
             f"training labels are {first.shape} pixels and test labels {second.shape}; both must "
@@ -306,6 +305,48 @@ def no_overlap(split: Split, shape: tuple[int, ...], window: int = 5) -> NDArray
     return near[tuple(split.test.T)] == 0
 
 
+def other_fields(
+    labels: Labels,
+    n: int,
+    random_state: RandomState,
+    *,
+    border: Border = "reflect",
+    window: int = 5,
+) -> Split:
+    """Train on ``n`` pixels of one field of each class and test on the class's other fields.
+
+    A field is a connected region of one class, corners included. Classes with a single field, or
+    with no field of ``n`` pixels, are left out. Arguments are those of `per_class`.
+
+    Examples
+    --------
+    >>> labels = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [2, 2, 0, 2, 2]])
+    >>> split = other_fields(labels, 2, random_state=0)
+    >>> len(split.train), len(split.test)
+    (4, 4)
+    """
+    rng = np.random.default_rng(random_state)
+    values = _ids(labels)
+    train: list[NDArray[np.intp]] = []
+    test: list[NDArray[np.intp]] = []
+    for where in _pixels_by_class(labels, border, window, least=0).values():
+        inside = np.zeros(values.shape, bool)
+        inside[tuple(where.T)] = True
+        field, count = ndimage.label(inside, np.ones((3, 3)))
+        large = np.flatnonzero(np.bincount(field.ravel())[1:] >= n) + 1
+        if count < 2 or not len(large):
+            continue
+        chosen = rng.choice(large)
+        train.append(rng.permutation(np.argwhere(field == chosen))[:n])
+        test.append(np.argwhere((field > 0) & (field != chosen)))
+    if len(train) < 2:
+        raise InputError(
+            f"fewer than two classes have several fields, one of them with {n} pixels; ask for "
+            "fewer pixels, or use another protocol"
+        )
+    return Split(np.concatenate(train), np.concatenate(test))
+
+
 def _draw(
     labels: Labels,
     how_many: Callable[[int], int],
@@ -354,7 +395,7 @@ def _pixels_by_class(
     labels: Labels, border: Border, window: int, least: int
 ) -> dict[int, NDArray[np.intp]]:
     """Return class id -> its pixels (k, 2); every class must have at least ``least`` of them."""
-    values = _values(labels)
+    values = _ids(labels)
     if border not in ("reflect", "drop"):
         raise InputError(f"border must be 'reflect' or 'drop', got {border!r}")
     check_window(window)
@@ -393,21 +434,16 @@ def _warn_untested(labels: Labels, split: Split, remedy: str) -> None:
         )
 
 
-def _ids(labels: Labels) -> NDArray[Any]:
-    """Return class ids ``(rows, columns)`` of a bare array, or of a DataArray put in order."""
+def _ids(labels: Labels) -> NDArray[np.integer]:
+    """Return class ids ``(rows, columns)`` of an array, or of a DataArray put in order."""
     named = isinstance(labels, xr.DataArray | xr.Dataset)
-    return np.asarray(as_labels(labels) if named else labels)
-
-
-def _values(labels: Labels) -> NDArray[np.integer]:
-    """Return the label raster as a 2-D integer array."""
-    values = _ids(labels)
+    values = np.asarray(as_labels(labels) if named else labels)
     if values.ndim != 2 or values.dtype.kind not in "iu":
         raise InputError(
-            f"labels must be a 2-D integer raster of class ids with 0 for unlabeled, got shape "
+            "labels must be a 2-D integer raster of class ids with 0 for unlabeled, got shape "
             f"{values.shape} of {values.dtype}"
         )
-    if values.dtype.kind == "i" and values.size and values.min() < 0:
+    if values.min(initial=0) < 0:
         raise InputError(f"class ids must be 0 (unlabeled) or above, got {values.min()}")
     return values
 
@@ -434,38 +470,41 @@ def _check_share(share: float) -> None:
 # -- protocols -------------------------------------------------------------------------------------
 
 
-class Protocol(TypedProtocol):
-    """Draws a split of a label raster; ``name`` tells it apart in tables and records."""
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-
-    def split(self, labels: Labels, seed: int) -> Split:
-        """Return training and test pixels of ``labels``, ``(height, width)``, drawn by ``seed``."""
+def _per_class_apart(
+    labels: Labels, n: int, seed: RandomState, *, border: Border, window: int
+) -> Split:
+    drawn = per_class(labels, n, seed, border=border, window=window)
+    return Split(drawn.train, drawn.test[no_overlap(drawn, _ids(labels).shape, window)])
 
 
-@dataclass(frozen=True)
-class _PerClass:
-    """``n`` training pixels of each class, however they are drawn.
+def _half_of_blocks(
+    labels: Labels, n: int, seed: RandomState, *, border: Border, window: int
+) -> Split:
+    return blocks(labels, BLOCK_SHARE, seed, size=BLOCK_SIDE, n=n, border=border, window=window)
 
-    With ``border="drop"`` pixels whose window leaves the scene neither train nor test.
-    """
 
-    n: int = 10
-    window: int = 5
-    border: Border = "reflect"
-    protocol: ClassVar[str]
-
-    @property
-    def name(self) -> str:
-        """Short and unique for its settings."""
-        return f"{self.protocol}-{self.n}"
+BLOCK_SIDE, BLOCK_SHARE = 20, 0.5  # of the protocol of blocks: side, and training share
+DRAWS: dict[str, Callable[..., Split]] = {
+    "random": per_class,
+    "no-overlap": _per_class_apart,
+    "other-fields": other_fields,
+    "blocks": _half_of_blocks,
+}
 
 
 @dataclass(frozen=True)
-class RandomPerClass(_PerClass):
-    """``n`` random pixels of each class train, all others test (the paper's protocol).
+class Protocol:
+    """Draws a split of a label raster with ``n`` training pixels of each class.
+
+    Parameters
+    ----------
+    protocol : {"random", "no-overlap", "other-fields", "blocks"}
+        ``"random"`` is `per_class`, the paper's protocol; ``"no-overlap"`` the same, tested only
+        where the window shares no pixel with a training window; then `other_fields` and `blocks`,
+        half of the scene each.
+    n, window : int
+    border : {"reflect", "drop"}
+        With "drop", pixels whose window leaves the scene neither train nor test.
 
     Examples
     --------
@@ -473,98 +512,30 @@ class RandomPerClass(_PerClass):
     'random-10'
     """
 
-    protocol = "random"
+    protocol: str
+    n: int = 10
+    window: int = 5
+    border: Border = "reflect"
+
+    @property
+    def name(self) -> str:
+        """Short and unique for its settings."""
+        return f"{self.protocol}-{self.n}"
 
     def split(self, labels: Labels, seed: int) -> Split:
-        """Return the split drawn by ``seed``; see `polyad.scene.per_class`."""
-        return per_class(labels, self.n, seed, border=self.border, window=self.window)
+        """Return training and test pixels of ``labels``, ``(height, width)``, drawn by ``seed``."""
+        draw = DRAWS[self.protocol]
+        return draw(labels, self.n, seed, border=self.border, window=self.window)
 
 
-@dataclass(frozen=True)
-class NoOverlap(_PerClass):
-    """As `RandomPerClass`, tested only where the window shares no pixel with a training window."""
-
-    protocol = "no-overlap"
-
-    def split(self, labels: Labels, seed: int) -> Split:
-        """Return the split drawn by ``seed``."""
-        drawn = RandomPerClass(self.n, self.window, self.border).split(labels, seed)
-        apart = no_overlap(drawn, _ids(labels).shape, self.window)
-        return Split(drawn.train, drawn.test[apart])
-
-
-@dataclass(frozen=True)
-class OtherFields(_PerClass):
-    """``n`` pixels of one field of each class train, the class's other fields test.
-
-    A field is a connected region of one class, corners included. Classes with a single field, or
-    with no field of ``n`` pixels, are left out.
-
-    Examples
-    --------
-    >>> labels = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [2, 2, 0, 2, 2]])
-    >>> split = OtherFields(2).split(labels, seed=0)
-    >>> len(split.train), len(split.test)
-    (4, 4)
-    """
-
-    protocol = "other-fields"
-
-    def split(self, labels: Labels, seed: int) -> Split:
-        """Return the split drawn by ``seed``."""
-        rng = np.random.default_rng(seed)
-        values = _ids(labels)
-        if self.border == "drop":
-            height, width = values.shape
-            rows, cols = np.ogrid[:height, :width]
-            whole = interior(rows, cols, values.shape, self.window)
-            values = np.where(whole, values, UNLABELED)
-        train: list[NDArray[np.intp]] = []
-        test: list[NDArray[np.intp]] = []
-        for value in np.unique(values[values != UNLABELED]):
-            field, count = ndimage.label(values == value, np.ones((3, 3)))
-            sizes = np.bincount(field.ravel(), minlength=count + 1)[1:]
-            large = np.flatnonzero(sizes >= self.n) + 1
-            if count < 2 or not len(large):
-                continue
-            chosen = rng.choice(large)
-            train.append(rng.permutation(np.argwhere(field == chosen))[: self.n])
-            test.append(np.argwhere((field > 0) & (field != chosen)))
-        if len(train) < 2:
-            raise InputError(
-                f"fewer than two classes have several fields, one of them with {self.n} pixels; "
-                "ask for fewer pixels, or use another protocol"
-            )
-        return Split(np.concatenate(train), np.concatenate(test))
-
-
-@dataclass(frozen=True)
-class Blocks(_PerClass):
-    """Square blocks of the scene train, the others test, with a dead zone between them."""
-
-    protocol = "blocks"
-    size: int = 20
-    share: float = 0.5
-
-    def split(self, labels: Labels, seed: int) -> Split:
-        """Return the split drawn by ``seed``; see `polyad.scene.blocks`."""
-        return blocks(
-            labels,
-            self.share,
-            seed,
-            size=self.size,
-            n=self.n,
-            border=self.border,
-            window=self.window,
-        )
-
-
-PROTOCOLS: dict[str, Protocol] = {
+RandomPerClass = partial(Protocol, "random")
+NoOverlap = partial(Protocol, "no-overlap")
+OtherFields = partial(Protocol, "other-fields")
+Blocks = partial(Protocol, "blocks")
+PROTOCOLS = {
     p.name: p
     for p in (
-        RandomPerClass(5),
-        RandomPerClass(10),
-        RandomPerClass(30),
+        *map(RandomPerClass, (5, 10, 30)),
         NoOverlap(10),
         OtherFields(10),
         Blocks(10),
@@ -592,7 +563,6 @@ class FixedSplit:
 
     train: Labels
     test: Labels
-    protocol: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
         from_labels(self.train, self.test)  # its checks
@@ -613,7 +583,7 @@ class FixedSplit:
         """``fixed-`` and eight digits that change with any pixel of either raster."""
         both = (np.ascontiguousarray(_ids(v), dtype="<u2") for v in (self.train, self.test))
         whole = b"".join(raster.tobytes() for raster in both)
-        return f"{self.protocol}-{hashlib.sha256(whole).hexdigest()[:8]}"
+        return f"fixed-{hashlib.sha256(whole).hexdigest()[:8]}"
 
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split; ``labels`` of the scene must have the rasters' shape."""

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,9 @@ from polyad.scene.learn.radiometry import prepared
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
     Check,
-    EdgeFilter,
     Graph,
     Propagator,
+    edge_filter,
     find_segments,
     graphs_of_whitened,
     node_graph,
@@ -54,16 +54,10 @@ SceneTask = Callable[[Any, Any, Any], Any]
 """Takes the scene, what is shared, and a task's own part. Of a module, so that it can be sent."""
 
 
-class RunOnScene(Protocol):
-    """Who does the tasks of a scene."""
+RunOnScene = Callable[[SceneTask, Any, Iterable[Any]], Generator[Any, None, None]]
+"""Yields ``function(scene, shared, task)`` of each task, in their order, for whoever does them.
 
-    def __call__(
-        self, function: SceneTask, shared: Any, tasks: Iterable[Any]
-    ) -> Generator[Any, None, None]:
-        """Yield ``function(scene, shared, task)`` of each task, in their order.
-
-        Tasks are taken a few at a time. Whoever stops early closes the generator.
-        """
+Tasks are taken a few at a time. Whoever stops early closes the generator."""
 
 
 def run_here(scene: Scene) -> RunOnScene:
@@ -326,11 +320,6 @@ class Superpixels:
     places: Array
     sizes: Array
 
-    def graph(self, number: int, settings: PropagationSettings) -> Graph:
-        """Return one of the graphs of the superpixels."""
-        features, nearness = self.features[number], settings.nearness
-        return node_graph(features, self.places, settings.neighbors, nearness, self.sizes)
-
 
 def sharper_whitening(
     scene: Scene, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
@@ -376,7 +365,7 @@ def _sample_tile(
             break
     if fullest is None:
         return None
-    return *fullest, EdgeFilter(settings.coarse).transform(fullest[0][..., :clearest])
+    return *fullest, edge_filter(fullest[0][..., :clearest], settings.coarse)
 
 
 def whitened_window(
@@ -501,7 +490,7 @@ def _tile_superpixels(
         return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
     components = cutting.sharper.transform(z)
     maps = [
-        EdgeFilter(contrast).transform(components[..., :kept])[tile.within(halo)]
+        edge_filter(components[..., :kept], contrast)[tile.within(halo)]
         for kept, contrast in settings.graphs
     ]
     nodes = find_superpixels(maps[0], settings.superpixel, inside)
@@ -541,11 +530,7 @@ def scene_statistics(
     scene: xr.DataArray | Scene,
     goal: str = "this-scene",
     max_bytes: int | None = None,
-    *,
-    settings: PropagationSettings | None = None,
-    progress: Progress = lambda stage, share: None,  # noqa: ARG005
-    check: Check = lambda: None,
-    keep_components: bool = False,
+    **options: Any,
 ) -> SceneStatistics:
     """Learn the scene's noise and, for ``goal="this-scene"``, build the graphs of its pixels.
 
@@ -555,20 +540,12 @@ def scene_statistics(
     goal : {"this-scene", "other-scenes"}
     max_bytes : int, optional
         Memory that may be used, by default a quarter of the machine's.
-    settings : PropagationSettings, optional
-        By default those that suit the scene's size, see `PropagationSettings.for_pixels`.
-    progress : callable, optional
-        Called after each tile with the stage and the share of all the work that is done.
-    check : callable, optional
-        Called after each tile, and may raise to end the work.
-    keep_components : bool, default=False
-        Keep components of every pixel, see `Components`; only for ``goal="this-scene"``.
+    **options
+        Of `graph_statistics`; without graphs there are none.
     """
     scene, budget = prepared(scene), memory_budget(max_bytes, share=0.25)
     if goal == "this-scene":
-        return graph_statistics(
-            scene, settings, budget, progress=progress, check=check, keep_components=keep_components
-        )
+        return graph_statistics(scene, budget=budget, **options)
     cube, valid = _readable(scene, goal, budget)
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         return SceneStatistics(NoiseWhitening().fit(cube, valid), [])
@@ -577,8 +554,8 @@ def scene_statistics(
 def graph_statistics(
     scene: Scene,
     settings: PropagationSettings | None = None,
-    budget: int | None = None,
     *,
+    budget: int | None = None,
     progress: Progress = lambda stage, share: None,  # noqa: ARG005
     check: Check = lambda: None,
     keep_components: bool = False,
@@ -586,8 +563,21 @@ def graph_statistics(
 ) -> SceneStatistics:
     """Return the statistics of a scene with its graphs; the scene is taken as it is.
 
-    Arguments are those of `scene_statistics`; ``budget`` is the memory that may be used. ``run``
-    does what can be done window by window: threads here, unless it is given.
+    Parameters
+    ----------
+    scene : Scene
+    settings : PropagationSettings, optional
+        By default those that suit the scene's size, see `PropagationSettings.for_pixels`.
+    budget : int, optional
+        Bytes of memory that may be used.
+    progress : callable, optional
+        Called after each tile with the stage and the share of all the work that is done.
+    check : callable, optional
+        Called after each tile, and may raise to end the work.
+    keep_components : bool, default=False
+        Keep components of every pixel, see `Components`.
+    run : RunOnScene, optional
+        Does what can be done window by window: threads here, unless it is given.
     """
     height, width, _ = scene.shape
     settings = PropagationSettings.for_pixels(height * width) if settings is None else settings
@@ -641,12 +631,12 @@ def _of_pixels(
         z = whitening.transform(cube) * valid[..., None]
     graphs = graphs_of_whitened(settings, z, valid)
     steps.done("graphs", 1.0)
-    learned = (graphs, scene.packed_mask, _some_pixels(valid), pixel_nodes(valid), settings)
     kept = None
     if keep:
         kept = Components.blank(valid.shape, whitening)
         kept.put(Tile(slice(0, valid.shape[0]), slice(0, valid.shape[1])), cube, z, valid)
-    return SceneStatistics(whitening, *learned, kept)
+    some, mask, nodes = _some_pixels(valid), scene.packed_mask, pixel_nodes(valid)
+    return SceneStatistics(whitening, graphs, mask, some, nodes, settings, kept)
 
 
 def _of_superpixels(
@@ -669,14 +659,18 @@ def _of_superpixels(
     superpixels = scene_superpixels(
         (height, width), cutting, steps.run, lambda share: steps.done("superpixels", share)
     )
-    graphs, numbers = [], range(len(settings.graphs))
-    with closing(stream_tasks(lambda k: superpixels.graph(k, settings), numbers)) as made:
-        for graph in made:
+    places, sizes, graphs = superpixels.places, superpixels.sizes, []
+
+    def build(features: Array) -> Graph:
+        return node_graph(features, places, settings.neighbors, settings.nearness, sizes)
+
+    with closing(stream_tasks(build, superpixels.features)) as built:
+        for graph in built:
             graphs.append(graph)
-            steps.done("graphs", len(graphs) / len(numbers))
-    some = _some_pixels(superpixels.nodes >= 0)
-    learned = (graphs, scene.packed_mask, some, superpixels.nodes, settings)
-    return SceneStatistics(whitening, *learned, kept)
+            steps.done("graphs", len(graphs) / len(settings.graphs))
+    nodes = superpixels.nodes
+    some, mask = _some_pixels(nodes >= 0), scene.packed_mask
+    return SceneStatistics(whitening, graphs, mask, some, nodes, settings, kept)
 
 
 def _noise_sums(scene: Scene, steps: _Steps) -> Iterator[StripSums]:
@@ -745,9 +739,14 @@ def _read_strip(scene: Scene, number: int) -> Strip:
     part = scene.crop_to_mask()
     first = number * SAMPLE_ROWS
     own = min(SAMPLE_ROWS, part.shape[0] - first)
-    cube = part.read(slice(first, first + own + 1), slice(None))
-    valid = valid_pixels(cube, part.nodata)
-    return Strip(cube if valid.all() else np.where(valid[..., None], cube, 0), valid, own)
+    return Strip(*_read_rows(part, slice(first, first + own + 1)), own)
+
+
+def _read_rows(scene: Scene, rows: slice) -> tuple[Array, Array]:
+    """Return some rows, 0 without data, and which of their pixels have data."""
+    cube = scene.read(rows, slice(None))
+    valid = valid_pixels(cube, scene.nodata)
+    return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
 
 
 def spread(count: int) -> list[int]:
@@ -772,11 +771,9 @@ def _some_pixels(valid: Array) -> Array:
 
 def _readable(scene: Scene, goal: str, budget: int) -> tuple[Array, Array]:
     """Return the pixels that the noise is learned from, and which of them have data."""
-    part = scene
-    if goal == "other-scenes":  # strips of a large scene would miss a small mask
-        part = part.crop_to_mask()
+    # Strips of a large scene would miss a small mask
+    part = scene.crop_to_mask() if goal == "other-scenes" else scene
     height, width, bands = part.shape
-    nodata = part.nodata
     needed = height * width * (3 * bands * 4 + 2000)  # whitening's copies; a graph's edges
     if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
         if needed > budget:
@@ -788,16 +785,13 @@ def _readable(scene: Scene, goal: str, budget: int) -> tuple[Array, Array]:
                 + ("--goal other-scenes or " if whole else "")
                 + "--preset fast"
             )
-        cube = part.read(slice(None), slice(None))
-        valid = valid_pixels(cube, nodata)
-        return (cube if valid.all() else np.where(valid[..., None], cube, 0)), valid
+        return _read_rows(part, slice(None))
     count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
     starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)
     strips, masks = [], []
     for start in np.unique(starts):
-        strip = part.read(slice(start, start + SAMPLE_ROWS), slice(None))
-        good = valid_pixels(strip, nodata)
+        strip, good = _read_rows(part, slice(start, start + SAMPLE_ROWS))
         # An empty row keeps pixels of different strips from being neighbors
-        strips += [np.where(good[..., None], strip, 0), np.zeros((1, width, bands), strip.dtype)]
+        strips += [strip, np.zeros((1, width, bands), strip.dtype)]
         masks += [good, np.zeros((1, width), bool)]
     return np.concatenate(strips), np.concatenate(masks)

@@ -28,7 +28,6 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
-from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
@@ -62,8 +61,6 @@ def guided_filter(maps: Array, guide: Array, radius: int = 5, ridge: float = 0.0
     >>> bool(np.abs(smooth - guide).max() < 0.2)
     True
     """
-    if radius < 1 or ridge <= 0:
-        raise InputError(f"radius must be at least 1 and ridge above 0, got {radius}, {ridge}")
     lead = torch.from_numpy(np.ascontiguousarray(guide, np.float64))
     classes = maps.shape[2]
     smoothed = torch.empty(maps.shape, dtype=torch.float64)
@@ -150,11 +147,14 @@ def box_mean(values: Tensor, radius: int) -> Tensor:
 # -- edge filter -----------------------------------------------------------------------------------
 
 
-class EdgeFilter(TransformerMixin, BaseEstimator):
-    """Smooth all components of a scene by their common edges. Needs the whole scene.
+def edge_filter(cube: Array, contrast: float = 2.0, reach: float = 200.0, passes: int = 3) -> Array:
+    """Smooth all components of a scene ``(height, width, k)`` by their common edges.
+
+    Needs the whole scene.
 
     Parameters
     ----------
+    cube : ndarray
     contrast : float, default=2.0
         Difference of neighbors, mean over the components, that counts as an edge. After
         whitening the unit is the noise's deviation.
@@ -166,25 +166,11 @@ class EdgeFilter(TransformerMixin, BaseEstimator):
     --------
     >>> rng = np.random.default_rng(0)
     >>> cube = np.repeat([[[0.0]] * 20 + [[50.0]] * 20], 30, axis=0)
-    >>> smooth = EdgeFilter().fit_transform(cube + rng.normal(size=cube.shape))
+    >>> smooth = edge_filter(cube + rng.normal(size=cube.shape))
     >>> bool(smooth[:, :20].std() < 0.5), bool(smooth[:, 20:].mean() - smooth[:, :20].mean() > 49)
     (True, True)
     """
-
-    halo = None
-
-    def __init__(self, contrast: float = 2.0, reach: float = 200.0, passes: int = 3) -> None:
-        self.contrast = contrast
-        self.reach = reach
-        self.passes = passes
-
-    def fit(self, cube: Array, y: object = None) -> EdgeFilter:  # noqa: ARG002
-        """Do nothing: there is nothing to learn."""
-        return self
-
-    def transform(self, cube: Array) -> Array:
-        """Return the scene ``(height, width, k)`` smoothed."""
-        return domain_transform(cube, self.contrast * cube.shape[2], self.reach, self.passes)
+    return domain_transform(cube, contrast * cube.shape[2], reach, passes)
 
 
 def domain_transform(cube: Array, contrast: float, reach: float = 200.0, passes: int = 3) -> Array:
@@ -205,11 +191,6 @@ def _distances(
     cube: Array, contrast: float, reach: float, passes: int
 ) -> tuple[Array, Array, list[float]]:
     """Return distances along x and y, each with one entry at the end, and each pass's base a."""
-    if contrast <= 0 or reach <= 0 or passes < 1:
-        raise InputError(
-            f"contrast and reach must be above 0 and passes at least 1, got {contrast}, {reach}, "
-            f"{passes}"
-        )
     steps = [np.abs(np.diff(cube, axis=axis)).sum(axis=2, keepdims=True) for axis in (1, 0)]
     across, down = (1 + reach / contrast * step for step in steps)
     # Each pass reaches half as far, so that no stripes of the sweeps remain; together sigma_s
@@ -484,13 +465,13 @@ def log_shares(mass: Array, mean: float | Array = 1.0, smoothing: float = 0.0) -
 def graphs_of_whitened(settings: PropagationSettings, z: Array, valid: Array) -> list[Graph]:
     """Return the graphs of a whitened scene, ``(height, width, components)``; no label is used."""
     clearest = z[..., : max(settings.components // 2, 1)]
-    smooth = EdgeFilter(settings.coarse).transform(clearest)
+    smooth = edge_filter(clearest, settings.coarse)
     segments = find_segments(smooth, settings.scale, settings.least)
     most = max(kept for kept, _ in settings.graphs)
     sharper = SegmentWhitening(most).fit_segments(z, segments, valid).transform(z)
     graphs = []
     for kept, contrast in settings.graphs:
-        features = EdgeFilter(contrast).transform(sharper[..., :kept])
+        features = edge_filter(sharper[..., :kept], contrast)
         graphs.append(pixel_graph(features, settings.neighbors, settings.nearness, valid))
     return graphs
 

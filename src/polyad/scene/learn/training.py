@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from tqdm import tqdm
 
 from polyad.codec import Fault
 from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
@@ -32,23 +30,9 @@ from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
 from polyad.estimators.parameters import PAPER
 from polyad.scene.files.option_values import check_preset, check_window
-from polyad.scene.learn.accuracy import HeldOutScores, held_out_scores
-from polyad.scene.learn.experts import (
-    FOLDS,
-    MANY,
-    FitContext,
-    HeldOut,
-    Samples,
-    Tested,
-    ViewSamples,
-    even_out,
-    fit_weights,
-    log_class_shares,
-    log_losses,
-    progress,
-    scored,
-    smoothing_radius,
-)
+from polyad.scene.learn import experts
+from polyad.scene.learn.accuracy import HeldOutLabels, held_out_scores
+from polyad.scene.learn.experts import FitContext, HeldOut, TrainSettings, ViewSamples
 from polyad.scene.learn.folds import mean_distance, testable
 from polyad.scene.learn.model import SceneModel, trained_model
 from polyad.scene.learn.model_file import TrainingBands, TrainingRecord, packed
@@ -75,6 +59,7 @@ from polyad.scene.learn.scene_statistics import (
 from polyad.scene.learn.steps import (
     Check,
     Graph,
+    Propagator,
     log_shares,
     make_seeds,
     mean_mass,
@@ -84,7 +69,7 @@ from polyad.scene.learn.whitening import NoiseWhitening, TooFewPixels
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.guards import memory_budget
+from polyad.scene.raster.guards import human_bytes, memory_budget
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.scene import Scene
 from polyad.scene.raster.selection import with_usable_bands
@@ -96,9 +81,6 @@ from polyad.threads import run_tasks
 Array = npt.NDArray[Any]
 P = ParamSpec("P")
 
-# Passes over a training set that does not fit in memory; each sees every pixel once.
-STREAMED_EPOCHS = 10
-STARTS = 3
 GUIDE = 3  # components that lead the guided filter
 RIDGE = 0.01
 REACH = 0.4  # labels held out must lie this share as far from others as the map does
@@ -116,55 +98,9 @@ def timed(fit: Callable[P, SceneModel]) -> Callable[P, SceneModel]:
     def measured(*args: P.args, **kwargs: P.kwargs) -> SceneModel:
         started = time.perf_counter()
         model = fit(*args, **kwargs)
-        seconds = round(time.perf_counter() - started, 4)
-        return model.with_training(seconds=seconds)
+        return model.with_training(seconds=round(time.perf_counter() - started, 4))
 
     return measured
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """How a model of classes is trained; see `polyad.scene.train`.
-
-    Attributes
-    ----------
-    preset, goal, objective : str
-    window : int or None
-        Chosen by folds where it is not given.
-    random_state : int
-    max_bytes : int or None
-    starts : int
-        Networks of the best preset, shared out among its experts.
-    folds : int
-        By which experts are weighed; with 0 the prior expert is fitted.
-    score : bool
-        Whether time is spent on the accuracy that the model tells of its own labels.
-    verbose : bool
-        Whether bars are shown.
-    parameters : mapping
-        Of `RankRClassifier`.
-    """
-
-    preset: Literal["paper", "fast", "best"] = "best"
-    goal: Literal["this-scene", "other-scenes"] = "this-scene"
-    objective: str = "overall"
-    window: int | None = None
-    random_state: int = 0
-    max_bytes: int | None = None
-    starts: int = STARTS
-    folds: int = FOLDS
-    score: bool = True
-    verbose: bool = False
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, **options: Any) -> TrainSettings:
-        """Return the settings among ``options``; the others are parameters of the network."""
-        names = {each.name for each in fields(cls)}
-        own = {name: value for name, value in options.items() if name in names}
-        own["verbose"] = bool(own.get("verbose", False))
-        parameters = {name: value for name, value in options.items() if name not in names}
-        return cls(**own, parameters=parameters)
 
 
 @timed
@@ -172,17 +108,17 @@ def train(
     scene: xr.DataArray | Scene,
     labels: xr.DataArray,
     *,
-    window: int | None = None,
     samples_per_class: int | None = None,
     border: Border = "reflect",
+    merge: str | Sequence[str] = (),
+    colors: Colors | None = None,
+    window: int | None = None,
     random_state: int = 0,
     max_bytes: int | None = None,
     estimator: Any = None,
     preset: str | None = None,
     goal: str = "this-scene",
     objective: str = "overall",
-    merge: str | Sequence[str] = (),
-    colors: Colors | None = None,
     **parameters: Any,
 ) -> SceneModel:
     """Fit a model on labeled pixels of a scene.
@@ -202,8 +138,9 @@ def train(
         What happens to pixels whose window leaves the scene.
     random_state : int, default=0
     max_bytes : int, optional
-        Memory that training patches, and what the best preset learns of the scene, may take; by
-        default a quarter of the machine's. A larger training set is gathered batch by batch.
+        Memory that training windows, and what the best preset learns of the scene, may take; by
+        default a quarter of the machine's. Of more labels than fit, a random part of each class is
+        learned, with a warning.
     estimator : classifier, optional
         Any classifier of patches ``(n, window, window, bands)``; with ``window=1``, of spectra
         ``(n, bands)``. By default a `RankRClassifier` with ``parameters``.
@@ -230,23 +167,21 @@ def train(
     """
     if window is not None:
         check_window_fits(window, Scene.of(scene).shape)
-    known, labels = (
-        with_usable_bands(Scene.of(scene)),
-        with_legend(Labels.of(labels).array, merge, colors),
-    )
-    check_labels(known, labels)
-    labeled, labels = labels, drop_nodata(known, labels)
+    known = with_usable_bands(Scene.of(scene))
+    labeled = with_legend(Labels.of(labels).array, merge, colors)
+    check_labels(known, labeled)
+    labels = drop_nodata(known, labeled)
     if labeled.values.any() and not labels.values.any():
         raise SceneError(without_data(known, labeled))
+    side = WINDOW if window is None else window
     if samples_per_class is not None:
-        pixels = per_class(
-            labels, samples_per_class, random_state, border=border, window=window or WINDOW
-        ).train
+        drawn = per_class(labels, samples_per_class, random_state, border=border, window=side)
+        pixels = drawn.train
     else:
         pixels = np.argwhere(labels.values > 0)
         if border == "drop":
             rows, cols = pixels.T
-            pixels = pixels[interior(rows, cols, labels.shape, window or WINDOW)]
+            pixels = pixels[interior(rows, cols, labels.shape, side)]
     model = train_on(
         known,
         labels,
@@ -270,78 +205,62 @@ def train_on(
     labels: xr.DataArray,
     pixels: Array,
     *,
-    window: int | None = None,
-    random_state: int = 0,
-    max_bytes: int | None = None,
     estimator: Any = None,
-    preset: str | None = None,
-    goal: str = "this-scene",
-    objective: str = "overall",
-    score: bool = True,
-    **parameters: Any,
+    statistics: SceneStatistics | None = None,
+    **options: Any,
 ) -> SceneModel:
-    """Fit a model on the given pixels, ``(n, 2)`` rows and columns; see `train`.
+    """Fit a model on the given pixels, ``(n, 2)`` rows and columns.
 
-    Without ``score`` no time is spent on the accuracy that the model tells of its own labels.
+    Parameters
+    ----------
+    scene, labels, estimator
+        See `train`.
+    pixels : ndarray of int, ``(n, 2)``
+    statistics : SceneStatistics, optional
+        Of the scene, if they are known; for the best preset.
+    **options
+        Other options of `train`. With ``score=False`` no time is spent on the accuracy of the
+        model by its own labels.
     """
-    if window is not None:
-        check_window_fits(window, Scene.of(scene).shape)
+    settings = TrainSettings.of(**options)
+    check_preset(settings.preset, settings.goal, settings.objective)
+    if settings.preset not in (None, "fast") and estimator is not None:
+        raise InputError(
+            f"preset {settings.preset} brings its own model; pass it or an estimator, not both"
+        )
+    if settings.window is not None:
+        check_window_fits(settings.window, Scene.of(scene).shape)
     scene, labels = prepared(with_usable_bands(Scene.of(scene))), Labels.of(labels).array
     pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
-    rows, cols = pixels.T
-    y = learnable(labels, labels.values[rows, cols].astype(np.int64))
-    check_preset(preset, goal, objective)
+    y = learnable(labels, labels.values[tuple(pixels.T)].astype(np.int64))
     try:
         Classes.from_data({"classes": class_table(labels)}, "labels")
     except Fault as fault:
         raise SceneError(f"labels cannot be learned from: {fault}; rename the class") from fault
-    if preset not in (None, "fast") and estimator is not None:
-        raise InputError(f"preset {preset} brings its own model; pass it or an estimator, not both")
-    known: dict[str, Any] = {}
-    if estimator is None and preset in (None, "best"):
-        names = ("statistics", "choice", "check")
-        known = {name: parameters.pop(name) for name in names if name in parameters}
-    if preset is None and estimator is None:
-        shown, statistics = bool(parameters.get("verbose", 0)), known.get("statistics")
-        if statistics is None:
-            statistics = default_statistics(scene, len(y), window, goal, max_bytes, shown)
-        if statistics is not None:
-            preset, known["statistics"] = "best", statistics
-    settings: dict[str, Any] = {"goal": goal, "objective": objective, "score": score}
-    settings |= {"window": window, "random_state": random_state, "max_bytes": max_bytes}
-    if preset == "best":
-        best = TrainSettings.of(preset="best", **settings, **parameters)
-        return fit_preset(scene, labels, pixels, best, **known)
-    budget = memory_budget(max_bytes, share=0.25)
-    samples = Samples(scene, rows, cols, check_window(WINDOW if window is None else window))
-    if preset != "paper" and estimator is None and samples.nbytes <= budget:
-        fast = TrainSettings.of(preset="fast", **settings, **parameters)
-        return fit_preset(scene, labels, pixels, fast)
-    streamed = estimator is None
+    some = labels_that_fit(scene, y, settings)
+    pixels, y = pixels[some], y[some]
+    if estimator is None and settings.preset != "paper":
+        return fit_preset(scene, labels, pixels, settings, statistics=statistics)
+    window = check_window(WINDOW if settings.window is None else settings.window)
     if estimator is None:
-        parameters = preset_parameters(preset or "fast") | parameters
-        estimator = RankRClassifier(random_state=random_state, **parameters)
-    elif parameters:
+        options = {"verbose": int(settings.verbose), **PAPER, **settings.parameters}
+        estimator = RankRClassifier(random_state=settings.random_state, **options)
+    elif settings.parameters:
         raise InputError(
-            f"parameters {', '.join(parameters)} belong to the default model; set them on the "
-            "estimator that was passed"
+            f"parameters {', '.join(settings.parameters)} belong to the default model; set them on "
+            "the estimator that was passed"
         )
-    if samples.nbytes <= budget:
-        estimator.fit(samples.take(slice(None)), y)
-    else:
-        _fit_streamed(estimator, samples, y, budget, random_state)
-    if objective == "average" and isinstance(estimator, RankRClassifier):
-        even_out(estimator, y)
+    rows, cols = pixels.T
+    samples = experts.Samples(scene, rows, cols, window)
+    estimator.fit(samples.take(slice(None)), y)
+    if settings.objective == "average" and isinstance(estimator, RankRClassifier):
+        experts.even_out(estimator, y)
     recipe: Recipe | None = None
-    if preset == "paper":
-        recipe = paper_recipe(estimator, samples.window)
-    elif streamed:
-        side = samples.window
-        line = f"network on {side} x {side} windows, learned in batches"
-        recipe = Recipe.from_data({"preset": "fast", "goal": goal, "line": line}, "recipe")
-    return trained_model(
-        scene, labels, estimator, samples.window, pixels, fill=samples.fill, recipe=recipe
-    )
+    if settings.preset == "paper":
+        rank, solver = estimator.network_.hidden.rank, estimator.solver
+        line = f"bands standardized > rank-{rank} network on {window} x {window} windows, "
+        recipe = Recipe(preset="paper", goal="other-scenes", line=f"{line}{solver} solver")
+    return trained_model(scene, labels, estimator, window, pixels, fill=samples.fill, recipe=recipe)
 
 
 def preset_parameters(preset: str) -> dict[str, Any]:
@@ -349,12 +268,32 @@ def preset_parameters(preset: str) -> dict[str, Any]:
     return dict(PAPER if preset == "paper" else WINDOWS)
 
 
-def paper_recipe(estimator: RankRClassifier, window: int) -> Recipe:
-    """Return the recipe of the paper's model: the network and nothing else."""
-    rank = estimator.network_.hidden.rank
-    line = f"bands standardized > rank-{rank} network on {window} x {window} windows, "
-    line += f"{estimator.solver} solver"
-    return Recipe(preset="paper", goal="other-scenes", line=line)
+def labels_that_fit(scene: Scene, y: Array, settings: TrainSettings, least: int = 1) -> Array:
+    """Return which labels are learned: all, or those whose windows fit in memory, with a warning.
+
+    Windows are held twice, as they are and as components. `BudgetExceeded` is raised where not even
+    ``least`` of each class fit.
+    """
+    side = WINDOW if settings.window is None else settings.window
+    needed = 2 * len(y) * side**2 * scene.shape[2] * 4
+    budget = memory_budget(settings.max_bytes, share=0.25)
+    if needed <= budget:
+        return np.arange(len(y))
+    fit = len(y) * budget // needed
+    if fit < least * len(np.unique(y)):
+        raise BudgetExceeded(
+            f"the windows of {least} labeled pixels of each class do not fit in the budget of "
+            f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes)"
+        )
+    some = experts.draw_labels(y, settings.random_state, most=fit, least=least)
+    warnings.warn(
+        f"{len(some):,} of {len(y):,} labeled pixels are learned, drawn at random from each "
+        f"class: the windows of all take {human_bytes(needed)}, more than the budget of "
+        f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes) to learn more",
+        PolyadWarning,
+        stacklevel=4,
+    )
+    return some
 
 
 def fit_preset(
@@ -377,177 +316,163 @@ def fit_preset(
 
     To fit often on one scene, pass its ``statistics`` and an earlier ``choice``; one start and no
     folds make a draft. ``check`` is called between the steps, and may raise to end the fit. Without
-    ``score``, the accuracy that the model tells is that of the folds it was chosen by, which may
-    not be those of its goal.
+    ``score``, the accuracy is that of the folds that the model was chosen by, which may not be
+    those of its goal.
     """
-    scene = prepared(scene)
-    pixels = np.asarray(pixels, np.intp).reshape(-1, 2)
-    best, window = settings.preset == "best", settings.window
-    experts = experts_for(
-        None if window is None else check_window(window), VIEWS if best else ("plain",)
-    )
-    widest = max(expert.window for expert in experts)
-    if not best:
+    scene, pixels = prepared(scene), np.asarray(pixels, np.intp).reshape(-1, 2)
+    if settings.preset == "fast":
+        statistics = None
+    elif statistics is None:
+        statistics = default_statistics(scene, settings, check)
+    preset: Literal["fast", "best"] = "fast" if statistics is None else "best"
+    window = None if settings.window is None else check_window(settings.window)
+    candidates = experts_for(window, ("plain",) if statistics is None else VIEWS)
+    widest, distance = max(expert.window for expert in candidates), None
+    if statistics is None:
         rows, cols = pixels.T
-        plain = NoiseWhitening.of_spectra(Samples(scene, rows, cols, widest).spectra())
-        views, fill, distance, statistics = {"plain": plain}, plain.mean_, None, None
+        spectra = experts.Samples(scene, rows, cols, widest).spectra()
+        views = {"plain": NoiseWhitening.of_spectra(spectra)}
     else:
-        if statistics is None:
-            with statistics_bar(settings.verbose) as bar:
-                statistics = scene_statistics(
-                    scene, settings.goal, settings.max_bytes, progress=bar, check=check
-                )
         views = {"whitened": statistics.whitening, "plain": statistics.plain}
-        fill, distance = statistics.whitening.mean_, _distance(statistics, pixels)
-    y = labels.values[tuple(pixels.T)].astype(np.int64)
+        distance = _distance(statistics, pixels)
     fits = FitContext(
-        ViewSamples(scene, views, pixels, widest),
+        ViewSamples.of_scene(scene, views, pixels, widest),
         views,
         pixels,
-        y,
+        labels.values[tuple(pixels.T)].astype(np.int64),
+        settings,
         Labels.of(labels).groups_at(pixels),
-        settings.objective,
-        settings.random_state,
-        settings.parameters,
         check,
     )
     check()
     held: HeldOut | None = None
-    starts = settings.starts if best and len(y) <= MANY else 1
-    with progress(len(experts), settings.verbose, check) as done:
+    starts = settings.starts if preset == "best" and len(pixels) <= experts.MANY else 1
+    with experts.progress(len(candidates), settings.verbose, check) as done:
         if choice is None and settings.folds:
-            held = fits.choose(experts, settings.folds, distance, done)
-            choice = held.tested.choice
+            choice, held = fits.choose(candidates, distance, done)
         elif choice is None:
-            choice = prior_choice(experts)
+            choice = prior_choice(candidates)
         estimator = fits.fit(choice, starts, done)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
-    tested = None if held is None else held.tested
-    logits = None if held is None else held.logits
     weights: tuple[float, float] | None = None
-    steps: tuple[Step, ...] = ()
+    step: Step | None = None
     if statistics is not None:
         if settings.goal == "this-scene":
             weights = PRIOR_WEIGHTS
             if held is not None:
-                weights, tested, logits = _tested_propagation(statistics, fits, held)
-                choice = tested.choice
-        steps, words = _step_after(statistics, fits, weights, choice.overall)
-        line += words
+                weights, held = tested_propagation(statistics.propagator(check), held, distance)
+        if weights is not None:
+            step = Propagation(
+                settings=statistics.propagation,
+                targets=tuple(fits.targets.tolist()),
+                weights=weights,
+            )
+            line += (
+                f" > combined with labels propagated over {len(statistics.propagation.graphs)} "
+                f"graphs of the scene (weights: network {weights[1]:.2f}, propagation "
+                f"{weights[0]:.2f})"
+            )
+        # No temperature: smoothing takes away as much confidence as the network has too much
+        elif radius := experts.smoothing_radius(pixels, fits.targets, choice.overall):
+            step = _guide(statistics.plain, radius)
+            line += f" > probabilities smoothed by a guided filter of radius {radius}"
     check()
-    scores = None
-    if held is not None and tested is not None and logits is not None:
-        scores = _scores(held, logits, fits, 1.0 if weights is None else weights[1])
+    scores, tested = None, None
+    if held is not None:
+        logits = held.logits
+        if settings.objective == "average":
+            share = 1.0 if weights is None else weights[1]
+            logits = logits - share * experts.log_class_shares(fits.targets)
+        scores = held_out_scores(logits, held.targets, held.pixels, held.folds)
+        tested = held.labels
         if settings.score:
-            tested = _scored_by_goal(tested, held, fits, scene, settings, statistics, weights)
-            choice = tested.choice
+            tested = _labels_by_goal(held, fits, choice, scene, statistics, weights)
     return trained_model(
         scene,
         labels,
         estimator,
         choice.window,
         pixels,
-        fill=tuple(fill.tolist()),
-        recipe=Recipe(preset=settings.preset, goal=settings.goal, line=line, steps=steps),
+        fill=tuple(views["plain"].mean_.tolist()),
+        recipe=Recipe(
+            preset=preset,
+            goal=settings.goal,
+            line=line,
+            steps=() if step is None else (step,),
+        ),
         statistics=statistics,
         choice=choice,
-        tested=None if tested is None else tested.labels,
+        tested=tested,
         held_out=scores,
     )
-
-
-def _step_after(
-    statistics: SceneStatistics,
-    fits: FitContext,
-    weights: tuple[float, float] | None,
-    accuracy: float | None,
-) -> tuple[tuple[Step, ...], str]:
-    """Return the step after the network, if there is one, and the same in words."""
-    settings = statistics.propagation
-    if weights is not None:
-        targets = tuple(fits.targets.tolist())
-        return (Propagation(settings=settings, targets=targets, weights=weights),), (
-            f" > combined with labels propagated over {len(settings.graphs)} graphs of the"
-            f" scene (weights: network {weights[1]:.2f}, propagation {weights[0]:.2f})"
-        )
-    # No temperature: smoothing takes away as much confidence as the network has too much
-    radius = smoothing_radius(fits.pixels, fits.targets, accuracy)
-    if not radius:
-        return (), ""
-    words = f" > probabilities smoothed by a guided filter of radius {radius}"
-    return (_guide(statistics.plain, radius),), words
-
-
-def _scored_by_goal(
-    tested: Tested,
-    held: HeldOut,
-    fits: FitContext,
-    scene: Scene,
-    settings: TrainSettings,
-    statistics: SceneStatistics | None,
-    weights: tuple[float, float] | None,
-) -> Tested:
-    """Return the choice with its accuracy on the folds of the goal, the same for every preset.
-
-    A preset may have to choose by other folds: the fast one has the largest blocks, and the best
-    one knows the pixels of a large scene better than the sample that all presets have. Where that
-    makes a difference the chosen networks are fitted once more; nothing else depends on it.
-    """
-    light = scene.radiometry if settings.goal == "this-scene" else None
-    distance = None if light is None else mean_distance(light.places, fits.pixels)
-    some = held.which
-    dealt = fits.folds(some, settings.folds, distance)
-    if np.array_equal(dealt.fold, held.folds.fold):
-        return tested
-    logits, targets = fits.hold_out(tested.choice, some, dealt.fold), fits.targets[some]
-    if weights is not None and statistics is not None:
-        propagator = statistics.propagator(fits.check)
-        shares = propagator.held_out(fits.pixels[some], targets, dealt.fold, logits.shape[1])
-        logits = np.asarray(weights[0] * shares + weights[1] * logits)
-    return scored(tested.choice, logits, targets, dealt, settings.random_state)
-
-
-def _tested_propagation(
-    statistics: SceneStatistics, fits: FitContext, held: HeldOut
-) -> tuple[tuple[float, float] | None, Tested, Array]:
-    """Return the weights of propagation and network from folds, and the choice with their score.
-
-    No weights where propagation does not help on the labels held out, or lies out of their reach;
-    the prior ones where there are too few labels to hold any out. Last come the logits of the
-    labels held out by these weights, ``(m, C)``.
-    """
-    some, dealt = fits.targets[held.which], held.folds
-    tested = testable(dealt.fold, some)
-    if not tested.any():
-        return PRIOR_WEIGHTS, held.tested, held.logits
-    pixels = fits.pixels[held.which]
-    distance = _distance(statistics, fits.pixels)
-    # Most of the map lies much farther from the labels than any fold could test, as fields without
-    # labels do: nothing is known of what propagation does there
-    if distance is not None and mean_distance(pixels, pixels, dealt.fold) < REACH * distance:
-        return None, held.tested, held.logits
-    propagator = statistics.propagator(fits.check)
-    shares = propagator.held_out(pixels, some, dealt.fold, held.logits.shape[1])
-    both, y = [shares[tested], held.logits[tested]], some[tested]
-    first, second = fit_weights(both, y, PRIOR_WEIGHTS, PULL)
-    (alone,) = fit_weights([held.logits[tested]], y, [0.5], PULL)
-    together = first * shares + second * held.logits
-    if log_losses(together[tested], y).mean() > log_losses(alone * held.logits[tested], y).mean():
-        return None, held.tested, held.logits
-    return (first, second), scored(held.tested.choice, together, some, dealt), together
-
-
-def _scores(held: HeldOut, logits: Array, fits: FitContext, weight: float) -> HeldOutScores | None:
-    """Return what prediction sets are calibrated by; ``weight`` is the network's in the logits."""
-    if fits.objective == "average":
-        logits = logits - weight * log_class_shares(fits.targets)
-    some = held.which
-    return held_out_scores(logits, fits.targets[some], fits.pixels[some], held.folds)
 
 
 def _distance(statistics: SceneStatistics, pixels: Array) -> float | None:
     """Return how far the pixels of the map lie from the labels on average."""
     return None if statistics.pixels is None else mean_distance(statistics.pixels, pixels)
+
+
+def _labels_by_goal(
+    held: HeldOut,
+    fits: FitContext,
+    choice: Choice,
+    scene: Scene,
+    statistics: SceneStatistics | None,
+    weights: tuple[float, float] | None,
+) -> HeldOutLabels:
+    """Return the labels held out by the folds of the goal, the same for every preset.
+
+    A preset may have to choose by other folds: the fast one has the largest blocks, and the best
+    one knows the pixels of a large scene better than the sample that all presets have. Where that
+    makes a difference the chosen networks are fitted once more; nothing else depends on it.
+    """
+    sample = scene.radiometry if fits.settings.goal == "this-scene" else None
+    folds = fits.folds(None if sample is None else mean_distance(sample.places, fits.pixels))
+    if np.array_equal(folds.fold, held.folds.fold):
+        return held.labels
+    held = fits.hold_out(choice, folds)
+    if weights is not None and statistics is not None:
+        shares = held_out_shares(statistics.propagator(fits.check), held)
+        held = held._replace(logits=weights[0] * shares + weights[1] * held.logits)
+    return held.labels
+
+
+def held_out_shares(propagator: Propagator, held: HeldOut) -> Array:
+    """Return log shares of the labels held out, ``(m, C)``, by propagation of the others."""
+    classes = held.logits.shape[1]
+    return propagator.held_out(held.pixels, held.targets, held.folds.fold, classes)
+
+
+def tested_propagation(
+    propagator: Propagator, held: HeldOut, distance: float | None
+) -> tuple[tuple[float, float] | None, HeldOut]:
+    """Return the weights of propagation and network from folds, and what both say together.
+
+    No weights where propagation does not help on the labels held out, or lies out of their reach;
+    the prior ones where there are too few labels to hold any out.
+
+    Parameters
+    ----------
+    propagator : Propagator
+    held : HeldOut
+    distance : float or None
+        How far the map's pixels lie from the labels.
+    """
+    tested = testable(held.folds.fold, held.targets)
+    if not tested.any():
+        return PRIOR_WEIGHTS, held
+    # Most of the map lies much farther from the labels than any fold could test, as fields without
+    # labels do: nothing is known of what propagation does there
+    apart = mean_distance(held.pixels, held.pixels, held.folds.fold)
+    if distance is not None and apart < REACH * distance:
+        return None, held
+    shares, logits = held_out_shares(propagator, held), held.logits
+    y = held.targets[tested]
+    first, second = experts.fit_weights([shares[tested], logits[tested]], y, PRIOR_WEIGHTS, PULL)
+    (alone,) = experts.fit_weights([logits[tested]], y, [0.5], PULL)
+    both = first * shares + second * logits
+    losses = [experts.log_losses(each[tested], y).mean() for each in (both, alone * logits)]
+    return ((first, second), held._replace(logits=both)) if losses[0] <= losses[1] else (None, held)
 
 
 def _guide(whitening: NoiseWhitening, radius: int) -> GuidedFilter:
@@ -565,66 +490,31 @@ def _guide(whitening: NoiseWhitening, radius: int) -> GuidedFilter:
 
 
 def default_statistics(
-    scene: Scene,
-    pixels: int,
-    window: int | None,
-    goal: str,
-    max_bytes: int | None,
-    shown: bool = False,
+    scene: Scene, settings: TrainSettings, check: Check = lambda: None
 ) -> SceneStatistics | None:
-    """Return what the best preset learns of a scene; None, with a warning, where that cannot be.
+    """Return what the best preset learns of a scene.
 
-    The fast preset is then the default: where the scene's graphs, or ``pixels`` training windows,
-    do not fit in memory, and where the scene has next to no pixels.
+    Where that does not fit in memory, or the scene has next to no pixels, a preset that was asked
+    for raises an error. As the default, None is returned with a warning: the fast preset is used.
     """
     try:
-        _check_windows(pixels, WINDOW if window is None else window, scene.shape[2], max_bytes)
-        with statistics_bar(shown) as bar:
-            return scene_statistics(scene, goal, max_bytes, progress=bar)
+        with statistics_bar(settings.verbose) as bar:
+            return scene_statistics(
+                scene, settings.goal, settings.max_bytes, progress=bar, check=check
+            )
     except CANNOT as error:
+        if settings.preset is not None:
+            raise
         warn_of_fast(error)
-    return None
+        return None
 
 
 def warn_of_fast(error: PolyadError) -> None:
     """Warn that the fast preset is used, since ``error`` keeps the default one from being so."""
-    told = f"the preset fast is used instead of best, the default; best would have failed: {error}"
-    warnings.warn(told, PolyadWarning, stacklevel=6)
-
-
-def _check_windows(pixels: int, window: int, bands: int, max_bytes: int | None) -> None:
-    """Raise `BudgetExceeded` where the training windows do not fit in memory, in two views."""
-    needed, budget = 2 * pixels * window**2 * bands * 4, memory_budget(max_bytes, share=0.25)
-    if needed > budget:
-        raise BudgetExceeded(
-            f"preset best holds {pixels:,} training windows twice, about {needed:,} bytes where "
-            f"{budget:,} may be used; raise --max-bytes (in Python, max_bytes), or draw fewer with "
-            "--samples-per-class (samples_per_class)"
-        )
-
-
-def _fit_streamed(
-    estimator: Any, samples: Samples, y: Array, budget: int, random_state: int
-) -> None:
-    """Gather samples batch by batch, in a new order in each pass."""
-    if not hasattr(estimator, "partial_fit"):
-        raise SceneError(
-            f"{len(y):,} training patches do not fit in {budget:,} bytes and "
-            f"{type(estimator).__name__} cannot learn batch by batch; train on fewer samples per "
-            "class"
-        )
-    rng, classes = np.random.default_rng(random_state), np.unique(y)
-    # As read, as float32, standardized, and once more in the solver
-    batch = max(1, budget * len(y) // (4 * samples.nbytes))
-    passes = min(STREAMED_EPOCHS, getattr(estimator, "epochs", STREAMED_EPOCHS))
-    shown = bool(getattr(estimator, "verbose", False))
-    with tqdm(total=passes * len(y), desc="training", unit="pixel", disable=not shown) as bar:
-        for _ in range(passes):
-            order = rng.permutation(len(y))
-            for start in range(0, len(y), batch):
-                chosen = order[start : start + batch]
-                estimator.partial_fit(samples.take(chosen), y[chosen], classes=classes)
-                bar.update(len(chosen))
+    message = (
+        f"the preset fast is used instead of best, the default; best would have failed: {error}"
+    )
+    warnings.warn(message, PolyadWarning, stacklevel=6)
 
 
 def without_data(scene: Scene, labels: xr.DataArray) -> str:
@@ -634,14 +524,14 @@ def without_data(scene: Scene, labels: xr.DataArray) -> str:
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
     missing = ~valid_pixels(spectra[..., None], scene.nodata)
     where = " inside the mask" if scene.inside is not None else ""
-    said = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
+    message = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
     if missing.all():
         what = "the mask, where the labels lie" if where else "where the labels lie"
-        return f"{said}: none has data in any band; check {what} and the scene's nodata value"
+        return f"{message}: none has data in any band; check {what} and the scene's nodata value"
     share = missing.mean(axis=0)  # (bands,)
     worst = scene.array.isel(band=np.flatnonzero(share >= share.max() / 2))
     return (
-        f"{said}: bands {named_bands(worst)} have none there; leave them out with --drop-nm (in "
+        f"{message}: bands {named_bands(worst)} have none there; leave them out with --drop-nm (in "
         "Python, select_bands), or check the scene's nodata value"
     )
 
@@ -692,29 +582,25 @@ def fit_draft(
     Returns
     -------
     SceneModel
-        Of a scene of components, see `viewed`.
+        Of a scene of components, those of the views that its choice has.
     """
     components = kept_components(statistics)
     pixels = np.argwhere(labels.values > 0)
     pixels = pixels[statistics.nodes[tuple(pixels.T)] >= 0]
     y = labels.values[tuple(pixels.T)].astype(np.int64)
     choice, recipe = _last_choice(last, window)
-    experts, widest = choice.experts, max(expert.window for expert in choice.experts)
-    names = {expert.view for expert in experts}
-    rows, cols = pixels.T
+    widest, (rows, cols) = choice.window, pixels.T
     windows = {
         name: extract_patches(components.view((name,)), rows, cols, widest).astype(np.float32)
-        for name in names
+        for name in choice.views
     }
-    parameters.pop("verbose", 0)
+    settings = TrainSettings.of(random_state=random_state, objective=objective, **parameters)
     fits = FitContext(
-        ViewSamples.of_components(windows, widest),
-        _selections(components, viewed(choice)),
+        ViewSamples(windows, widest),
+        _selections(components, choice.views),
         pixels,
         y,
-        objective=objective,
-        random_state=random_state,
-        parameters=parameters,
+        settings,
         check=check,
     )
     estimator = fits.fit(choice)
@@ -736,12 +622,6 @@ def fit_draft(
     )
 
 
-def viewed(choice: Choice | None) -> tuple[str, ...]:
-    """Return the views of components that a draft with this choice takes, in their order."""
-    names = {expert.view for expert in (() if choice is None else choice.experts)}
-    return tuple(name for name in ("whitened", "plain") if name in names)
-
-
 def kept_components(statistics: SceneStatistics) -> Components:
     """Return the components that scene statistics have, or say how to get them."""
     if statistics.components is None:
@@ -753,10 +633,9 @@ def kept_components(statistics: SceneStatistics) -> Components:
 
 def _last_choice(last: SceneModel | None, window: int | None) -> tuple[Choice, Recipe]:
     """Return the choice and the recipe of the last model, or those to start with."""
-    if last is not None and last.choice is not None and last.recipe is not None:
-        return last.choice, last.recipe
-    experts = experts_for(None if window is None else check_window(window))
-    choice = prior_choice(experts)
+    if last is not None and last.training.choice is not None and last.recipe is not None:
+        return last.training.choice, last.recipe
+    choice = prior_choice(experts_for(None if window is None else check_window(window)))
     step = Propagation(settings=PropagationSettings(), targets=(), weights=PRIOR_WEIGHTS)
     line = f"network on {choice.line} > times labels propagated over the scene's graph"
     return choice, Recipe(preset="best", goal="this-scene", line=line, steps=(step,))

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, eigh
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from polyad.errors import InputError, SceneError, SceneMismatch
 
@@ -33,10 +32,10 @@ class TooFewPixels(InputError):
     """A scene has too few pixels with data for its noise or its graphs to be learned."""
 
 
-class NoiseWhitening(TransformerMixin, BaseEstimator):
+class NoiseWhitening:
     """Project spectra onto the components with the most signal for their noise.
 
-    Needs the whole scene to be fitted; `transform` needs no neighbor (``halo`` 0).
+    Needs the whole scene to be fitted; `transform` needs no neighbor.
 
     Parameters
     ----------
@@ -63,8 +62,6 @@ class NoiseWhitening(TransformerMixin, BaseEstimator):
     >>> bool(0.8 < noise < 1.2), bool(model.ratio_[0] > 10)
     (True, True)
     """
-
-    halo = 0
 
     def __init__(self, components: int = 20) -> None:
         self.components = components
@@ -173,7 +170,7 @@ class StripUnits(NamedTuple):
         """Return mean and deviation of a strip's own pixels."""
         valid = strip.valid[: strip.own]
         spectra = _checked(strip.cube[: strip.own], valid, least=1)[0][valid]
-        _check_range(spectra)
+        check_magnitude(spectra.min(axis=0), spectra.max(axis=0))
         shift = spectra.mean(axis=0, dtype=np.float64).astype(np.float32)
         return cls(shift, _scale(shift, spectra.std(axis=0, dtype=np.float64)).astype(np.float32))
 
@@ -197,7 +194,7 @@ class StripSums:
         cube, valid = _checked(strip.cube, strip.valid, least=1)
         own = strip.own
         spectra = cube[valid]
-        _check_range(spectra)
+        check_magnitude(spectra.min(axis=0), spectra.max(axis=0))
         z = (cube - units.shift) / units.unit
         inside = z[:own][valid[:own]]
         across, down = _steps_across(z[:own], valid[:own]), _steps_down(z, valid)
@@ -214,16 +211,11 @@ class StripSums:
 
     def __add__(self, other: StripSums) -> StripSums:
         """Return the sums over the strips of both."""
-        return StripSums(
-            self.units,
-            np.minimum(self.lowest, other.lowest),
-            np.maximum(self.highest, other.highest),
-            self.first + other.first,
-            self.second + other.second,
-            self.steps + other.steps,
-            self.count + other.count,
-            self.pairs + other.pairs,
-        )
+        ours, theirs = vars(self), vars(other)
+        sums = {k: ours[k] + theirs[k] for k in ("first", "second", "steps", "count", "pairs")}
+        sums["lowest"] = np.minimum(self.lowest, other.lowest)
+        sums["highest"] = np.maximum(self.highest, other.highest)
+        return StripSums(self.units, **sums)
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the mean of the pixels, their covariance and that of the noise."""
@@ -269,10 +261,6 @@ def check_magnitude(*values: Array) -> None:
             f"a scene's values must lie within {HUGE:g} of 0 to be computed with, got {peak:.3g}; "
             "declare the value that stands for no data, or divide the scene"
         )
-
-
-def _check_range(spectra: Array) -> None:
-    check_magnitude(spectra.min(axis=0), spectra.max(axis=0))
 
 
 def _check_spectra(spectra: Array, count: int | None = None) -> None:

@@ -482,7 +482,7 @@ def set_rule(
     """
     coverage = check_coverage(coverage)
     model.check_classes("ask for --uncertainty instead of --coverage")
-    if model.held_out is None:
+    if model.training.held_out is None:
         raise InputError(
             "the model cannot say what sets hold the true class: it keeps no scores of labels that "
             "were held out; train it with preset fast or best on labels in two places of each class"
@@ -494,7 +494,7 @@ def set_rule(
             "of another scene does not have; train with --goal other-scenes (in Python, "
             "goal='other-scenes')"
         )
-    rule = model.held_out.rule(coverage, len(model.unmerged.classes))
+    rule = model.training.held_out.rule(coverage, len(model.unmerged.classes))
     if model.merging is None:
         return rule
     parts: list[list[float]] = [[] for _ in model.classes]
@@ -518,7 +518,7 @@ class LabelDistance:
     """
 
     def __init__(self, model: SceneModel, scene: Scene) -> None:
-        self.tested = 0.0 if model.held_out is None else model.held_out.distance
+        self.tested = 0.0 if model.training.held_out is None else model.training.held_out.distance
         shape = scene.shape[:2]
         self.stride = max(math.isqrt(shape[0] * shape[1] // ASKED), 1)
         self.labels = None  # they lie in another scene

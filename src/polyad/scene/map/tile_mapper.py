@@ -430,11 +430,12 @@ class DraftMapper:
     def __init__(
         self, model: SceneModel, statistics: SceneStatistics, shares: Shares | None = None
     ) -> None:
-        from polyad.scene.learn.training import GUIDE, kept_components, viewed  # a map needs none
+        from polyad.scene.learn.training import GUIDE, kept_components  # a map needs none
 
         self._model, self._nodes, self._shares = model, statistics.nodes, shares
         self._components = kept_components(statistics)
-        self._values = self._components.view(viewed(model.choice))
+        choice = model.training.choice
+        self._values = self._components.view(() if choice is None else choice.views)
         self._guided = None if model.recipe is None else model.recipe.guided
         plain = self._components.columns["plain"]
         self._guides = min(GUIDE, plain.stop - plain.start)
